@@ -9,6 +9,7 @@ import { startStandIn as clusterSecrets } from "./cluster-secrets/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
 import { startStandIn as kvV2 } from "./kv-v2/stand-in.ts";
 import { startStandIn as repoHost } from "./repo-host/stand-in.ts";
+import { startStandIn as repoHostVariables } from "./repo-host-variables/stand-in.ts";
 import type { StandIn } from "./stand-in.ts";
 
 /**
@@ -28,6 +29,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   cloudBKv,
   cloudCSm,
   repoHost,
+  repoHostVariables,
   ciVariables,
   deployProject,
   clusterSecrets,

@@ -16,6 +16,8 @@ export interface RepoHostConnection {
   installation_id?: number;
   /** Absent means the repository. */
   secrets_location?: "repository" | "organization";
+  /** The part of the service that reads the secrets; absent means Actions. */
+  application?: "actions" | "dependabot" | "codespaces";
   repository_owner?: string;
   repository_name?: string;
   environment_name?: string;
@@ -49,7 +51,10 @@ export interface Refused {
 /** An answer; `body` is the parsed JSON, or null. */
 export type Answer = { ok: true; status: number; headers: Headers; body: unknown } | Refused;
 
-type Method = "GET" | "PUT" | "POST" | "DELETE";
+type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
+
+/** What is kept: secrets of an application, or variables of Actions. */
+export type Family = "actions" | "dependabot" | "codespaces" | "variables";
 
 export interface RepoHost {
   /** Base URL and credentials, for cache keys only. */
@@ -92,6 +97,7 @@ const TokenAnswer = z.object({ token: z.string().min(1), expires_at: z.iso.datet
 export function repoHostClient(
   connection: RepoHostConnection,
   { settings, send, app }: RepoHostContext,
+  family: Family = connection.application ?? "actions",
 ): { ok: true; host: RepoHost } | Refused {
   const refusedHost = refuseEnterpriseUrl(connection.enterprise_url, settings);
   if (refusedHost !== null) return refused(failure("client", "host_not_allowed", `${refusedHost}.`));
@@ -99,7 +105,7 @@ export function repoHostClient(
   const found = credentialOf(connection, app);
   if ("outcome" in found) return refused(found);
   const credential = found;
-  const grant = grantOf(connection);
+  const grant = grantOf(connection, family);
   const identity = [base, credential];
 
   async function request(method: Method, path: string, bearer: string, body?: unknown): Promise<Answer> {
@@ -112,7 +118,7 @@ export function repoHostClient(
     if (body !== undefined) headers["content-type"] = "application/json; charset=utf-8";
     const init = body === undefined ? { method, headers } : { method, headers, body: JSON.stringify(body) };
     const call = await send([base + path, init]);
-    if (!call.ok) return refused(method === "PUT" || method === "DELETE" ? call.outcome : withoutEffect(call.outcome));
+    if (!call.ok) return refused(isWithoutEffect(method, path) ? withoutEffect(call.outcome) : call.outcome);
     const { response, text } = call;
     const parsed = tryParseJson(text) ?? null;
     if (response.ok && method === "GET" && parsed === null) {
@@ -241,12 +247,25 @@ interface Grant {
   permissions: Record<string, "write">;
 }
 
-function grantOf(connection: RepoHostConnection): Grant {
-  if (connection.secrets_location === "organization") return { permissions: { organization_secrets: "write" } };
-  const permissions: Grant["permissions"] = { secrets: "write" };
+const familyPermissions: Readonly<Record<Family, string>> = {
+  actions: "secrets",
+  dependabot: "dependabot_secrets",
+  codespaces: "codespaces_secrets",
+  variables: "actions_variables",
+};
+
+function grantOf(connection: RepoHostConnection, family: Family): Grant {
+  const permission = familyPermissions[family];
+  if (connection.secrets_location === "organization")
+    return { permissions: { [`organization_${permission}`]: "write" } };
+  const permissions: Grant["permissions"] = { [permission]: "write" };
   if (connection.environment_name !== undefined) permissions["environments"] = "write";
   return { repositories: [connection.repository_name ?? ""], permissions };
 }
+
+/** Whether a call whose answer is lost changed nothing: reads, and the issue of an installation token. */
+const isWithoutEffect = (method: Method, path: string): boolean =>
+  method === "GET" || (method === "POST" && path.startsWith("/app/"));
 
 /** Signs the application's JWT; null when the key cannot sign. */
 async function signJwt({ appId, privateKey }: { appId: string; privateKey: string }): Promise<string | null> {

@@ -9,6 +9,7 @@ import type { DestinationDescription } from "./description.ts";
 import { description as inMem } from "./in-mem/description.ts";
 import { description as kvV2 } from "./kv-v2/description.ts";
 import { description as repoHost } from "./repo-host/description.ts";
+import { description as repoHostVariables } from "./repo-host-variables/description.ts";
 
 /** Every destination type, in the order of the console and the guide. */
 const all = [
@@ -18,6 +19,7 @@ const all = [
   cloudBKv,
   cloudCSm,
   repoHost,
+  repoHostVariables,
   ciVariables,
   deployProject,
   clusterSecrets,

@@ -9,6 +9,7 @@ import type { DestinationType } from "./destination-type.ts";
 import { inMem } from "./in-mem/adapter.ts";
 import { kvV2Destination } from "./kv-v2/adapter.ts";
 import { repoHost } from "./repo-host/adapter.ts";
+import { repoHostVariables } from "./repo-host-variables/adapter.ts";
 
 export type { Granularity } from "../../contracts/sync-tasks.ts";
 export type { DestinationType } from "./destination-type.ts";
@@ -25,6 +26,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     cloudBKv,
     cloudCSm,
     repoHost,
+    repoHostVariables,
     ciVariables,
     deployProject,
     clusterSecretsDestination,

@@ -68,7 +68,7 @@ describe("a request", () => {
   it("with an unknown version, another media type or another path is refused", async () => {
     expect(await statusOf(secrets, { headers: { "x-github-api-version": "2021-01-01" } })).toBe(400);
     expect(await statusOf(secrets, { headers: { accept: "*/*" } })).toBe(415);
-    expect(await statusOf("/repos/acme/web/actions/variables")).toBe(404);
+    expect(await statusOf("/repos/acme/web/actions/caches")).toBe(404);
     expect(await statusOf(`${secrets}/`)).toBe(404);
     expect(await statusOf(`${secrets}/A`, { method: "POST", body: {} })).toBe(404);
     expect(await statusOf(`/api/v3${secrets}`)).toBe(200);

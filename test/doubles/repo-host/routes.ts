@@ -5,13 +5,16 @@ import {
   findRepository,
   iso,
   limits,
+  type Others,
   openBox,
+  otherApplications,
   type Permissions,
   type Repository,
   type Secret,
   type State,
   type Vault,
 } from "./state.ts";
+import { variableRoute } from "./variables.ts";
 
 export interface Answer {
   status: number;
@@ -19,7 +22,7 @@ export interface Answer {
   headers?: Record<string, string>;
 }
 
-interface Call {
+export interface Call {
   actor: Actor;
   query: URLSearchParams;
   body: unknown;
@@ -27,7 +30,7 @@ interface Call {
 }
 
 /** `look`: to read a place's public key. */
-type Access = "look" | "read" | "write";
+export type Access = "look" | "read" | "write";
 
 /** The route of a request, found by path before authentication. */
 export interface Route {
@@ -40,7 +43,9 @@ export interface Route {
 const parts = {
   repository: /^\/repos\/([^/]+)\/([^/]+)$/,
   secrets:
-    /^(?:\/repos\/([^/]+)\/([^/]+)\/(?:actions|environments\/([^/]+))|\/orgs\/([^/]+)\/actions)\/secrets(?:\/([^/]+))?$/,
+    /^(?:\/repos\/([^/]+)\/([^/]+)\/(?:(actions|dependabot|codespaces)|environments\/([^/]+))|\/orgs\/([^/]+)\/(actions|dependabot|codespaces))\/secrets(?:\/([^/]+))?$/,
+  variables:
+    /^(?:\/repos\/([^/]+)\/([^/]+)\/(?:actions|environments\/([^/]+))|\/orgs\/([^/]+)\/actions)\/variables(?:\/([^/]+))?$/,
   selected: /^\/orgs\/([^/]+)\/actions\/secrets\/([^/]+)\/repositories$/,
   installation: /^\/app\/installations\/([^/]+)(\/access_tokens)?$/,
 };
@@ -65,15 +70,25 @@ export function routeOf(method: string, path: string): Route | null {
     const [, owner = "", name = ""] = selected;
     return route("listSelectedRepositories", name, (call) => listSelected(call, owner, name));
   }
+  const variables = parts.variables.exec(path);
+  if (variables) {
+    const [owner = "", repo = "", environment, organization, name] = decoded(variables);
+    const find = (call: Call, level: Access) =>
+      organization === undefined
+        ? placeInRepository(call, { owner, repo, environment }, level, "actions_variables")
+        : placeInOrganization(call, organization, level, "actions_variables");
+    return variableRoute(method, name, organization !== undefined, find);
+  }
   const secrets = parts.secrets.exec(path);
   if (!secrets) return null;
-  const [owner, repo, environment, organization, name] = secrets
-    .slice(1)
-    .map((part) => part && decodeURIComponent(part));
+  const [owner = "", repo = "", ofRepository, environment, organization, ofOrganization, name] = decoded(secrets);
+  const application = ofRepository ?? ofOrganization ?? "actions";
+  const other = otherApplications.find((one) => one === application);
+  const permission = other === undefined ? "secrets" : `${other}_secrets`;
   const find = (call: Call, level: Access) =>
     organization === undefined
-      ? placeInRepository(call, { owner: owner ?? "", repo: repo ?? "", environment }, level)
-      : placeInOrganization(call, organization, level);
+      ? placeInRepository(call, { owner, repo, environment, other }, level, permission)
+      : placeInOrganization(call, organization, level, permission, other);
   if (method === "GET" && name === undefined)
     return route("listSecrets", null, (call) => list(call, find(call, "read")));
   if (method === "GET" && name === "public-key") return route("getPublicKey", null, (call) => key(find(call, "look")));
@@ -84,14 +99,16 @@ export function routeOf(method: string, path: string): Route | null {
   return route("putSecret", name, (call) => put(call, find(call, "write"), name, organization !== undefined));
 }
 
-const route = (operation: string, subject: string | null, perform: Route["perform"]): Route => ({
+const decoded = (found: RegExpExecArray) => found.slice(1).map((part) => part && decodeURIComponent(part));
+
+export const route = (operation: string, subject: string | null, perform: Route["perform"]): Route => ({
   operation,
   subject,
   perform,
 });
 
-const notFound = () => new ApiError(404, "Not Found");
-const invalid = (message: string, code?: string) =>
+export const notFound = () => new ApiError(404, "Not Found");
+export const invalid = (message: string, code?: string) =>
   new ApiError(422, message, { errors: code === undefined ? [] : [{ code }] });
 
 function getApp({ actor }: Call): Answer {
@@ -202,30 +219,46 @@ function getRepository(call: Call, owner: string, name: string): Answer {
   return { status: 200, body: { ...describe(state, repository), permissions } };
 }
 
+interface Spot {
+  readonly owner: string;
+  readonly repo: string;
+  readonly environment: string | undefined;
+  readonly other?: keyof Others | undefined;
+}
+
 function placeInRepository(
   call: Call,
-  { owner, repo, environment }: { owner: string; repo: string; environment: string | undefined },
+  { owner, repo, environment, other }: Spot,
   access: Access,
+  permission: string,
 ): Vault {
   const { actor, repository } = repositoryOf(call, owner, repo);
   const level = access === "write" ? "write" : "read";
-  const wanted: Permissions = environment === undefined ? { secrets: level } : { secrets: level, environments: level };
+  const wanted: Permissions =
+    environment === undefined ? { [permission]: level } : { [permission]: level, environments: level };
   // Classic tokens with read access to a public repository may read its key; other kinds need the permission.
   const open = access === "look" && !repository.private && actor.token.kind === "classic";
   if (!open) mustHave(actor, wanted, { scope: "repo" });
   if (level === "write" && repository.archived) {
     throw new ApiError(403, "Repository was archived so is read-only.");
   }
+  if (other !== undefined) return repository.others[other];
   const vault = environment === undefined ? repository.vault : repository.environments.get(environment.toLowerCase());
   if (vault === undefined) throw notFound();
   return vault;
 }
 
-function placeInOrganization(call: Call, organization: string, access: Access): Vault {
+function placeInOrganization(
+  call: Call,
+  organization: string,
+  access: Access,
+  permission = "secrets",
+  other?: keyof Others,
+): Vault {
   const actor = asBearer(call.actor);
   if (organization.toLowerCase() !== actor.state.credentials.owner) throw notFound();
-  mustHave(actor, { organization_secrets: access === "write" ? "write" : "read" }, { scope: "admin:org" });
-  return actor.state.organization;
+  mustHave(actor, { [`organization_${permission}`]: access === "write" ? "write" : "read" }, { scope: "admin:org" });
+  return other === undefined ? actor.state.organization : actor.state.organizationOthers[other];
 }
 
 function key(vault: Vault): Answer {
@@ -304,7 +337,7 @@ function put({ actor, body, now }: Call, vault: Vault, given: string, inOrganiza
 }
 
 /** Ids are wanted exactly when the visibility is `selected`: the real service clears the list when they are left out. */
-function accessOf(state: State, { visibility, selected_repository_ids: ids }: Record<string, unknown>) {
+export function accessOf(state: State, { visibility, selected_repository_ids: ids }: Record<string, unknown>) {
   if (visibility !== "all" && visibility !== "private" && visibility !== "selected") {
     throw invalid("Invalid request.", "missing_field");
   }
@@ -319,7 +352,7 @@ function accessOf(state: State, { visibility, selected_repository_ids: ids }: Re
   return { visibility, selected: ids as number[] };
 }
 
-function fieldsOf(body: unknown, known: readonly string[]): Record<string, unknown> {
+export function fieldsOf(body: unknown, known: readonly string[]): Record<string, unknown> {
   if (typeof body !== "object" || body === null || Array.isArray(body))
     throw new ApiError(400, "Problems parsing JSON");
   const unknown = Object.keys(body).filter((name) => !known.includes(name));

@@ -32,6 +32,19 @@ export interface Secret {
   selected?: number[];
 }
 
+export interface Variable {
+  name: string;
+  value: string;
+  createdAt: number;
+  updatedAt: number;
+  visibility?: string;
+  selected?: number[];
+}
+
+/** Applications whose secrets and keys are apart from those of Actions. */
+export const otherApplications = ["dependabot", "codespaces"] as const;
+export type Others = Record<(typeof otherApplications)[number], Vault>;
+
 /** One place that holds secrets, with the key they are sealed for. */
 export interface Vault {
   keyId: string;
@@ -39,6 +52,8 @@ export interface Vault {
   /** By name, which is always upper-case. */
   secrets: Map<string, Secret>;
   limit: number;
+  /** Of Actions only. */
+  variables: Map<string, Variable>;
 }
 
 export interface Repository {
@@ -47,6 +62,7 @@ export interface Repository {
   private: boolean;
   archived: boolean;
   vault: Vault;
+  others: Others;
   /** By lower-case name. */
   environments: Map<string, Vault>;
 }
@@ -91,6 +107,7 @@ export interface Credentials {
 export interface State {
   credentials: Credentials;
   organization: Vault;
+  organizationOthers: Others;
   /** By lower-case name. */
   repositories: Map<string, Repository>;
   /** Old lower-case names of renamed repositories. */
@@ -107,6 +124,7 @@ export async function newState(credentials: Credentials): Promise<State> {
   const state: State = {
     credentials,
     organization: newVault(limits.perOrganization),
+    organizationOthers: newOthers(limits.perOrganization),
     repositories: new Map(),
     renamed: new Map(),
     installations: new Map(),
@@ -121,6 +139,12 @@ export async function newState(credentials: Credentials): Promise<State> {
     secrets: "write",
     environments: "write",
     organization_secrets: "write",
+    dependabot_secrets: "write",
+    codespaces_secrets: "write",
+    organization_dependabot_secrets: "write",
+    organization_codespaces_secrets: "write",
+    actions_variables: "write",
+    organization_actions_variables: "write",
   };
   state.tokens.set(credentials.accessToken, { kind: "classic", scopes: ["admin:org", "repo"], role: "admin" });
   state.tokens.set(credentials.fineGrainedToken, { kind: "fine-grained", permissions, repositories: "all" });
@@ -130,8 +154,10 @@ export async function newState(credentials: Credentials): Promise<State> {
 }
 
 export function newVault(limit: number): Vault {
-  return { keyId: newKeyId(), key: sodium.crypto_box_keypair(), secrets: new Map(), limit };
+  return { keyId: newKeyId(), key: sodium.crypto_box_keypair(), secrets: new Map(), variables: new Map(), limit };
 }
+
+const newOthers = (limit: number): Others => ({ dependabot: newVault(limit), codespaces: newVault(limit) });
 
 /** Secrets sealed for the old key are refused from now on. */
 export function rotateKey(vault: Vault): void {
@@ -148,6 +174,7 @@ export function addRepository(state: State, name: string, isPrivate: boolean): R
     private: isPrivate,
     archived: false,
     vault: newVault(limits.perRepository),
+    others: newOthers(limits.perRepository),
     environments: new Map(),
   };
   state.repositories.set(name.toLowerCase(), repository);
@@ -157,8 +184,16 @@ export function addRepository(state: State, name: string, isPrivate: boolean): R
 /** Names are not case sensitive. */
 export const findRepository = (state: State, name: string) => state.repositories.get(name.toLowerCase());
 
-/** The place spelled `owner`, `owner/repository` or `owner/repository:environment`. */
-export function vaultAt(state: State, place: string): Vault {
+/** The place spelled `owner`, `owner/repository` or `owner/repository:environment`, with `@dependabot` or `@codespaces`. */
+export function vaultAt(state: State, spelled: string): Vault {
+  const [place = "", application] = spelled.split("@");
+  const other = otherApplications.find((one) => one === application);
+  if (other !== undefined) {
+    const [, repository] = place.split("/");
+    const others = repository === undefined ? state.organizationOthers : findRepository(state, repository)?.others;
+    if (others === undefined) throw new Error(`no place ${spelled}`);
+    return others[other];
+  }
   const [, owner, name, environment] = /^([^/]+)(?:\/([^:]+)(?::(.+))?)?$/s.exec(place) ?? [];
   if (owner !== state.credentials.owner) throw new Error(`no owner in ${place}`);
   if (name === undefined) return state.organization;
@@ -178,8 +213,11 @@ export interface SecretView extends Omit<Secret, "createdAt" | "updatedAt"> {
 export function view(state: State): SecretView[] {
   const { owner } = state.credentials;
   const places: [string, Vault][] = [[owner, state.organization]];
+  for (const other of otherApplications) places.push([`${owner}@${other}`, state.organizationOthers[other]]);
   for (const repository of state.repositories.values()) {
-    places.push([`${owner}/${repository.name}`, repository.vault]);
+    const place = `${owner}/${repository.name}`;
+    places.push([place, repository.vault]);
+    for (const other of otherApplications) places.push([`${place}@${other}`, repository.others[other]]);
     for (const [name, vault] of repository.environments) places.push([`${owner}/${repository.name}:${name}`, vault]);
   }
   return places.flatMap(([place, vault]) =>

@@ -79,9 +79,17 @@ describe("connection fields", () => {
   it("default to the repository, and resolve to an origin", () => {
     const parsed = repoHost.connection.parse({ ...minimal, enterprise_url: "https://git.example.com/api/v3/" });
     expect(parsed).not.toHaveProperty("secrets_location");
-    const used = { ...minimal, secrets_location: "repository", enterprise_url: "https://git.example.com" };
+    const used = {
+      ...minimal,
+      secrets_location: "repository",
+      application: "actions",
+      enterprise_url: "https://git.example.com",
+    };
     expect(repoHost.resolve?.(parsed)).toEqual(used);
-    expect(repoHost.resolve?.(repoHost.connection.parse(organization))).toEqual(organization);
+    expect(repoHost.resolve?.(repoHost.connection.parse(organization))).toEqual({
+      ...organization,
+      application: "actions",
+    });
   });
 
   it("show the application's name nested, too", () => {

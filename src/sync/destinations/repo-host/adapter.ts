@@ -60,7 +60,8 @@ const RepositoryAnswer = z.object({
 });
 
 /**
- * GitHub Actions secrets of a repository, one of its environments, or an organization. One external object is one secret.
+ * GitHub secrets of Actions, Dependabot or Codespaces, in a repository, one of its environments, or an organization. One
+ * external object is one secret.
  *
  * Permissions: a classic token requires the scope `repo` (organization: `admin:org`), a fine-grained token Secrets: write
  * (environment: also Environments: write; organization: Secrets of the organization). An application requires the same.
@@ -185,23 +186,23 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
 };
 
 function placeOf(connection: RepoHostConnection): Place {
-  const { organization_name: organization, environment_name: environment } = connection;
+  const { organization_name: organization, environment_name: environment, application = "actions" } = connection;
   if (connection.secrets_location === "organization") {
-    const path = `/orgs/${organization}/actions/secrets`;
+    const path = `/orgs/${organization}/${application}/secrets`;
     return { kind: "organization", label: `the organization ${organization}`, path, limit: 1000 };
   }
   const repository = repositoryPath(connection);
   const label = repositoryLabel(connection);
   if (environment === undefined)
-    return { kind: "repository", label, path: `${repository}/actions/secrets`, limit: 100 };
+    return { kind: "repository", label, path: `${repository}/${application}/secrets`, limit: 100 };
   const path = `${repository}/environments/${encodeURIComponent(environment)}/secrets`;
   return { kind: "environment", label: `the environment ${environment} of ${label}`, path, limit: 100 };
 }
 
-const repositoryPath = ({ repository_owner: owner, repository_name: name }: RepoHostConnection) =>
+export const repositoryPath = ({ repository_owner: owner, repository_name: name }: RepoHostConnection) =>
   `/repos/${owner}/${name}`;
 
-const repositoryLabel = ({ repository_owner: owner, repository_name: name }: RepoHostConnection) =>
+export const repositoryLabel = ({ repository_owner: owner, repository_name: name }: RepoHostConnection) =>
   `the repository ${owner}/${name}`;
 
 function checkObject({ name, value }: ExternalObject): Failure | null {
@@ -251,8 +252,8 @@ async function targetOf(
   return got.ok ? { ok: true, ...got.token } : { ...got, status };
 }
 
-/** The ids of repositories. Each id is cached, so a long list continues after a deadline. */
-async function idsOf(
+/** The ids of repositories of an organization. Each id is cached, so a long list continues after a deadline. */
+export async function idsOf(
   host: RepoHost,
   organization: string,
   names: readonly string[],
@@ -303,7 +304,7 @@ const unreadable = (what: string): Failure =>
 const notOwned = (name: string): Failure =>
   failure("client", "not_owned", `The secret ${name} exists already and was not written by this service.`);
 
-const notVisible = (label: string): Failure =>
+export const notVisible = (label: string): Failure =>
   failure("client", "not_found", `There is no ${label.replace(/^the /, "")}, or the credentials may not see it.`);
 
 /** Explains "not found" of the place, which the provider also returns for resources hidden from the credentials. */

@@ -35,11 +35,12 @@ const names = z
   .refine((list) => list.length <= maxSelected, `must hold at most ${maxSelected} names`)
   .optional();
 
-const fields = z.object({
+export const repoHostFields = z.object({
   access_token: text(/^[\x21-\x7e]{1,1024}$/, "must be printable characters without spaces, at most 1024"),
   app_name: text(/^[\w.-]{1,128}$/, "must be letters, digits, dots, - or _, at most 128"),
   installation_id: text(/^[1-9]\d{0,14}$/, "must be a positive whole number"),
   secrets_location: word("repository", "organization"),
+  application: word("actions", "dependabot", "codespaces"),
   repository_owner: text(account, accountRule),
   repository_name: text(repository, repositoryRule),
   environment_name: text(
@@ -58,32 +59,45 @@ const fields = z.object({
     )
     .optional(),
 });
-type Fields = z.infer<typeof fields>;
+export type RepoHostFields = z.infer<typeof repoHostFields>;
 
 /** The create body's fields of a repo-host destination; unset and empty fields are absent. */
-export const repoHostConnection: z.ZodType<RepoHostConnection> = fields
-  .superRefine((given, context) => {
-    for (const [path, message] of problems(given)) context.addIssue({ code: "custom", path: [path], message });
-  })
-  .transform((given): RepoHostConnection => {
-    const { installation_id: id, ...rest } = given;
-    const set = Object.entries(rest).filter(([, value]) => value !== undefined && value?.length !== 0);
-    return { ...Object.fromEntries(set), ...(id && { installation_id: Number(id) }) };
-  });
+export const repoHostConnection: z.ZodType<RepoHostConnection> = repoHostFields
+  .superRefine((given, context) => checkRepoHost(given, context))
+  .transform(connectionOf);
+
+/** The rules between fields. */
+export function checkRepoHost(given: RepoHostFields, context: z.core.$RefinementCtx): void {
+  for (const [path, message] of problems(given)) context.addIssue({ code: "custom", path: [path], message });
+}
+
+export function connectionOf({ installation_id: id, ...rest }: RepoHostFields): RepoHostConnection {
+  const set = Object.entries(rest).filter(([, value]) => value !== undefined && value?.length !== 0);
+  return { ...Object.fromEntries(set), ...(id && { installation_id: Number(id) }) };
+}
 
 /** The connection with its defaults, and the enterprise address as an origin. */
 export function resolveRepoHost({ enterprise_url: url, ...rest }: RepoHostConnection): RepoHostConnection {
   const origin = url === undefined ? null : enterpriseOrigin(url);
-  return { secrets_location: "repository", ...rest, ...(origin !== null && { enterprise_url: origin }) };
+  return {
+    secrets_location: "repository",
+    application: "actions",
+    ...rest,
+    ...(origin !== null && { enterprise_url: origin }),
+  };
 }
 
 /** Violations of the rules between fields. */
-function* problems(given: Fields): Generator<[path: keyof Fields, message: string]> {
+function* problems(given: RepoHostFields): Generator<[path: keyof RepoHostFields, message: string]> {
   if (!given.app_name !== !given.installation_id) {
     const missing = given.app_name ? "installation_id" : "app_name";
     yield [missing, "app_name and installation_id must be given together or not at all"];
   } else if (!given.access_token && !given.app_name) {
     yield ["access_token", "access_token, or app_name with installation_id, is required"];
+  }
+
+  if (given.environment_name && (given.application ?? "actions") !== "actions") {
+    yield ["environment_name", "is only for application actions"];
   }
 
   const ofOrganization = ["organization_name", "organization_visibility", "selected_repository_names"] as const;

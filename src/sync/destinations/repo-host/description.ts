@@ -3,8 +3,8 @@ import type { DestinationDescription } from "../description.ts";
 export const description = {
   type: "repo-host",
   upstream: "gh",
-  label: "GitHub Actions",
-  about: "Actions secrets of a repository, environment or organization",
+  label: "GitHub secrets",
+  about: "Secrets of Actions, Dependabot or Codespaces in a repository, environment or organization",
   fields: {
     repository_owner: { label: "Owner", fixed: true, placeholder: "acme" },
     repository_name: { label: "Repository", fixed: true, placeholder: "web" },
@@ -41,6 +41,13 @@ export const description = {
       fixed: true,
       advanced: true,
     },
+    application: {
+      label: "Secrets of",
+      help: "Left empty: Actions. Environments have secrets of Actions only.",
+      fixed: true,
+      advanced: true,
+      choices: { actions: "Actions", dependabot: "Dependabot", codespaces: "Codespaces" },
+    },
     enterprise_url: { label: "Enterprise URL", help: "Of your own GitHub server.", advanced: true },
   },
   example: { repository_owner: "acme", repository_name: "web", access_token: "ghp_madeUp" },
@@ -52,7 +59,7 @@ export const description = {
   effect: "immediate",
   limits: "48 KB a value, names of letters, digits and `_`, 100 secrets a repository",
   permissions: [
-    "Secrets: write (environments: Environments: write; organizations: Organization secrets: write)",
+    "Secrets, Dependabot secrets or Codespaces secrets: write (environments: Environments: write; organizations: the same of the organization)",
     "the same",
   ],
 } as const satisfies DestinationDescription;

@@ -1,0 +1,54 @@
+import type { Account, Fault as ApiFault } from "../repo-host/account.ts";
+import { startRepoHost } from "../repo-host/server.ts";
+import { vaultAt } from "../repo-host/state.ts";
+import { byName, type Fault, type Place, type StandIn } from "../stand-in.ts";
+
+const writes = ["createVariable", "updateVariable", "deleteVariable"];
+
+const faults: Record<Fault, ApiFault> = {
+  throttled: {
+    fault: "error",
+    status: 429,
+    message: "You have exceeded a rate limit",
+    headers: { "retry-after": "1" },
+  },
+  unavailable: { fault: "error", status: 503 },
+  lost: { fault: "apply-then-drop" },
+  cut: { fault: "drop" },
+  forbidden: { fault: "error", status: 403, message: "Resource not accessible by personal access token" },
+};
+
+/** GitHub's variables, with the repository of an account. */
+export async function startStandIn(): Promise<StandIn> {
+  const double = await startRepoHost();
+  return {
+    type: "repo-host-variables",
+    settings: { REPO_HOST_URL: double.url },
+    open: async () => placeOf(await double.openAccount()),
+    close: () => double.close(),
+  };
+}
+
+function placeOf(account: Account): Place {
+  const { owner, repository, accessToken } = account.credentials;
+  const body = {
+    repository_owner: owner,
+    repository_name: repository,
+    access_token: accessToken,
+    allow_plaintext: true,
+  };
+  const { variables } = vaultAt(account.state, `${owner}/${repository}`);
+  return {
+    body,
+    wrongCredentials: { ...body, access_token: "ghp_wrong" },
+    missing: { ...body, repository_name: "missing" },
+    objects: () => byName([...variables.values()].map(({ name, value }) => ({ name, value, owned: null }))),
+    write(given, value) {
+      const name = given.toUpperCase();
+      variables.set(name, { name, value, createdAt: 0, updatedAt: Date.now() });
+    },
+    remove: (name) => void variables.delete(name.toUpperCase()),
+    fail: (fault, count) => account.fault({ ...faults[fault], count, operation: writes }),
+    writes: () => account.requests().filter(({ operation }) => writes.includes(operation)).length,
+  };
+}
