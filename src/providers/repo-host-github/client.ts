@@ -53,7 +53,7 @@ export type Answer = { ok: true; status: number; headers: Headers; body: unknown
 
 type Method = "GET" | "PUT" | "POST" | "PATCH" | "DELETE";
 
-/** What is kept: secrets of an application, or variables of Actions. */
+/** Secrets of an application, or variables of Actions. */
 export type Family = "actions" | "dependabot" | "codespaces" | "variables";
 
 export interface RepoHost {
