@@ -1,6 +1,5 @@
 import { env as deployment, waitUntil } from "cloudflare:workers";
 import { storeDueSnapshot } from "./backup/scheduled-snapshots.ts";
-import { metrics } from "./contracts/stubs.ts";
 import { performJobs } from "./credentials/runner/job-worker.ts";
 import { performDeliveries } from "./events/subscriptions/deliver.ts";
 import type { WakeUpMessage } from "./platform/durable/wake-up.ts";
@@ -14,6 +13,7 @@ import { setOutboundPolicy } from "./providers/outbound-url.ts";
 import { consoleAnswer } from "./routes/console.ts";
 import { handle } from "./routes/handle.ts";
 import { installAnswer } from "./routes/install.ts";
+import { metrics } from "./rpc/stubs.ts";
 import { performWork } from "./sync/worker/perform.ts";
 
 export { AccessControl } from "./objects/access-control.ts";

@@ -10,10 +10,10 @@
  */
 
 import type { NewEvent } from "../../src/contracts/event.ts";
-import { eventLog, syncDestination } from "../../src/contracts/stubs.ts";
 import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import { beginExchange } from "../../src/platform/http/exchange.ts";
 import { auditAnswer } from "../../src/platform/observability/audit/requests.ts";
+import { eventLog, syncDestination } from "../../src/rpc/stubs.ts";
 import { cloudASm } from "../../src/sync/destinations/cloud-a-sm/adapter.ts";
 import service from "../../src/worker.ts";
 import type { ClusterRegistry, FillCluster, FillCsi } from "./cluster.mts";

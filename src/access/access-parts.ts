@@ -1,8 +1,8 @@
-import { EventPublisher, EventSource } from "../contracts/event-publisher.ts";
 import { DataKeys } from "../platform/crypto/data-keys.ts";
 import { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import type { NameChanges } from "../platform/durable/stored-object.ts";
+import { EventPublisher, EventSource } from "../publishing/event-publisher.ts";
 import { ApproleLogins } from "./auth-methods/approle-logins.ts";
 import { ApproleStore } from "./auth-methods/approle-store.ts";
 import { Approles } from "./auth-methods/approles.ts";

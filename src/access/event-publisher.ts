@@ -1,4 +1,4 @@
-import type { EventPublisher } from "../contracts/event-publisher.ts";
+import type { EventPublisher } from "../publishing/event-publisher.ts";
 
 /** A row whose indexes are filled in after the event log has assigned them. */
 export type IndexBackfill =

@@ -1,5 +1,8 @@
 import type { KeyHolder } from "../contracts/access-control.ts";
 import type { MountType } from "../contracts/mount.ts";
+import { isEngine } from "../credentials/engines/descriptions.ts";
+import { isStorageLost } from "../platform/durable/birth.ts";
+import type { Deliver } from "../platform/durable/outbox.ts";
 import {
   clusterRegistry,
   credentialEngine,
@@ -9,10 +12,7 @@ import {
   nodeSession,
   syncControl,
   syncDestination,
-} from "../contracts/stubs.ts";
-import { isEngine } from "../credentials/engines/descriptions.ts";
-import { isStorageLost } from "../platform/durable/birth.ts";
-import type { Deliver } from "../platform/durable/outbox.ts";
+} from "../rpc/stubs.ts";
 
 /** Outbox topics of `AccessControl` and their delivery to other objects. */
 export const accessOutboxTopics = (env: Env) =>

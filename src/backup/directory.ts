@@ -1,5 +1,5 @@
-import { SINGLETONS, storedObject } from "../contracts/stored-objects.ts";
 import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
+import { SINGLETONS, storedObject } from "../rpc/stored-objects.ts";
 
 /**
  * Enumerates every object of the deployment once: mounts and key holders through `AccessControl`, agents through

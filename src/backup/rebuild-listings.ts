@@ -1,5 +1,3 @@
-import { destinationKeyOf, destinationName } from "../contracts/destination.ts";
-import { syncDestination } from "../contracts/stubs.ts";
 import {
   type DestinationListing,
   forgetListing,
@@ -7,6 +5,8 @@ import {
   pageOfAssociations,
   pageOfDestinations,
 } from "../listings/destinations.ts";
+import { destinationKeyOf, destinationName } from "../rpc/destination-name.ts";
+import { syncDestination } from "../rpc/stubs.ts";
 import { everyObject } from "./directory.ts";
 
 /**

@@ -1,7 +1,7 @@
-import { storedObject } from "../contracts/stored-objects.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { ObjectKind, ObjectName } from "../platform/durable/object-kinds.ts";
 import { RESTORE_RUNS } from "../platform/durable/snapshot/snapshot-lock.ts";
+import { storedObject } from "../rpc/stored-objects.ts";
 
 /**
  * Phases of a restore.

@@ -1,10 +1,10 @@
-import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../contracts/stored-objects.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { parseKeyring } from "../platform/crypto/keyring.ts";
 import { bornWith, isKind, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
+import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../rpc/stored-objects.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { type ObjectRecord, Opener, type RowsRecord } from "./format.ts";
 import { framesOf } from "./frames.ts";
 import { type Rebuilt, rebuildListings } from "./rebuild-listings.ts";

@@ -1,4 +1,3 @@
-import { accessControl } from "../contracts/stubs.ts";
 import { partsOf } from "../lib/parts-of.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
@@ -12,6 +11,7 @@ import {
   snapshotSchedule,
   storedSnapshots,
 } from "../platform/snapshot-bucket.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { takeSnapshot } from "./take.ts";
 
 /**

@@ -1,5 +1,3 @@
-import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../contracts/stored-objects.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { mapLimit } from "../lib/map-limit.ts";
 import { type Refusal, type Result, refuse } from "../lib/result.ts";
 import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
@@ -7,6 +5,8 @@ import { QUIESCE_MS } from "../platform/durable/snapshot/frozen.ts";
 import type { SnapshotPage, SnapshotPosition } from "../platform/durable/snapshot/object-snapshot.ts";
 import type { SnapshotView } from "../platform/durable/snapshot/snapshot-lock.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
+import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../rpc/stored-objects.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { everyObject } from "./directory.ts";
 import { Sealer } from "./format.ts";
 

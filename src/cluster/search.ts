@@ -1,17 +1,19 @@
 import {
-  allowsNamespace,
-  allowsNamespaceAny,
-  allowsNode,
-  allowsNodePool,
-  allowsPlugin,
   type ClusterRights,
   CSI_LIST_RIGHTS,
   NAMESPACE_CAPABILITIES,
   type NamespaceRight,
 } from "../contracts/cluster-rights.ts";
 import type { ReportedTopic } from "../contracts/reports.ts";
-import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { parseLossless } from "../lib/json.ts";
+import {
+  allowsNamespace,
+  allowsNamespaceAny,
+  allowsNode,
+  allowsNodePool,
+  allowsPlugin,
+} from "../rights/cluster-rights.ts";
+import { accessControl, clusterRegistry } from "../rpc/stubs.ts";
 import { hexRange } from "./reports/hex-prefix.ts";
 import { type Fields, objectOf, textOf } from "./reports/topics/topic.ts";
 

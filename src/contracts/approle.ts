@@ -1,5 +1,5 @@
 import type { Result } from "../lib/result.ts";
-import type { AuthEntryName, TokenSettings } from "./auth.ts";
+import type { TokenSettings } from "./auth.ts";
 import type { Authed } from "./tokens.ts";
 
 /** The kind of the entries that hold roles. */
@@ -25,8 +25,6 @@ export interface ApproleName {
   readonly mount: string;
   readonly role: string;
 }
-
-export const approleEntry = ({ mount, role }: ApproleName): AuthEntryName => ({ mount, kind: APPROLE, name: role });
 
 /** A request for a secret id. Fields that are absent take the role's values. */
 export interface SecretIdRequest {

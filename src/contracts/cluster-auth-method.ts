@@ -1,5 +1,3 @@
-import { goDuration } from "../lib/go-duration.ts";
-
 /** Types of auth methods of the cluster API. */
 export const AUTH_METHOD_TYPES = ["OIDC", "JWT"] as const;
 
@@ -61,33 +59,3 @@ export interface AuthMethodStub {
 
 /** Stands in answers for a client secret; a write with it keeps the stored one. */
 export const REDACTED = "redacted";
-
-const orNull = <T>(list: readonly T[]): readonly T[] | null => (list.length > 0 ? list : null);
-const mapOrNull = (map: Readonly<Record<string, string>>) => (Object.keys(map).length > 0 ? map : null);
-const durationText = (seconds: number): string => (seconds === 0 ? "" : goDuration(seconds));
-
-/** An auth method as answers and events show it (https://developer.hashicorp.com/nomad/api-docs/acl/auth-methods). */
-export function authMethodView({ version: _version, Config: config, ...method }: AuthMethod) {
-  return {
-    ...method,
-    MaxTokenTTL: durationText(method.MaxTokenTTL),
-    Config: {
-      ...config,
-      JWTValidationPubKeys: orNull(config.JWTValidationPubKeys),
-      OIDCClientSecret: config.OIDCClientSecret === "" ? "" : REDACTED,
-      OIDCClientAssertion: null,
-      OIDCScopes: orNull(config.OIDCScopes),
-      BoundAudiences: orNull(config.BoundAudiences),
-      BoundIssuer: orNull(config.BoundIssuer),
-      AllowedRedirectURIs: orNull(config.AllowedRedirectURIs),
-      DiscoveryCaPem: null,
-      JWKSCACert: "",
-      SigningAlgs: orNull(config.SigningAlgs),
-      ExpirationLeeway: durationText(config.ExpirationLeeway),
-      NotBeforeLeeway: durationText(config.NotBeforeLeeway),
-      ClockSkewLeeway: durationText(config.ClockSkewLeeway),
-      ClaimMappings: mapOrNull(config.ClaimMappings),
-      ListClaimMappings: mapOrNull(config.ListClaimMappings),
-    },
-  };
-}

@@ -10,10 +10,6 @@ export const TOO_LONG_BATCH_TOKEN = `batch token: policies, metadata and names m
 /** The beginning of the accessors that name batch tokens inside the service, before the accessor of their parent. */
 export const BATCH_ACCESSOR = "batch.";
 
-/** Whether the end of the token of `ended` is the end of the token of `accessor`: its own, or its parent's. */
-export const endsWithToken = (accessor: string, ended: string): boolean =>
-  accessor === ended || accessor.startsWith(`${BATCH_ACCESSOR}${ended}.`);
-
 /** The body of `auth/token/create`, read and checked. Durations in seconds. */
 export interface TokenBody {
   readonly id?: string | undefined;

@@ -1,7 +1,8 @@
-import { type Federation, type Home, issuerAt, subjectOf } from "../contracts/federation.ts";
+import type { Federation, Home } from "../contracts/federation.ts";
 import type { Mount } from "../contracts/mount.ts";
-import { accessControl, identityIssuer } from "../contracts/stubs.ts";
 import type { ClientAssertion } from "../providers/identity-token.ts";
+import { accessControl, identityIssuer } from "../rpc/stubs.ts";
+import { issuerAt, subjectOf } from "../rpc/token-subjects.ts";
 
 /** The identity of a mount, captured when a request at `url` configures it to log in with identity tokens. */
 export async function homeOf(env: Env, { namespace, accessor, path }: Mount, url: string): Promise<Home> {

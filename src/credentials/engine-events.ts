@@ -1,4 +1,4 @@
-import type { ServiceEmitter } from "../contracts/service-events.ts";
+import type { ServiceEmitter } from "../publishing/service-events.ts";
 
 type Details = Readonly<Record<string, unknown>>;
 

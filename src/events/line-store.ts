@@ -1,7 +1,8 @@
-import { type Append, numbered } from "../contracts/event.ts";
-import { headersText } from "../contracts/event-headers.ts";
+import type { Append } from "../contracts/event.ts";
 import type { Migration } from "../platform/durable/migrations.ts";
 import { warn } from "../platform/observability/log.ts";
+import { headersText } from "../publishing/event-headers.ts";
+import { numbered } from "../publishing/numbered-events.ts";
 import type { Slice } from "./group.ts";
 import { Line } from "./line.ts";
 import { accountOf, type Held, mostBytesOf, Shares, withoutPayloads } from "./shares.ts";

@@ -1,5 +1,5 @@
 import type { StreamEvent } from "../contracts/event.ts";
-import { type EventHeader, headerOf, headersIn, headersText, parseHeaders } from "../contracts/event-headers.ts";
+import { type EventHeader, headerOf, headersIn, headersText, parseHeaders } from "../publishing/event-headers.ts";
 import type { Matcher } from "./subscription.ts";
 
 /** Converts one event to a dialect; returns the same JSON where nothing differs. */

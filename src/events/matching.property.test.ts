@@ -3,8 +3,8 @@ import { randomFrom } from "../../test/crash/random.ts";
 import { isWanted, mayRead, type Rules, type SeenEvent, type Wish } from "../../test/events-reference.ts";
 import { amount, PROPERTY } from "../../test/support/long.ts";
 import type { NamespaceRule } from "../contracts/cluster-rights.ts";
-import { numbered } from "../contracts/event.ts";
-import { headersText } from "../contracts/event-headers.ts";
+import { headersText } from "../publishing/event-headers.ts";
+import { numbered } from "../publishing/numbered-events.ts";
 import { Line } from "./line.ts";
 import { matcher, parseTopics } from "./subscription.ts";
 

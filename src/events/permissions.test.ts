@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from "vitest";
-import type { EventHeader } from "../contracts/event-headers.ts";
 import type { StreamAnswer } from "../contracts/stream-rights.ts";
+import type { EventHeader } from "../publishing/event-headers.ts";
 import { Permissions, PermissionsUnavailable } from "./permissions.ts";
 
 afterEach(() => {

@@ -1,9 +1,9 @@
-import type { EventHeader } from "../contracts/event-headers.ts";
 import type { Scope, StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
-import { endsWithToken } from "../contracts/tokens.ts";
+import { BATCH_ACCESSOR } from "../contracts/tokens.ts";
 import { backoff } from "../lib/backoff.ts";
 import { within } from "../lib/timeout.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
+import type { EventHeader } from "../publishing/event-headers.ts";
 
 /** The access control object is unreachable. */
 export class PermissionsUnavailable extends Error {
@@ -258,3 +258,7 @@ export class Permissions {
 
 const keyOf = ({ accessor, namespace, topics, service }: StreamQuestion): string =>
   JSON.stringify([accessor, namespace, topics, service]);
+
+/** Whether the end of the token of `ended` is the end of the token of `accessor`: its own, or its parent's. */
+const endsWithToken = (accessor: string, ended: string): boolean =>
+  accessor === ended || accessor.startsWith(`${BATCH_ACCESSOR}${ended}.`);

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { numbered } from "../contracts/event.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
+import { numbered } from "../publishing/numbered-events.ts";
 import type { LogView } from "./group.ts";
 import { Line } from "./line.ts";
 import { Readers } from "./readers.ts";

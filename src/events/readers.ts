@@ -1,5 +1,5 @@
-import { isServiceTopic } from "../contracts/service-topics.ts";
 import type { Scope, StreamQuestion } from "../contracts/stream-rights.ts";
+import { isServiceTopic } from "../rights/path-judge.ts";
 import { type Framing, framingOf } from "./framing.ts";
 import { encode, type Group, Groups, type LogView } from "./group.ts";
 import type { Line } from "./line.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { numbered } from "../contracts/event.ts";
-import { headersText } from "../contracts/event-headers.ts";
+import { headersText } from "../publishing/event-headers.ts";
+import { numbered } from "../publishing/numbered-events.ts";
 import { Line, type View } from "./line.ts";
 import { Ring } from "./ring.ts";
 import { matcher } from "./subscription.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { memorySql } from "../../test/memory-sql.ts";
-import { TENANT } from "../contracts/event-accounts.ts";
+import { TENANT } from "../publishing/event-accounts.ts";
 import { lineMigrations } from "./line-store.ts";
 import { Shares } from "./shares.ts";
 

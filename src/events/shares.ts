@@ -1,6 +1,6 @@
 import type { Append, StreamEvent } from "../contracts/event.ts";
-import { ACCESS_ACCOUNT, SERVICE_ACCOUNT, TENANT } from "../contracts/event-accounts.ts";
-import { headersText } from "../contracts/event-headers.ts";
+import { ACCESS_ACCOUNT, SERVICE_ACCOUNT, TENANT } from "../publishing/event-accounts.ts";
+import { headersText } from "../publishing/event-headers.ts";
 import { Line } from "./line.ts";
 
 /*

@@ -1,8 +1,8 @@
 import { type NamespaceRule, NO_CLUSTER_RULES } from "../contracts/cluster-rights.ts";
-import { type Labels, traceOf } from "../contracts/event-headers.ts";
-import { isServiceTopic, pathJudge } from "../contracts/service-topics.ts";
 import type { Scope } from "../contracts/stream-rights.ts";
-import { isJudgedByEvent, mayReadEvent } from "../contracts/topic-rights.ts";
+import { type Labels, traceOf } from "../publishing/event-headers.ts";
+import { isServiceTopic, pathJudge } from "../rights/path-judge.ts";
+import { isJudgedByEvent, mayReadEvent } from "../rights/topic-rights.ts";
 
 /** The request of one reader. Plain data: it is sent to the object that serves the stream. */
 export interface Subscription {

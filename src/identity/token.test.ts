@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { issuerAt, subjectOf, syncIssuerAt, syncSubjectOf } from "../contracts/federation.ts";
+import { issuerAt, subjectOf, syncIssuerAt, syncSubjectOf } from "../rpc/token-subjects.ts";
 import { claimsOf, discovery, MAX_TTL, syncClaimsOf } from "./token.ts";
 
 const ask = {

@@ -1,7 +1,7 @@
 import { FIRST_PLUGIN, MOUNT_CLAIM } from "../compat/identity-names.ts";
-import { subjectOf } from "../contracts/federation.ts";
 import type { SyncTokenRequest, TokenRequest } from "../contracts/identity-issuer.ts";
 import { VERSION } from "../platform/version.ts";
+import { subjectOf } from "../rpc/token-subjects.ts";
 
 const DEFAULT_TTL = 3_600;
 /** Maximum TTL of a token, in seconds. A token must not outlive the publication of its key. */

@@ -1,5 +1,5 @@
-import type { ServiceEvents } from "../contracts/service-events.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
+import type { ServiceEvents } from "../publishing/service-events.ts";
 
 export type SecretChange =
   | "SecretWritten"

@@ -1,5 +1,5 @@
-import { syncDestination } from "../contracts/stubs.ts";
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
+import { syncDestination } from "../rpc/stubs.ts";
 import type { Watchers } from "./watchers.ts";
 
 /**

@@ -1,6 +1,4 @@
 import type { AccessControlApi } from "../contracts/access-control.ts";
-import { ACCESS_CONTROL, storedObject } from "../contracts/stored-objects.ts";
-import { accessControl, clusterRegistry, eventLog, syncControl } from "../contracts/stubs.ts";
 import { within } from "../lib/timeout.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
 import { isJurisdictionChanged } from "../platform/durable/jurisdiction.ts";
@@ -9,6 +7,8 @@ import type { Remote } from "../platform/durable/rpc.ts";
 import { isDiskFull } from "../platform/http/disk.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
+import { ACCESS_CONTROL, storedObject } from "../rpc/stored-objects.ts";
+import { accessControl, clusterRegistry, eventLog, syncControl } from "../rpc/stubs.ts";
 import { clearSnapshotCache, snapshotState } from "./snapshots.ts";
 
 /** Reachable components and their state. */

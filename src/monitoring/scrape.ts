@@ -1,4 +1,11 @@
-import { destinationName } from "../contracts/destination.ts";
+import { mapLimit } from "../lib/map-limit.ts";
+import { within } from "../lib/timeout.ts";
+import { someDestinations } from "../listings/destinations.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
+import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
+import { isWhole, type Series, series, withLabel } from "../platform/observability/metrics/series.ts";
+import { RELEASE } from "../platform/version.ts";
+import { destinationName } from "../rpc/destination-name.ts";
 import {
   accessControl,
   clusterRegistry,
@@ -10,14 +17,7 @@ import {
   kvStore,
   syncControl,
   syncDestination,
-} from "../contracts/stubs.ts";
-import { mapLimit } from "../lib/map-limit.ts";
-import { within } from "../lib/timeout.ts";
-import { someDestinations } from "../listings/destinations.ts";
-import { textOf, warn } from "../platform/observability/log.ts";
-import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
-import { isWhole, type Series, series, withLabel } from "../platform/observability/metrics/series.ts";
-import { RELEASE } from "../platform/version.ts";
+} from "../rpc/stubs.ts";
 import { lastSnapshotSeries, snapshotState } from "./snapshots.ts";
 
 /**

@@ -1,8 +1,8 @@
-import { accessControl } from "../contracts/stubs.ts";
 import { within } from "../lib/timeout.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { type StoredSnapshot, snapshotSchedule, storedSnapshots } from "../platform/snapshot-bucket.ts";
+import { accessControl } from "../rpc/stubs.ts";
 
 /** Time for a snapshot and for repetitions of a failed one, before health names it. */
 const LATE_AFTER_MS = 3_600_000;

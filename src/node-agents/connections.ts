@@ -12,11 +12,11 @@ import {
   VOLUME_CHANGES,
   type Vols,
 } from "@sallyport/agent-protocol";
-import { clusterRegistry } from "../contracts/stubs.ts";
 import { within } from "../lib/timeout.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { settings } from "../platform/settings.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 import type { AgentOperations } from "./agent-operations.ts";
 import { attach, beyondJoin, close, type Link, linkOf, send } from "./link.ts";
 import type { SessionRecord } from "./session-record.ts";

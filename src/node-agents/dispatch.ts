@@ -1,10 +1,10 @@
 import { describe, isMethod, METHODS, type Req, type Res } from "@sallyport/agent-protocol";
-import { hiding, revealed } from "../contracts/hidden-params.ts";
 import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import { ok, type Result } from "../lib/result.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { warn } from "../platform/observability/log.ts";
+import { hiding, revealed } from "../volume-requests/hidden-params.ts";
 import type { AgentOperations, OperationRow } from "./agent-operations.ts";
 import type { Connections } from "./connections.ts";
 import { send } from "./link.ts";

@@ -1,8 +1,8 @@
-import type { HiddenParams } from "../contracts/hidden-params.ts";
 import type { Operation } from "../contracts/node-operation.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
+import { accessControl } from "../rpc/stubs.ts";
+import type { HiddenParams } from "../volume-requests/hidden-params.ts";
 import type { SessionRecord } from "./session-record.ts";
 
 /** The part of an operation that is stored sealed. */

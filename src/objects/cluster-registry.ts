@@ -9,13 +9,9 @@ import { Ingestion, nodesOf } from "../cluster/reports/ingestion.ts";
 import { Reported } from "../cluster/reports/reported.ts";
 import { ReportReads, reportMethods } from "../cluster/reports/rpc.ts";
 import { clusterMigrations } from "../cluster/reports/schema.ts";
-import { mergeChangeSets } from "../contracts/change-set.ts";
 import type { ClusterRegistryApi } from "../contracts/cluster-registry.ts";
-import { EventPublisher, EventSource } from "../contracts/event-publisher.ts";
 import type { OperationResult } from "../contracts/node-operation.ts";
-import { RegisteredKeys } from "../contracts/registered-keys.ts";
 import { REPORTED_TOPICS } from "../contracts/reports.ts";
-import { nodeSession } from "../contracts/stubs.ts";
 import { earliest } from "../lib/earliest.ts";
 import { type Result, refuse } from "../lib/result.ts";
 import { Agents } from "../node-agents/agents.ts";
@@ -34,6 +30,9 @@ import { composedOf } from "../platform/durable/rpc-methods.ts";
 import { clusterMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
+import { mergeChangeSets } from "../publishing/change-set.ts";
+import { EventPublisher, EventSource } from "../publishing/event-publisher.ts";
+import { nodeSession } from "../rpc/stubs.ts";
 import { Csi } from "../volumes/csi/csi.ts";
 import { CSI_OPERATION } from "../volumes/csi/csi-operations.ts";
 import { csiClaimMethods, csiOperationMethods, csiPluginMethods, csiVolumeMethods } from "../volumes/csi/rpc.ts";
@@ -43,6 +42,7 @@ import { hostVolumeMethods, volumeClaimMethods } from "../volumes/host/rpc.ts";
 import { hostVolumeMigrations } from "../volumes/host/schema.ts";
 import { VOLUME_OPERATION } from "../volumes/host/volume-operations.ts";
 import { claimMigrations } from "../volumes/host-claims/schema.ts";
+import { RegisteredKeys } from "../volumes/registered-keys.ts";
 
 /** The components that rows of the object's method tables call. */
 interface ClusterParts {

@@ -12,16 +12,6 @@ import type {
   Started,
 } from "../contracts/credential-engine.ts";
 import type { Home } from "../contracts/federation.ts";
-import {
-  dialectOfFormerWorker,
-  type FormerCredentialEngineApi,
-  type FormerReport,
-  polledForFormerWorker,
-  reportOfFormerWorker,
-  startedForFormerWorker,
-} from "../contracts/renamed-methods.ts";
-import { ServiceEvents } from "../contracts/service-events.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { EngineEvents } from "../credentials/engine-events.ts";
 import { EngineStores } from "../credentials/engine-stores.ts";
 import { JobOutcomes } from "../credentials/jobs/job-outcome.ts";
@@ -45,6 +35,16 @@ import { workMigrations } from "../platform/durable/work-queue.ts";
 import { engineMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
+import { ServiceEvents } from "../publishing/service-events.ts";
+import {
+  dialectOfFormerWorker,
+  type FormerCredentialEngineApi,
+  type FormerReport,
+  polledForFormerWorker,
+  reportOfFormerWorker,
+  startedForFormerWorker,
+} from "../rpc/renamed-methods.ts";
+import { accessControl } from "../rpc/stubs.ts";
 
 const PAGE = 1_000;
 const MAX_REGISTERED = 1_000;

@@ -1,6 +1,5 @@
 import type { Append } from "../contracts/event.ts";
 import type { Bounds, EventLogApi, FeedPage } from "../contracts/event-log.ts";
-import { eventSubscription } from "../contracts/stubs.ts";
 import { feedPage } from "../events/feed-page.ts";
 import type { LogView } from "../events/group.ts";
 import type { Line } from "../events/line.ts";
@@ -12,6 +11,7 @@ import { Subscribers } from "../events/subscriptions/subscribers.ts";
 import { NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
+import { eventSubscription } from "../rpc/stubs.ts";
 import { readerSeries, readersOf, stream } from "./event-streams.ts";
 
 /**

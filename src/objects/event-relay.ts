@@ -1,7 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Bounds } from "../contracts/event-log.ts";
 import type { EventRelayApi } from "../contracts/event-relay.ts";
-import { eventLog } from "../contracts/stubs.ts";
 import { Feed } from "../events/feed.ts";
 import type { Readers } from "../events/readers.ts";
 import type { Subscription } from "../events/subscription.ts";
@@ -9,6 +8,7 @@ import { objectStub } from "../platform/durable/jurisdiction.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
 import { settings } from "../platform/settings.ts";
+import { eventLog } from "../rpc/stubs.ts";
 import { readerSeries, readersOf, stream } from "./event-streams.ts";
 
 /**

@@ -1,11 +1,11 @@
 import type { Bounds } from "../contracts/event-log.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import type { LogView } from "../events/group.ts";
 import { PermissionsUnavailable } from "../events/permissions.ts";
 import { Readers } from "../events/readers.ts";
 import type { Subscription } from "../events/subscription.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
+import { accessControl } from "../rpc/stubs.ts";
 
 /* Shared by the log and its relays: serving streams. */
 

@@ -8,7 +8,6 @@ import type {
   SubscriptionWrite,
   Target,
 } from "../contracts/event-subscription.ts";
-import { accessControl, eventLog } from "../contracts/stubs.ts";
 import { matcher } from "../events/subscription.ts";
 import { batchOf } from "../events/subscriptions/batch.ts";
 import {
@@ -25,6 +24,7 @@ import { NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
 import { WakeUp } from "../platform/durable/wake-up.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
+import { accessControl, eventLog } from "../rpc/stubs.ts";
 
 const ALL = "*";
 /** Interval at which the log is checked for lines whose wake-up was lost. */

@@ -1,5 +1,4 @@
 import type { IdentityIssuerApi, PublicKey, SyncTokenRequest, TokenRequest } from "../contracts/identity-issuer.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { identityMigrations } from "../identity/schema.ts";
 import { SigningKeys, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
 import { claimsOf, syncClaimsOf } from "../identity/token.ts";
@@ -10,6 +9,7 @@ import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { settings } from "../platform/settings.ts";
+import { accessControl } from "../rpc/stubs.ts";
 
 /**
  * Issues the identity tokens by which mounts and sync destinations authenticate at providers without a secret. One

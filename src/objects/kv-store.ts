@@ -11,7 +11,6 @@ import type {
   Written,
 } from "../contracts/kv-store.ts";
 import type { Leased } from "../contracts/read-lease.ts";
-import { ServiceEvents } from "../contracts/service-events.ts";
 import { listFolder } from "../kv/listing.ts";
 import { MountState } from "../kv/mount-state.ts";
 import { kvMigrations } from "../kv/schema.ts";
@@ -30,6 +29,7 @@ import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { type ChangedKeys, NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
+import { ServiceEvents } from "../publishing/service-events.ts";
 import { holdAnswers } from "../read-leases/hold-answers.ts";
 import { LeaseOwner } from "../read-leases/lease-owner.ts";
 

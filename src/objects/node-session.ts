@@ -12,7 +12,6 @@ import {
 } from "@sallyport/agent-protocol";
 import type { Operation } from "../contracts/node-operation.ts";
 import type { ConnectRequest, NodeSessionApi, SessionState } from "../contracts/node-session.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
 import { earliest } from "../lib/earliest.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { within } from "../lib/timeout.ts";
@@ -29,6 +28,7 @@ import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { isFrozen, QUIESCE_MS } from "../platform/durable/snapshot/frozen.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 
 /** An agent lost within this time may reconnect shortly, as after a deployment. */
 const RECONNECT_GRACE_MS = 30_000;

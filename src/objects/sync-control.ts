@@ -1,4 +1,3 @@
-import { accessControl, syncDestination } from "../contracts/stubs.ts";
 import {
   type AppCredentials,
   type AppView,
@@ -19,6 +18,7 @@ import type { KnownPage } from "../platform/durable/object-kinds.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
+import { accessControl, syncDestination } from "../rpc/stubs.ts";
 import { APP_CONTENT, Apps } from "../sync/configuration/apps.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
 import { QueueCapacity } from "../sync/scheduler/queue-capacity.ts";

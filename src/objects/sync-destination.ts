@@ -1,12 +1,3 @@
-import { destinationKeyOf } from "../contracts/destination.ts";
-import {
-  type FormerPoll,
-  type FormerPollAnswer,
-  type FormerSyncDestinationApi,
-  pollOfFormerWorker,
-} from "../contracts/renamed-methods.ts";
-import { ServiceEvents } from "../contracts/service-events.ts";
-import { syncControl } from "../contracts/stubs.ts";
 import type {
   AssociationListing,
   AssociationsPage,
@@ -32,6 +23,15 @@ import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
 import { destinationMeasures, pendingAssociations } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
+import { ServiceEvents } from "../publishing/service-events.ts";
+import { destinationKeyOf } from "../rpc/destination-name.ts";
+import {
+  type FormerPoll,
+  type FormerPollAnswer,
+  type FormerSyncDestinationApi,
+  pollOfFormerWorker,
+} from "../rpc/renamed-methods.ts";
+import { syncControl } from "../rpc/stubs.ts";
 import { AnnouncementDelivery } from "../sync/associations/announcement-delivery.ts";
 import { announceAll } from "../sync/associations/announcements.ts";
 import { AssociationCheck } from "../sync/associations/association-check.ts";

@@ -1,6 +1,6 @@
 import type { ReadLease } from "../contracts/read-lease.ts";
-import { readReplica } from "../contracts/stubs.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
+import { readReplica } from "../rpc/stubs.ts";
 import { type Holder, type Keys, type LeaseRows, LeaseTable, type PendingChange } from "./lease-table.ts";
 import { replicaOf } from "./replica-name.ts";
 

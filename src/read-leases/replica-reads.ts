@@ -1,9 +1,9 @@
 import type { AuthorizeRequest, Grant, KvRead } from "../contracts/access-control.ts";
 import type { ReadVersion } from "../contracts/kv-store.ts";
-import { routesOf } from "../contracts/mount.ts";
 import type { Invalidation } from "../contracts/read-lease.ts";
-import { accessControl, kvStore } from "../contracts/stubs.ts";
 import type { Refusal } from "../lib/result.ts";
+import { routesOf } from "../rights/mount-routes.ts";
+import { accessControl, kvStore } from "../rpc/stubs.ts";
 import type { Answer } from "./lease-cache.ts";
 import { newHolder } from "./replica-name.ts";
 import { SharedAnswers } from "./shared-answers.ts";

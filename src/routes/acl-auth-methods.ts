@@ -1,7 +1,8 @@
+import { authMethodView } from "../access/cluster-acl/auth-method-view.ts";
 import { AuthMethodBody, authMethodOf } from "../auth/cluster-method.ts";
-import { type AuthMethod, authMethodView } from "../contracts/cluster-auth-method.ts";
-import { accessControl } from "../contracts/stubs.ts";
+import type { AuthMethod } from "../contracts/cluster-auth-method.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { readAcl } from "./server/acl-reads.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster, open } from "./server/route.ts";

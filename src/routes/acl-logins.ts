@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { verifiedClaims } from "../auth/cluster-method.ts";
-import { accessControl, eventLog } from "../contracts/stubs.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
 import { caseless } from "../platform/http/fields.ts";
+import { accessControl, eventLog } from "../rpc/stubs.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, cluster, open } from "./server/route.ts";
 

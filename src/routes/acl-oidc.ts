@@ -2,9 +2,9 @@ import * as z from "zod";
 import { loginUrl, redeemedClaims } from "../auth/cluster-oidc.ts";
 import { isAllowedRedirect } from "../auth/oidc/redirects.ts";
 import type { AuthMethod } from "../contracts/cluster-auth-method.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
 import { caseless } from "../platform/http/fields.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type Call, open } from "./server/route.ts";
 

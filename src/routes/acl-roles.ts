@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { listAcl, readAcl } from "./server/acl-reads.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";

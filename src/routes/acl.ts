@@ -1,12 +1,12 @@
 import * as z from "zod";
 import { ClusterTokenRequest } from "../access/tokens/token.ts";
 import type { AclPolicy } from "../contracts/policies.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import type { AclToken } from "../contracts/tokens.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
 import { settings } from "../platform/settings.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { listAcl, readAcl } from "./server/acl-reads.ts";
 import { blocking } from "./server/blocking.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";

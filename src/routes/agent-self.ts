@@ -1,8 +1,9 @@
 import { leaderOf, members, type Reached, self } from "../compat/orchestrator.ts";
-import { allowsAgent, allowsNode, type ClusterRights } from "../contracts/cluster-rights.ts";
-import { eventLog } from "../contracts/stubs.ts";
+import type { ClusterRights } from "../contracts/cluster-rights.ts";
 import { RequestError } from "../platform/http/errors.ts";
 import { RELEASE } from "../platform/version.ts";
+import { allowsAgent, allowsNode } from "../rights/cluster-rights.ts";
+import { eventLog } from "../rpc/stubs.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, type ClusterRoute, cluster, open } from "./server/route.ts";
 

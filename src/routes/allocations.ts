@@ -1,7 +1,7 @@
 import { type AllocationFields, allocationStub } from "../cluster/reports/list-views.ts";
 import { textOf } from "../cluster/reports/topics/topic.ts";
-import { allowsNamespace, allowsNamespaceAny, allowsNode } from "../contracts/cluster-rights.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
+import { allowsNamespace, allowsNamespaceAny, allowsNode } from "../rights/cluster-rights.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 import { listReported, mayList, namespaceOf, readOne, truth } from "./server/cluster-reads.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 

@@ -1,8 +1,8 @@
 import type * as z from "zod";
 import { AccessorBody, CustomSecretIdBody, SecretIdBody, SecretIdRequestBody } from "../auth/approle/secret-ids.ts";
 import { APPROLE, type ApproleName, type SecretIdName } from "../contracts/approle.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { notFound, unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { inMethod, type MethodCall } from "./server/route.ts";
 

@@ -11,8 +11,8 @@ import {
   shownApprole,
 } from "../auth/approle/roles.ts";
 import { APPROLE, type Approle } from "../contracts/approle.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { roleOf, secretIdRoutes } from "./auth-approle-secret-ids.ts";
 import { addressOf, checkRoleName, entryNames } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";

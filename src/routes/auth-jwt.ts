@@ -14,9 +14,9 @@ import { type JwtRole, JwtRoleBody, jwtRoleProblem, jwtRoleWith } from "../auth/
 import { audiencesOf, type Claims, verifyToken } from "../auth/jwt/verify.ts";
 import { tokenSettingsOf } from "../auth/token-settings.ts";
 import type { Login, SeenEntry } from "../contracts/auth.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { ROLE, roleNameOf, roleRoutes } from "./auth-roles.ts";
 import {
   addressOf,

@@ -14,9 +14,9 @@ import {
 } from "../auth/kubernetes/roles.ts";
 import { serviceAccountOf } from "../auth/kubernetes/service-account.ts";
 import { tokenSettingsOf } from "../auth/token-settings.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { ROLE, roleNameOf, roleRoutes } from "./auth-roles.ts";
 import {
   addressOf,

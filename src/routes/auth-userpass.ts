@@ -10,8 +10,8 @@ import {
   tokenSettingsWith,
 } from "../auth/token-settings.ts";
 import type { TokenSettings } from "../contracts/auth.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { addressOf, changeEntry, deleteEntry, entryNames, foundEntry, readEntry } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { inMethod, type MethodCall, openInMethod } from "./server/route.ts";

@@ -2,10 +2,10 @@ import { rebuildListings } from "../backup/rebuild-listings.ts";
 import { restoreSnapshot } from "../backup/restore.ts";
 import { listSnapshots, openSnapshot } from "../backup/scheduled-snapshots.ts";
 import { takeSnapshot } from "../backup/take.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { ok, refuse } from "../lib/result.ts";
 import { Sealed } from "../platform/crypto/keyring.ts";
 import { unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 

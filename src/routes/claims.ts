@@ -1,6 +1,6 @@
-import { allowsNamespace } from "../contracts/cluster-rights.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { allowsNamespace } from "../rights/cluster-rights.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 import { claimFields, type ShownClaim, shownClaim } from "../volumes/host-claims/record.ts";
 import { VOLUME_CLAIM } from "../volumes/host-claims/store.ts";
 import { blocking, type Reading } from "./server/blocking.ts";

@@ -1,9 +1,10 @@
 import * as z from "zod";
-import { allowsNamespace, NAMESPACE_CAPABILITIES } from "../contracts/cluster-rights.ts";
-import { accessControl, eventLog } from "../contracts/stubs.ts";
+import { NAMESPACE_CAPABILITIES } from "../contracts/cluster-rights.ts";
 import { withoutUndefined } from "../lib/json.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
+import { allowsNamespace } from "../rights/cluster-rights.ts";
+import { accessControl, eventLog } from "../rpc/stubs.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 

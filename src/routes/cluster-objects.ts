@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import { MAX_REPORT_BYTES, type ReportBody, readLines, readReports } from "../cluster/reports/report-body.ts";
 import { asStream } from "../cluster/reports/report-stream.ts";
 import { TOPICS } from "../cluster/reports/topics/index.ts";
-import { allowsOperator } from "../contracts/cluster-rights.ts";
 import { NAMESPACE_NAME } from "../contracts/namespaces.ts";
 import {
   type FullList,
@@ -12,8 +11,9 @@ import {
   type ReportLine,
   type SourceLine,
 } from "../contracts/reports.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { allowsOperator } from "../rights/cluster-rights.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 

@@ -1,13 +1,8 @@
 import { createHash } from "node:crypto";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
-import {
-  allowsNamespace,
-  allowsNamespaceAny,
-  allowsPlugin,
-  type ClusterRights,
-  type NamespaceRight,
-} from "../contracts/cluster-rights.ts";
+import type { ClusterRights, NamespaceRight } from "../contracts/cluster-rights.ts";
 import type { Texts } from "../contracts/csi-volumes.ts";
+import { allowsNamespace, allowsNamespaceAny, allowsPlugin } from "../rights/cluster-rights.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
 import type { AuthorisedCall } from "./server/route.ts";
 

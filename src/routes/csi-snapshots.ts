@@ -8,11 +8,11 @@ import {
 import * as z from "zod";
 import { CSI_LIST_RIGHTS } from "../contracts/cluster-rights.ts";
 import type { StartedOperation } from "../contracts/csi-volumes.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, invalid, RequestError, unwrap } from "../platform/http/errors.ts";
 import { caseless } from "../platform/http/fields.ts";
 import { readQuery } from "../platform/http/read-query.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 import { CSI_SNAPSHOT } from "../volumes/csi/csi-volumes.ts";
 import { answered } from "../volumes/csi/run-operation.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";

@@ -1,12 +1,13 @@
 import { CSI_METHODS } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { namedAllocations } from "../cluster/reports/named-allocations.ts";
-import { allowsNamespace, allowsPlugin, CSI_READ_RIGHTS } from "../contracts/cluster-rights.ts";
+import { CSI_READ_RIGHTS } from "../contracts/cluster-rights.ts";
 import type { CsiOperation, CsiRequest, Name, ReadClaim } from "../contracts/csi-volumes.ts";
 import type { GoverningRule } from "../contracts/policies.ts";
-import { accessControl, clusterRegistry } from "../contracts/stubs.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
 import { badRequest, denied, invalid, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
+import { allowsNamespace, allowsPlugin } from "../rights/cluster-rights.ts";
+import { accessControl, clusterRegistry } from "../rpc/stubs.ts";
 import { shownClaim } from "../volumes/csi/claim-views.ts";
 import { shownOperation } from "../volumes/csi/csi-operations.ts";
 import { type CsiBody, parseBody, requestOf } from "../volumes/csi/request-body.ts";

@@ -1,8 +1,8 @@
 import { WRAPPING_POLICY_NAME } from "../access/policies/policy-parser.ts";
 import type { CubbyholeOwner } from "../contracts/cubbyhole.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { path, rights } from "./kv-shared.ts";
 import { SecretBody } from "./kv-v1.ts";
 import { envelope, noContent, rawEnvelope } from "./server/respond.ts";

@@ -1,4 +1,4 @@
-import { allowsNamespaceAny } from "../contracts/cluster-rights.ts";
+import { allowsNamespaceAny } from "../rights/cluster-rights.ts";
 import { listReported, mayList, readOne } from "./server/cluster-reads.ts";
 import { cluster } from "./server/route.ts";
 

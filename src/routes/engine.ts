@@ -1,6 +1,5 @@
 import { translateMountType } from "../compat/engine-names.ts";
 import type { JobEnd, Started } from "../contracts/credential-engine.ts";
-import { credentialEngine } from "../contracts/stubs.ts";
 import { homeOf } from "../credentials/assertion.ts";
 import type { EngineType } from "../credentials/engines/engine-type.ts";
 import { engineType } from "../credentials/engines/index.ts";
@@ -10,6 +9,7 @@ import { PATIENCE_MS } from "../credentials/runner/saga-runner.ts";
 import { refuse } from "../lib/result.ts";
 import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
 import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
+import { credentialEngine } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { inMount, type MountCall, type SecretsRoute } from "./server/route.ts";
 

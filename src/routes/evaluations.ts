@@ -1,9 +1,9 @@
 import { evaluationStub } from "../cluster/reports/list-views.ts";
 import { type Fields, textOf } from "../cluster/reports/topics/topic.ts";
-import { allowsNamespaceAny } from "../contracts/cluster-rights.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
 import { parseLossless } from "../lib/json.ts";
 import { badRequest } from "../platform/http/errors.ts";
+import { allowsNamespaceAny } from "../rights/cluster-rights.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 import { listReported, mayList, namespaceOf, readOne, truth } from "./server/cluster-reads.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 

@@ -1,11 +1,11 @@
 import * as z from "zod";
 import type { DeadLetter, SubscriptionView } from "../contracts/event-subscription.ts";
-import { eventLog, eventSubscription } from "../contracts/stubs.ts";
 import { mapLimit } from "../lib/map-limit.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
 import { refusedUrl } from "../providers/outbound-url.ts";
+import { eventLog, eventSubscription } from "../rpc/stubs.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 

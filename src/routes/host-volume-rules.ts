@@ -1,8 +1,8 @@
 import { checkVolume, type VolumeProperties } from "../access/policies/volume-rules.ts";
 import type { HostVolumeRequest } from "../contracts/host-volumes.ts";
 import type { GoverningRule } from "../contracts/policies.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
 import { ok, type Result } from "../lib/result.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 
 /** Result of policy rules for a new or changed volume: a refusal, or warnings. */
 type Judgement = Result<readonly string[]>;

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import type { AliasRecord, EntityRecord, GroupRecord, IdentityKey, IdentityKind } from "../contracts/identity.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { RequestError, unwrap } from "../platform/http/errors.ts";
 import { flag, stringList, stringMap } from "../platform/http/fields.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type SecretsRoute, secrets } from "./server/route.ts";
 

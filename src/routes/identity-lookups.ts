@@ -1,8 +1,8 @@
 import * as z from "zod";
 import type { IdentityKind, IdentityQuery } from "../contracts/identity.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { flag, stringList } from "../platform/http/fields.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { entityData, groupData } from "./identity-entities.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";

@@ -1,7 +1,5 @@
 import { randomInt } from "node:crypto";
 import * as z from "zod";
-import { issuerAt, syncIssuerAt } from "../contracts/federation.ts";
-import { accessControl, identityIssuer } from "../contracts/stubs.ts";
 import { ROTATION_PERIOD_MS, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
 import { discovery } from "../identity/token.ts";
 import { ORIGIN_RULE, originOf } from "../lib/origin.ts";
@@ -9,6 +7,8 @@ import { namespaceOf } from "../platform/http/caller.ts";
 import { unwrap } from "../platform/http/errors.ts";
 import { asDuration, duration } from "../platform/http/fields.ts";
 import { parseTarget } from "../platform/http/target.ts";
+import { accessControl, identityIssuer } from "../rpc/stubs.ts";
+import { issuerAt, syncIssuerAt } from "../rpc/token-subjects.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type Call, open, secrets } from "./server/route.ts";
 

@@ -1,5 +1,6 @@
-import { allowsNamespace, allowsNamespaceAny, allowsNode, type NamespaceRight } from "../contracts/cluster-rights.ts";
+import type { NamespaceRight } from "../contracts/cluster-rights.ts";
 import { RequestError } from "../platform/http/errors.ts";
+import { allowsNamespace, allowsNamespaceAny, allowsNode } from "../rights/cluster-rights.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
 import { type ClusterRoute, cluster } from "./server/route.ts";
 

@@ -1,9 +1,9 @@
 import { completeJob, JOB_SUMMARY_TABLES, jobScale, jobSummary } from "../cluster/reports/job-shapes.ts";
 import { allocationStub, jobStub } from "../cluster/reports/list-views.ts";
 import type { Fields } from "../cluster/reports/topics/topic.ts";
-import { allowsNamespace } from "../contracts/cluster-rights.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
 import { parseLossless } from "../lib/json.ts";
+import { allowsNamespace } from "../rights/cluster-rights.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 import { allocationFields } from "./allocations.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
 import { listReported, mayList, namespaceOf, type ReportedList, readOne, truth } from "./server/cluster-reads.ts";

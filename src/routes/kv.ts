@@ -1,5 +1,4 @@
 import type { MetadataSettings, MetadataView, ReadVersion, Written } from "../contracts/kv-store.ts";
-import { accessControl, syncDestination } from "../contracts/stubs.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "../kv/bodies.ts";
 import { subkeys, timestamp } from "../kv/version.ts";
 import { goDuration } from "../lib/go-duration.ts";
@@ -8,6 +7,7 @@ import type { Result } from "../lib/result.ts";
 import { readCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import { traceText } from "../platform/observability/otlp/trace-context.ts";
+import { accessControl, syncDestination } from "../rpc/stubs.ts";
 import { performAll } from "../sync/worker/perform.ts";
 import {
   answer,

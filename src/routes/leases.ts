@@ -1,12 +1,12 @@
 import * as z from "zod";
 import type { Mount } from "../contracts/mount.ts";
-import { accessControl, credentialEngine } from "../contracts/stubs.ts";
 import { isEngine } from "../credentials/engines/descriptions.ts";
 import { performJob, performRemoval, unfinished } from "../credentials/runner/job-worker.ts";
 import { mapLimit } from "../lib/map-limit.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { duration, flag } from "../platform/http/fields.ts";
 import { traceText } from "../platform/observability/otlp/trace-context.ts";
+import { accessControl, credentialEngine } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type SecretsRoute, secrets } from "./server/route.ts";
 

@@ -1,8 +1,8 @@
-import { allowsAgent } from "../contracts/cluster-rights.ts";
-import { metrics } from "../contracts/stubs.ts";
 import { badRequest } from "../platform/http/errors.ts";
 import { CONTENT_TYPES, type Format, written } from "../platform/observability/metrics/exposition.ts";
 import { flushCounts } from "../platform/observability/metrics/flush.ts";
+import { allowsAgent } from "../rights/cluster-rights.ts";
+import { metrics } from "../rpc/stubs.ts";
 import { type AuthorisedCall, cluster, secrets } from "./server/route.ts";
 
 /** Metrics (docs/operate/metrics.md), at the paths of both client families. */

@@ -1,6 +1,7 @@
 import { serverOf } from "../compat/orchestrator.ts";
-import { allowsOperator, type ClusterRights } from "../contracts/cluster-rights.ts";
+import type { ClusterRights } from "../contracts/cluster-rights.ts";
 import { RequestError } from "../platform/http/errors.ts";
+import { allowsOperator } from "../rights/cluster-rights.ts";
 import { reached } from "./agent-self.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";

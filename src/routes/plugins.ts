@@ -1,8 +1,8 @@
 import { namedAllocations } from "../cluster/reports/named-allocations.ts";
-import { allowsNamespace, allowsPlugin } from "../contracts/cluster-rights.ts";
 import type { CsiInfo, CsiPlugin, Role } from "../contracts/csi-volumes.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
+import { allowsNamespace, allowsPlugin } from "../rights/cluster-rights.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 import { pluginJson, pluginStub } from "../volumes/csi/plugin-views.ts";
 import { CSI_PLUGIN } from "../volumes/csi/plugins.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";

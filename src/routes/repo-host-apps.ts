@@ -1,8 +1,8 @@
 import * as z from "zod";
-import { syncControl } from "../contracts/stubs.ts";
 import type { AppView } from "../contracts/sync-control.ts";
 import { unwrap } from "../platform/http/errors.ts";
 import { integer } from "../platform/http/fields.ts";
+import { syncControl } from "../rpc/stubs.ts";
 import { MASK } from "../sync/configuration/definition.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";

@@ -8,9 +8,9 @@ import {
   type SearchScope,
   sources,
 } from "../cluster/search.ts";
-import { eventLog } from "../contracts/stubs.ts";
 import { badRequest, denied } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
+import { eventLog } from "../rpc/stubs.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";

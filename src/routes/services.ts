@@ -1,7 +1,7 @@
 import { type Fields, textOf } from "../cluster/reports/topics/topic.ts";
-import { allowsNamespace } from "../contracts/cluster-rights.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
 import { parseLossless } from "../lib/json.ts";
+import { allowsNamespace } from "../rights/cluster-rights.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 import { blocking, type Reading } from "./server/blocking.ts";
 import { ALL, listReported, mayList, namespaceOf } from "./server/cluster-reads.ts";
 import { clusterJson } from "./server/respond.ts";

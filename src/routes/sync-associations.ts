@@ -6,13 +6,13 @@ import {
   translateStatus,
   translateType,
 } from "../compat/sync-names.ts";
-import { isVersioned } from "../contracts/mount.ts";
-import { accessControl, kvStore } from "../contracts/stubs.ts";
 import type { AssociationListing, AssociationsPage, AssociationView } from "../contracts/sync-destination.ts";
 import type { SecretRef } from "../contracts/sync-tasks.ts";
 import { destinationsOf, listAssociatedSecrets } from "../listings/destinations.ts";
 import { badRequest, denied, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { flag } from "../platform/http/fields.ts";
+import { isVersioned } from "../rights/mount-routes.ts";
+import { accessControl, kvStore } from "../rpc/stubs.ts";
 import { associationId } from "../sync/associations/associations.ts";
 import { previewSet } from "../sync/inspect/inspect.ts";
 import { worst } from "../sync/sync-status.ts";

@@ -1,9 +1,9 @@
 import * as z from "zod";
-import { syncControl } from "../contracts/stubs.ts";
 import { DEFAULTS } from "../contracts/sync-control.ts";
 import { denied } from "../platform/http/errors.ts";
 import { flag, integer } from "../platform/http/fields.ts";
 import { settings } from "../platform/settings.ts";
+import { syncControl } from "../rpc/stubs.ts";
 import { envelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { slashless } from "./sync-paths.ts";

@@ -1,9 +1,10 @@
-import { type DestinationKey, destinationName } from "../contracts/destination.ts";
+import type { DestinationKey } from "../contracts/destination.ts";
 import type { Mount } from "../contracts/mount.ts";
-import { accessControl, syncDestination } from "../contracts/stubs.ts";
 import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
 import type { Remote } from "../platform/durable/rpc.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
+import { destinationName } from "../rpc/destination-name.ts";
+import { accessControl, syncDestination } from "../rpc/stubs.ts";
 import { typeOf } from "../sync/configuration/definition.ts";
 import { performWork } from "../sync/worker/perform.ts";
 import type { AuthorisedCall } from "./server/route.ts";

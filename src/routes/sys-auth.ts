@@ -1,8 +1,8 @@
 import { AuthMountRequest, AuthTuneRequest, tokenMountAccessor } from "../access/auth-methods/auth-mounts.ts";
 import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
 import type { AuthMount } from "../contracts/auth.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 

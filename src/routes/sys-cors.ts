@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { clearCorsCache } from "../access/system/cors-cached.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { stringList } from "../platform/http/fields.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { CORS_HEADERS } from "./server/cors.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { secrets } from "./server/route.ts";

@@ -3,9 +3,9 @@ import { translateMountType } from "../compat/engine-names.ts";
 import { ORCHESTRATOR_VERSION } from "../compat/orchestrator.ts";
 import { AUTH_TYPES } from "../contracts/auth.ts";
 import { mountTypes } from "../contracts/mount.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
 import { BUILD_DATE, CLUSTER_NAME, RELEASE, VERSION } from "../platform/version.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, open, secrets } from "./server/route.ts";
 

@@ -1,6 +1,6 @@
 import type { LockedNames } from "../contracts/approle.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 

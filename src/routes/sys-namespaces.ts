@@ -1,8 +1,8 @@
 import * as z from "zod";
 import type { Namespace } from "../contracts/namespaces.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { unwrap } from "../platform/http/errors.ts";
 import { stringMap } from "../platform/http/fields.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { withAliases } from "../platform/http/unknown-fields.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 

@@ -1,9 +1,9 @@
 import * as z from "zod";
 import type { QuotasConfig, RateLimitQuota } from "../contracts/quotas.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { withoutUndefined } from "../lib/json.ts";
 import { unwrap } from "../platform/http/errors.ts";
 import { duration, flag, stringList } from "../platform/http/fields.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 

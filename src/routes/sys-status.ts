@@ -2,14 +2,14 @@ import { authorize } from "../access/authorize/authorize-cached.ts";
 import { namespacePath } from "../access/namespaces/namespaces.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
 import type { ServiceStatus } from "../contracts/access-control.ts";
-import { allowsAgent } from "../contracts/cluster-rights.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { timestamp } from "../kv/version.ts";
 import { accessStatus, type Health, health, PARTS, reached } from "../monitoring/health.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
 import { isJurisdictionChanged } from "../platform/durable/jurisdiction.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
 import { BUILD_DATE, CLUSTER_NAME, VERSION } from "../platform/version.ts";
+import { allowsAgent } from "../rights/cluster-rights.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type Call, open, secrets } from "./server/route.ts";
 

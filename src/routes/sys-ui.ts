@@ -1,5 +1,5 @@
-import { accessControl } from "../contracts/stubs.ts";
 import { denied } from "../platform/http/errors.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { envelope } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 

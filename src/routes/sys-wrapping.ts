@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { may } from "../access/authorize/authorize-cached.ts";
-import { checkParameters } from "../contracts/path-rules.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
+import { checkParameters } from "../rights/path-rules.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { SecretBody } from "./kv-v1.ts";
 import { envelope, rawEnvelope, storedAnswer, wrapEnvelope } from "./server/respond.ts";
 import { type Call, open, secrets } from "./server/route.ts";

@@ -1,8 +1,9 @@
 import { HEX_PREFIX_RULE, hexRange } from "../cluster/reports/hex-prefix.ts";
-import { allowsNamespace, CSI_LIST_RIGHTS } from "../contracts/cluster-rights.ts";
+import { CSI_LIST_RIGHTS } from "../contracts/cluster-rights.ts";
 import type { VolumeQuery } from "../contracts/host-volumes.ts";
-import { clusterRegistry } from "../contracts/stubs.ts";
 import { badRequest, denied, notFound } from "../platform/http/errors.ts";
+import { allowsNamespace } from "../rights/cluster-rights.ts";
+import { clusterRegistry } from "../rpc/stubs.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import { csiVolumeFields, csiVolumeStub, type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume-views.ts";
 import {

@@ -1,5 +1,5 @@
-import { destinationKeyOf } from "../contracts/destination.ts";
-import type { ServiceEmitter } from "../contracts/service-events.ts";
+import type { ServiceEmitter } from "../publishing/service-events.ts";
+import { destinationKeyOf } from "../rpc/destination-name.ts";
 import type { AssociationRow } from "./schema.ts";
 
 type Details = Readonly<Record<string, unknown>>;

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { accessControl } from "../../src/contracts/stubs.ts";
+import { accessControl } from "../../src/rpc/stubs.ts";
 import { del, get, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
 import { byItself } from "../workers/clock-and-alarms.ts";

@@ -1,3 +1,5 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { circles, type Import, importsBelow } from "./imports.ts";
 
@@ -8,6 +10,9 @@ const LAYERS: readonly (readonly string[])[] = [
   ["compat"],
   ["platform"],
   ["contracts"],
+  ["rpc"],
+  ["publishing"],
+  ["rights", "volume-requests"],
   ["providers", "listings"],
   [
     "access",
@@ -44,6 +49,27 @@ function isUpward({ from, to }: Import): boolean {
 
 /** Whether a file serves requests to every resource: tables and help are its arguments. */
 const isServer = (path: string): boolean => path.startsWith("src/routes/server/");
+
+/** A function, a class, or a constant that is a function. */
+const RUNNING_CODE =
+  /^(?:export )?(?:(?:async )?function|(?:abstract )?class|const \w+(?:: [^=]+)? =\s+(?:async )?(?:<[^>]*>)?\(.*=>)/m;
+
+describe("src/contracts", () => {
+  const isContract = (path: string) => path.endsWith(".ts");
+
+  it("holds interfaces and plain data only", () => {
+    const running = readdirSync("src/contracts")
+      .filter(isContract)
+      .filter((name) => RUNNING_CODE.test(readFileSync(join("src/contracts", name), "utf8")));
+    expect(running).toEqual([]);
+    expect(
+      ["function f() {}", "export class A {}", "export const f = (a: string) => a;"].every((text) =>
+        RUNNING_CODE.test(text),
+      ),
+    ).toBe(true);
+    expect(RUNNING_CODE.test("export const KINDS = [1];\nexport type F = (a: string) => string;")).toBe(false);
+  });
+});
 
 describe("the imports of src", () => {
   const imports = importsBelow("src");

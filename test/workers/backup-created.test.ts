@@ -1,8 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { destinationName } from "../../src/contracts/destination.ts";
-import { storedObject } from "../../src/contracts/stored-objects.ts";
+import { destinationName } from "../../src/rpc/destination-name.ts";
+import { storedObject } from "../../src/rpc/stored-objects.ts";
 import { AccessControl, ClusterRegistry, KvStore } from "../../src/worker.ts";
 import { allObjects, listed, loseEverything, restore, snapshot } from "./backup-world.ts";
 import { type Answer, del, get, put } from "./client.ts";

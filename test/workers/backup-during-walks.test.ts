@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
-import { eventLog } from "../../src/contracts/stubs.ts";
+import { eventLog } from "../../src/rpc/stubs.ts";
 import { snapshot } from "./backup-world.ts";
 import { list, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";

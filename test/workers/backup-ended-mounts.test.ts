@@ -1,7 +1,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
-import { accessControl } from "../../src/contracts/stubs.ts";
+import { accessControl } from "../../src/rpc/stubs.ts";
 import { CredentialEngine } from "../../src/worker.ts";
 import { allObjects, loseEverything, restore, snapshot } from "./backup-world.ts";
 import { del, mountKv, put } from "./client.ts";

@@ -1,10 +1,10 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { storedObject } from "../../src/contracts/stored-objects.ts";
-import { kvStore, nodeSession } from "../../src/contracts/stubs.ts";
 import { QUIESCE_MS } from "../../src/platform/durable/snapshot/frozen.ts";
 import { SNAPSHOT_TIMEOUT_MS } from "../../src/platform/durable/snapshot/snapshot-lock.ts";
+import { storedObject } from "../../src/rpc/stored-objects.ts";
+import { kvStore, nodeSession } from "../../src/rpc/stubs.ts";
 import { ClusterRegistry, CredentialEngine, type KvStore } from "../../src/worker.ts";
 import { holderOf, path } from "./access.ts";
 import { allObjects, loseEverything, restore, rowsOf, snapshot } from "./backup-world.ts";

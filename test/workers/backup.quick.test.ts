@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { clusterRegistry, eventLog } from "../../src/contracts/stubs.ts";
+import { clusterRegistry, eventLog } from "../../src/rpc/stubs.ts";
 import { eventsOf, issue } from "./access.ts";
 import {
   allInPlace,

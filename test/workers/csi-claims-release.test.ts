@@ -2,7 +2,7 @@ import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { OperationResult } from "../../src/contracts/node-operation.ts";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { type Answer, del, get } from "./client.ts";
 import { clock } from "./clock.ts";
 import { addCsiNode, addCsiNodes, claimsOf, create, ends, putOff, runs, ScriptedCsi, statesOf } from "./csi-world.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { eventsOf, holderOf } from "./access.ts";
 import { del, get, put } from "./client.ts";
 import {

@@ -2,7 +2,7 @@ import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { OperationResult } from "../../src/contracts/node-operation.ts";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { del, get } from "./client.ts";
 import { clock } from "./clock.ts";
 import { addCsiNodes, claimsOf, create, ends, runs, ScriptedCsi, statesOf } from "./csi-world.ts";

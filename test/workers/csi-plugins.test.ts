@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { eventsOf, holderOf } from "./access.ts";
 import { get } from "./client.ts";
 import { addCsiNode, controllers, farNode, instance, nodePlugins, PLUGIN } from "./csi-world.ts";

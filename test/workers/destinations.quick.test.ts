@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { everyObject } from "../../src/backup/directory.ts";
-import { ACCESS_CONTROL, storedObject } from "../../src/contracts/stored-objects.ts";
+import { ACCESS_CONTROL, storedObject } from "../../src/rpc/stored-objects.ts";
 import { itRows } from "../support/rows.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";

@@ -2,11 +2,11 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { Append } from "../../src/contracts/event.ts";
-import { accessAccount, volumeAccount } from "../../src/contracts/event-accounts.ts";
-import { eventLog } from "../../src/contracts/stubs.ts";
 import type { Line } from "../../src/events/line.ts";
 import { LineStore, lineMigrations } from "../../src/events/line-store.ts";
 import { migrate } from "../../src/platform/durable/migrations.ts";
+import { accessAccount, volumeAccount } from "../../src/publishing/event-accounts.ts";
+import { eventLog } from "../../src/rpc/stubs.ts";
 import { event } from "./streams.ts";
 
 /* The cost of the log's storage, counted in rows, and its retention. */

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { eventLog } from "../../src/contracts/stubs.ts";
+import { eventLog } from "../../src/rpc/stubs.ts";
 import {
   append,
   appendKeys,

@@ -1,8 +1,8 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { eventSubscription } from "../../src/contracts/stubs.ts";
 import type { EventSubscription } from "../../src/objects/event-subscription.ts";
+import { eventSubscription } from "../../src/rpc/stubs.ts";
 import { cut } from "../crash/crash-point.ts";
 import { itRows } from "../support/rows.ts";
 import { del, get, put } from "./client.ts";

@@ -1,6 +1,6 @@
 import { env, exports } from "cloudflare:workers";
 import { afterEach, expect, it } from "vitest";
-import { eventLog } from "../../src/contracts/stubs.ts";
+import { eventLog } from "../../src/rpc/stubs.ts";
 import { randomFrom } from "../crash/random.ts";
 import { amount } from "../support/long.ts";
 import { allocation, deployment, evaluation, job, node, nodePool, send, service, uuid } from "./reports.ts";

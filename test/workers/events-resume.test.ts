@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
-import { type NewEvent, numbered } from "../../src/contracts/event.ts";
+import type { NewEvent } from "../../src/contracts/event.ts";
 import { Line } from "../../src/events/line.ts";
+import { numbered } from "../../src/publishing/numbered-events.ts";
 import { randomFrom } from "../crash/random.ts";
 import { append, closeAll, event, evict, openStream, state, withSettings } from "./streams.ts";
 

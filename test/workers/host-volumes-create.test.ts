@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { eventsOf } from "./access.ts";
 import { type Answer, get, put } from "./client.ts";
 import { addNode, ask, listed, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { VolumeUsage } from "../../src/volumes/host/usage.ts";
 import { eventsOf } from "./access.ts";
 import { del, get, put } from "./client.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
 import { type Answer, del, get, put } from "./client.ts";

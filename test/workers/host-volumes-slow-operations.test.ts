@@ -1,9 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { EventLog } from "../../src/objects/event-log.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { eventsOf } from "./access.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { itRows } from "../support/rows.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { addNode, ask, listed, lose, make, nodeId, register, ScriptedNodes } from "./host-volumes.ts";

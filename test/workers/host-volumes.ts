@@ -2,9 +2,9 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { vi } from "vitest";
 import type { Operation, OperationResult } from "../../src/contracts/node-operation.ts";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { ok, type Refusal } from "../../src/lib/result.ts";
 import { NodeSession } from "../../src/objects/node-session.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { type Answer, put, send } from "./client.ts";
 
 /** Helpers for tests of host volumes: nodes that are played by the test. */

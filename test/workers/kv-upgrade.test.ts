@@ -1,7 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { accessControl, kvStore } from "../../src/contracts/stubs.ts";
+import { accessControl, kvStore } from "../../src/rpc/stubs.ts";
 import { KvStore } from "../../src/worker.ts";
 import { accessObject } from "./access.ts";
 import { type Answer, del, get, list, put } from "./client.ts";

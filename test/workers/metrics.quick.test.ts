@@ -1,7 +1,6 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { metrics } from "../../src/contracts/stubs.ts";
 import { EventLog } from "../../src/objects/event-log.ts";
 import { KvStore } from "../../src/objects/kv-store.ts";
 import { Metrics } from "../../src/objects/metrics.ts";
@@ -10,6 +9,7 @@ import { definitionOf, isMetric } from "../../src/platform/observability/metrics
 import { flushCounts } from "../../src/platform/observability/metrics/flush.ts";
 import { count, keyOf } from "../../src/platform/observability/metrics/isolate-counters.ts";
 import { measureAnswer } from "../../src/platform/observability/metrics/requests.ts";
+import { metrics } from "../../src/rpc/stubs.ts";
 import { holderOf } from "./access.ts";
 import { get, mountKv, put } from "./client.ts";
 import { parseText, type Sample, valueIn } from "./metrics-text.ts";

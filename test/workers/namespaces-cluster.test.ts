@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { accessControl, clusterRegistry } from "../../src/contracts/stubs.ts";
+import { accessControl, clusterRegistry } from "../../src/rpc/stubs.ts";
 import { requestOf } from "../../src/volumes/host/request-body.ts";
 import { del, get, put } from "./client.ts";
 import { addCsiNode, create as createCsi, ScriptedCsi } from "./csi-world.ts";

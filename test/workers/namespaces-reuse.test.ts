@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
-import { accessControl, syncControl } from "../../src/contracts/stubs.ts";
 import { secretsRoutes } from "../../src/routes/table.ts";
+import { accessControl, syncControl } from "../../src/rpc/stubs.ts";
 import { issue, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put } from "./client.ts";
 import { allocation, deployment, evaluation, job, report, service, tokenWith, uuid } from "./reports.ts";

@@ -2,7 +2,7 @@ import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { Operation } from "../../src/contracts/node-operation.ts";
-import { nodeSession } from "../../src/contracts/stubs.ts";
+import { nodeSession } from "../../src/rpc/stubs.ts";
 import { both, type Cut, cut } from "../crash/crash-point.ts";
 import { part } from "../support/long.ts";
 import { del, get } from "./client.ts";

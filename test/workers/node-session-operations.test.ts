@@ -2,8 +2,8 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { CLOSE, type OperationError } from "@sallyport/agent-protocol";
 import { describe, expect, it, vi } from "vitest";
-import { accessControl } from "../../src/contracts/stubs.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
+import { accessControl } from "../../src/rpc/stubs.ts";
 import { del, get, put } from "./client.ts";
 import { type AgentSocket, done, eventually, operation, outcomes, ScriptedAgent } from "./scripted-agent.ts";
 

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { CLOSE, MAX_FRAME_BYTES, PING, PONG, retryAfterOf } from "@sallyport/agent-protocol";
 import { describe, expect, it, vi } from "vitest";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { itRows } from "../support/rows.ts";
 import { get, put, send } from "./client.ts";
 import { eventually, hello, nodeReport, readNode, ScriptedAgent, statusOf } from "./scripted-agent.ts";

@@ -3,8 +3,8 @@ import { env } from "cloudflare:workers";
 import type { NodeReport } from "@sallyport/agent-protocol";
 import { expect } from "vitest";
 import type { Node } from "../../src/contracts/node.ts";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
 import type { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { type Answer, get, put } from "./client.ts";
 import { openStream } from "./streams.ts";
 

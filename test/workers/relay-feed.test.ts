@@ -1,5 +1,4 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { numbered } from "../../src/contracts/event.ts";
 import type { StreamAnswer } from "../../src/contracts/stream-rights.ts";
 import { Feed } from "../../src/events/feed.ts";
 import { feedText } from "../../src/events/feed-line.ts";
@@ -8,6 +7,7 @@ import { encode } from "../../src/events/group.ts";
 import { Line } from "../../src/events/line.ts";
 import { Readers } from "../../src/events/readers.ts";
 import type { Subscription } from "../../src/events/subscription.ts";
+import { numbered } from "../../src/publishing/numbered-events.ts";
 import { randomFrom } from "../crash/random.ts";
 import { event } from "./streams.ts";
 

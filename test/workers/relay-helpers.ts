@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { eventLog } from "../../src/contracts/stubs.ts";
 import { placedName } from "../../src/platform/place.ts";
+import { eventLog } from "../../src/rpc/stubs.ts";
 import { send } from "./client.ts";
 import { openStream, relays } from "./streams.ts";
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { eventLog } from "../../src/contracts/stubs.ts";
+import { eventLog } from "../../src/rpc/stubs.ts";
 import { del, put, send } from "./client.ts";
 import { between, gate, keysTo, openAt, relay } from "./relay-helpers.ts";
 import {

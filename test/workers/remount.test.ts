@@ -1,7 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { accessControl } from "../../src/contracts/stubs.ts";
+import { accessControl } from "../../src/rpc/stubs.ts";
 import { KvStore } from "../../src/worker.ts";
 import { accessObject, holderOf, path } from "./access.ts";
 import { del, get, list, mountKv, put } from "./client.ts";

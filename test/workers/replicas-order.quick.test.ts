@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { accessControl, kvStore } from "../../src/contracts/stubs.ts";
+import { accessControl, kvStore } from "../../src/rpc/stubs.ts";
 import { AccessControl, KvStore, ReadReplica } from "../../src/worker.ts";
 import { attempt, both, cut, insist, type Method } from "../crash/crash-point.ts";
 import { accessObject, holderOf, path } from "./access.ts";

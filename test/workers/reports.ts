@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { clusterRegistry } from "../../src/contracts/stubs.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { holderOf } from "./access.ts";
 import { type Answer, put } from "./client.ts";
 

@@ -2,7 +2,6 @@ import { createScheduledController, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { storeDueSnapshot } from "../../src/backup/scheduled-snapshots.ts";
-import { accessControl, metrics } from "../../src/contracts/stubs.ts";
 import { clearHealthCache } from "../../src/monitoring/health.ts";
 import { clearSnapshotCache, snapshotState } from "../../src/monitoring/snapshots.ts";
 import { AccessControl } from "../../src/objects/access-control.ts";
@@ -11,6 +10,7 @@ import { takeCounts } from "../../src/platform/observability/metrics/isolate-cou
 import type { Series } from "../../src/platform/observability/metrics/series.ts";
 import { settings } from "../../src/platform/settings.ts";
 import { snapshotName, storedSnapshots } from "../../src/platform/snapshot-bucket.ts";
+import { accessControl, metrics } from "../../src/rpc/stubs.ts";
 import worker from "../../src/worker.ts";
 import { loseEverything } from "./backup-world.ts";
 import { get, mountKv, put } from "./client.ts";

@@ -11,9 +11,9 @@ import {
 import { SignJWT } from "jose";
 import { vi } from "vitest";
 import type { Operation } from "../../src/contracts/node-operation.ts";
-import { nodeSession } from "../../src/contracts/stubs.ts";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import type { NodeSession } from "../../src/objects/node-session.ts";
+import { nodeSession } from "../../src/rpc/stubs.ts";
 import { type Answer, send } from "./client.ts";
 
 /** An agent that a test controls, over the same WebSocket as a real one. */

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
-import { accessControl } from "../../src/contracts/stubs.ts";
 import { Settings } from "../../src/platform/settings.ts";
+import { accessControl } from "../../src/rpc/stubs.ts";
 import { holderOf, path, policies } from "./access.ts";
 import { del, mountKv, patch, put, send } from "./client.ts";
 import {

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { numbered } from "../../src/contracts/event.ts";
 import type { StreamAnswer } from "../../src/contracts/stream-rights.ts";
 import { Line } from "../../src/events/line.ts";
 import { Readers } from "../../src/events/readers.ts";
 import type { Subscription } from "../../src/events/subscription.ts";
+import { numbered } from "../../src/publishing/numbered-events.ts";
 import { event } from "./streams.ts";
 
 /* The cost of readers and how they are cut off, on a log in memory. */

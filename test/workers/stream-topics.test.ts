@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import type { NewEvent } from "../../src/contracts/event.ts";
-import { eventLog } from "../../src/contracts/stubs.ts";
+import { eventLog } from "../../src/rpc/stubs.ts";
 import { itRows } from "../support/rows.ts";
 import { put, send } from "./client.ts";
 import { append, closeAll, event, evict, noReaders, openStream } from "./streams.ts";

@@ -2,8 +2,8 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import type { Append, NewEvent } from "../../src/contracts/event.ts";
-import { eventLog } from "../../src/contracts/stubs.ts";
 import { settings } from "../../src/platform/settings.ts";
+import { eventLog } from "../../src/rpc/stubs.ts";
 
 /** Helpers for tests of the event stream. */
 

@@ -3,8 +3,8 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { FeedPage } from "../../src/contracts/event-log.ts";
 import type { Delivery } from "../../src/contracts/event-subscription.ts";
-import { eventSubscription } from "../../src/contracts/stubs.ts";
 import { EventLog } from "../../src/objects/event-log.ts";
+import { eventSubscription } from "../../src/rpc/stubs.ts";
 import { appendKeys } from "./streams.ts";
 import { command, newHook, subscribe, subscription } from "./webhooks.ts";
 

@@ -1,10 +1,10 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import type { FormerSyncDestinationApi } from "../../src/contracts/renamed-methods.ts";
 import type { PollAnswer } from "../../src/contracts/sync-tasks.ts";
 import { KvStore } from "../../src/objects/kv-store.ts";
 import { SyncDestination as Destination } from "../../src/objects/sync-destination.ts";
+import type { FormerSyncDestinationApi } from "../../src/rpc/renamed-methods.ts";
 import { performWork } from "../../src/sync/worker/perform.ts";
 import { TASK_MS } from "../../src/sync/worker/task.ts";
 import type { SyncDestination } from "../../src/worker.ts";

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { syncControl } from "../../src/contracts/stubs.ts";
+import { syncControl } from "../../src/rpc/stubs.ts";
 import { del, get, mountKv, patch, put } from "./client.ts";
 import { openCloudA, openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
 

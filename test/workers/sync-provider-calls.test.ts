@@ -1,8 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import { syncDestination } from "../../src/contracts/stubs.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
+import { syncDestination } from "../../src/rpc/stubs.ts";
 import { get, list, mountKv, put } from "./client.ts";
 import { objectIds } from "./created-objects.ts";
 import { dump, inEveryObject, spellings } from "./sealing-helpers.ts";

@@ -1,9 +1,9 @@
-import { type Approle, type ApproleLogin, approleEntry } from "../../contracts/approle.ts";
+import type { Approle, ApproleLogin } from "../../contracts/approle.ts";
 import type { AuthMount, TokenSettings } from "../../contracts/auth.ts";
 import type { Authed } from "../../contracts/tokens.ts";
 import { isWithinNetworks } from "../../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import type { ApproleStore, SecretIdDetails, StoredSecretId } from "./approle-store.ts";
+import { type ApproleStore, approleEntry, type SecretIdDetails, type StoredSecretId } from "./approle-store.ts";
 import { isSubset } from "./approles.ts";
 import type { AuthMethodEntries } from "./auth-method-entries.ts";
 import type { AuthMountTable } from "./auth-mounts.ts";

@@ -1,4 +1,6 @@
 import type { ApproleName, SecretIdName } from "../../contracts/approle.ts";
+import { APPROLE } from "../../contracts/approle.ts";
+import type { AuthEntryName } from "../../contracts/auth.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { TokenStore } from "../tokens/token-store.ts";
 
@@ -191,3 +193,6 @@ export class ApproleStore {
   #secretIdHash = ({ mount, role }: ApproleName, secretId: string): string =>
     this.#deps.tokens.hashOf(`approle-secret-id\n${mount}\n${role}\n${secretId}`);
 }
+
+/** The entry of a role among those of its method. */
+export const approleEntry = ({ mount, role }: ApproleName): AuthEntryName => ({ mount, kind: APPROLE, name: role });

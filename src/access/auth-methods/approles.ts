@@ -1,16 +1,15 @@
-import {
-  type Approle,
-  type ApproleName,
-  approleEntry,
-  type IssuedSecretId,
-  type SecretIdName,
-  type SecretIdRecord,
-  type SecretIdRequest,
+import type {
+  Approle,
+  ApproleName,
+  IssuedSecretId,
+  SecretIdName,
+  SecretIdRecord,
+  SecretIdRequest,
 } from "../../contracts/approle.ts";
 import { areWithinNetworks } from "../../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
-import type { ApproleStore } from "./approle-store.ts";
+import { type ApproleStore, approleEntry } from "./approle-store.ts";
 import type { AuthMethodEntries } from "./auth-method-entries.ts";
 
 /** Bounds what one role occupies in the object that holds all of them. */

@@ -1,11 +1,11 @@
 import type { AuthorizeRequest, Grant } from "../../contracts/access-control.ts";
 import type { Capability } from "../../contracts/policies.ts";
-import { accessControl, readReplica } from "../../contracts/stubs.ts";
 import type { Refusal } from "../../lib/result.ts";
 import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { type ClientLocation, nearestPlace, placedName } from "../../platform/place.ts";
 import { settings } from "../../platform/settings.ts";
+import { accessControl, readReplica } from "../../rpc/stubs.ts";
 
 /** Lifetime of a cached answer. A revocation reaches every isolate within 2 s, including the time of the call. */
 const REUSE_MS = 1_500;

@@ -1,7 +1,8 @@
 import type { ClusterRights } from "../../contracts/cluster-rights.ts";
-import { isServiceTopic, type PathRight } from "../../contracts/service-topics.ts";
+import type { PathRight } from "../../contracts/service-topics.ts";
 import type { Scope, StreamAnswer, StreamQuestion } from "../../contracts/stream-rights.ts";
-import { isJudgedByEvent, mayReadTopic } from "../../contracts/topic-rights.ts";
+import { isServiceTopic } from "../../rights/path-judge.ts";
+import { isJudgedByEvent, mayReadTopic } from "../../rights/topic-rights.ts";
 import { policyKey } from "../cluster-acl/cluster-acl.ts";
 import type { ClusterNamespaces } from "../namespaces/cluster-namespaces.ts";
 import type { Grants } from "../policies/policy-store.ts";

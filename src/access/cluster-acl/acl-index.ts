@@ -1,6 +1,6 @@
 import type { Append } from "../../contracts/event.ts";
-import type { EventSource } from "../../contracts/event-publisher.ts";
 import { Waiters } from "../../platform/durable/blocking/waiters.ts";
+import type { EventSource } from "../../publishing/event-publisher.ts";
 
 /** One table for all: a waiting read looks again after any change of them, and decides by its own objects. */
 const TABLE = "acl";

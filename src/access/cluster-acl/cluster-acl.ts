@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type { NewEvent } from "../../contracts/event.ts";
-import { accessAccount } from "../../contracts/event-accounts.ts";
 import type { AclPolicy, AclRules, JobAcl, NamedRules, Policy } from "../../contracts/policies.ts";
 import type { AclRoleLink, AclToken } from "../../contracts/tokens.ts";
+import { accessAccount } from "../../publishing/event-accounts.ts";
 import type { PolicyRow } from "../policies/policy-store.ts";
 import { policiesOf, type TokenRow } from "../tokens/token.ts";
 

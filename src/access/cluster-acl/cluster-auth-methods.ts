@@ -2,13 +2,13 @@ import {
   type AuthMethod,
   type AuthMethodSettings,
   type AuthMethodStub,
-  authMethodView,
   REDACTED,
 } from "../../contracts/cluster-auth-method.ts";
 import type { NewEvent } from "../../contracts/event.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
+import { authMethodView } from "./auth-method-view.ts";
 import { clusterEvent, digest } from "./cluster-acl.ts";
 
 interface MethodRow extends Record<string, SqlStorageValue> {

@@ -1,7 +1,7 @@
-import { credentialEngine, kvStore } from "../../contracts/stubs.ts";
 import { isStorageLost } from "../../platform/durable/birth.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
 import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
+import { credentialEngine, kvStore } from "../../rpc/stubs.ts";
 import type { StorageRegistry } from "../system/storage-registry.ts";
 import { type DeletedMount, type DeletedMounts, emptyObjectTables } from "./deleted-mounts.ts";
 

@@ -8,9 +8,9 @@ import {
   type VisibleAuthMount,
   type VisibleAuthMounts,
 } from "../../contracts/mount.ts";
-import { mayBelow } from "../../contracts/path-rules.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
+import { mayBelow } from "../../rights/path-rules.ts";
 import type { AuthMountTable } from "../auth-methods/auth-mounts.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import type { Grants } from "../policies/policy-store.ts";

@@ -1,7 +1,7 @@
 import { type ClusterNamespace, type JobSettings, NAMESPACE_NAME } from "../../contracts/namespaces.ts";
-import { clusterRegistry } from "../../contracts/stubs.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { upperBound } from "../../lib/text-range.ts";
+import { clusterRegistry } from "../../rpc/stubs.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import type { DeletableNamespaces, NamespaceDeletions } from "./namespace-deletions.ts";
 

@@ -1,7 +1,7 @@
 import type { Namespace } from "../../contracts/namespaces.ts";
-import { syncControl } from "../../contracts/stubs.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { type CustomMetadataChange, changeCustomMetadata } from "../../platform/http/custom-metadata.ts";
+import { syncControl } from "../../rpc/stubs.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import type { DeletableNamespaces, NamespaceDeletions } from "./namespace-deletions.ts";
 import type { NamespacePlaces } from "./namespace-places.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { compilePaths } from "../../contracts/path-rules.ts";
 import type { Capability, ParameterConstraints, PathRule } from "../../contracts/policies.ts";
+import { compilePaths } from "../../rights/path-rules.ts";
 import type { Grants } from "../policies/policy-store.ts";
 import { allows, PathEvaluator } from "./path-evaluator.ts";
 import type { PathResolver } from "./path-resolver.ts";

@@ -1,11 +1,11 @@
-import { inCanonicalNames } from "../../contracts/aliases.ts";
 import type { AuthPlace } from "../../contracts/auth.ts";
 import type { Mount } from "../../contracts/mount.ts";
-import { checkParameters, constraintsFor, granted, type PathAcl, ruleFor } from "../../contracts/path-rules.ts";
 import type { Capability, ParameterConstraints, PathRule } from "../../contracts/policies.ts";
 import type { Place } from "../../contracts/tokens.ts";
 import { isCaseless } from "../../credentials/engines/descriptions.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import { inCanonicalNames } from "../../rights/aliases.ts";
+import { checkParameters, constraintsFor, granted, type PathAcl, ruleFor } from "../../rights/path-rules.ts";
 import type { Grants } from "../policies/policy-store.ts";
 import type { PathResolver } from "./path-resolver.ts";
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { capabilitiesFor, compilePaths } from "../../contracts/path-rules.ts";
 import type { PathRule } from "../../contracts/policies.ts";
+import { capabilitiesFor, compilePaths } from "../../rights/path-rules.ts";
 import { resolveTemplate, type TemplateSubject, templateProblem } from "./path-templates.ts";
 
 const subject = (more: Partial<TemplateSubject> = {}): TemplateSubject => ({

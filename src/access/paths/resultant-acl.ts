@@ -1,7 +1,7 @@
 import type { Namespace } from "../../contracts/namespaces.ts";
-import { granted, mayBelow } from "../../contracts/path-rules.ts";
 import type { ParameterRule, PathRule } from "../../contracts/policies.ts";
 import type { ResultantAcl } from "../../contracts/tokens.ts";
+import { granted, mayBelow } from "../../rights/path-rules.ts";
 import type { Viewer } from "../mounts/mount-views.ts";
 import type { Grants } from "../policies/policy-store.ts";
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { allowsNamespace, mergeClusterRules } from "../../contracts/cluster-rights.ts";
-import { capabilitiesFor, compilePaths } from "../../contracts/path-rules.ts";
 import type { Policy } from "../../contracts/policies.ts";
+import { allowsNamespace, mergeClusterRules } from "../../rights/cluster-rights.ts";
+import { capabilitiesFor, compilePaths } from "../../rights/path-rules.ts";
 import { DEFAULT_POLICY, parsePolicy } from "./policy-parser.ts";
 
 function parse(text: string): Policy {

@@ -19,7 +19,6 @@ import {
   NODE_POOL_CAPABILITIES,
   NODE_POOL_POLICIES,
   type NodePoolCapability,
-  namespaceCapability,
   OPERATOR_CAPABILITIES,
   SENTINEL_CAPABILITIES,
   VARIABLE_CAPABILITIES,
@@ -35,6 +34,7 @@ import {
 } from "../../contracts/policies.ts";
 import { parseGoDuration } from "../../lib/go-duration.ts";
 import { type HclMember, type HclObject, type HclValue, parseHcl, quote } from "../../lib/hcl.ts";
+import { namespaceCapability } from "../../rights/cluster-rights.ts";
 import { templateProblem } from "../paths/path-templates.ts";
 import {
   type Block,

@@ -1,7 +1,8 @@
-import { type ClusterRights, MANAGEMENT, mergeClusterRules } from "../../contracts/cluster-rights.ts";
-import { compilePaths, type PathAcl } from "../../contracts/path-rules.ts";
+import { type ClusterRights, MANAGEMENT } from "../../contracts/cluster-rights.ts";
 import type { GoverningRule, PathRule, Policy, PolicyAttributes, VolumeRule } from "../../contracts/policies.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import { mergeClusterRules } from "../../rights/cluster-rights.ts";
+import { compilePaths, type PathAcl } from "../../rights/path-rules.ts";
 import { isTemplated, resolveTemplate, type TemplateSubject } from "../paths/path-templates.ts";
 import type { PolicyApi } from "./policy-blocks.ts";
 import { DEFAULT_POLICY, parsePolicy, WRAPPING_POLICY, WRAPPING_POLICY_NAME } from "./policy-parser.ts";

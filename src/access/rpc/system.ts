@@ -1,5 +1,4 @@
 import type { KeysApi } from "../../contracts/access-control.ts";
-import { destinationKeyOf } from "../../contracts/destination.ts";
 import type { MountsApi } from "../../contracts/mount.ts";
 import type { NamespacesApi } from "../../contracts/namespaces.ts";
 import type { PoliciesApi } from "../../contracts/policies.ts";
@@ -7,6 +6,7 @@ import type { QuotasApi } from "../../contracts/quotas.ts";
 import { ok, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
+import { destinationKeyOf } from "../../rpc/destination-name.ts";
 import type { AccessParts } from "../access-parts.ts";
 import { visibleNamespaces } from "../paths/resultant-acl.ts";
 import { governs } from "../policies/volume-rules.ts";

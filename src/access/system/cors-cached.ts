@@ -1,5 +1,5 @@
 import type { CorsSettings } from "../../contracts/access-control.ts";
-import { accessControl } from "../../contracts/stubs.ts";
+import { accessControl } from "../../rpc/stubs.ts";
 
 /** How long an isolate uses the settings that it has read: a change reaches every isolate within 2 s. */
 const REUSE_MS = 1_500;

@@ -1,11 +1,11 @@
-import { type ChangeSet, NO_CHANGES, publishChanges } from "../../contracts/change-set.ts";
-import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { DrainNote, DrainSpec, DrainStrategy, LastDrain, Node, Written } from "../../contracts/node.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { type ChangeSet, NO_CHANGES, publishChanges } from "../../publishing/change-set.ts";
+import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import { dueNode, type NodeStore, type StoredNode } from "./node-store.ts";
 import { nodeEvent } from "./nodes.ts";
 

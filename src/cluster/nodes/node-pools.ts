@@ -1,11 +1,11 @@
-import { type ChangeSet, NO_CHANGES } from "../../contracts/change-set.ts";
 import type { NewEvent } from "../../contracts/event.ts";
-import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { NodePoolFields, NodePoolPage, NodePoolQuery, Written } from "../../contracts/node.ts";
 import type { ObjectReport } from "../../contracts/reports.ts";
 import { equalJson, parseLossless } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
+import { type ChangeSet, NO_CHANGES } from "../../publishing/change-set.ts";
+import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import { removalReport } from "../reports/object-report.ts";
 import type { Reported } from "../reports/reported.ts";
 

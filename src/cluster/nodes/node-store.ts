@@ -1,4 +1,3 @@
-import { type ChangeSet, mergeChangeSets, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
 import {
   KEPT_EVENTS,
   type Node,
@@ -13,6 +12,7 @@ import {
 import { parseLossless } from "../../lib/json.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
+import { type ChangeSet, mergeChangeSets, NO_CHANGES, type NodeFollower } from "../../publishing/change-set.ts";
 import { NodeVolumes, VOLUMES_TEXT } from "./node-volumes.ts";
 
 /** The reporter of a node: its own agent, or a scheduler. Only that reporter may change it. */

@@ -1,6 +1,4 @@
 import { isDeepStrictEqual } from "node:util";
-import { type ChangeSet, mergeChangeSets, publishChanges } from "../../contracts/change-set.ts";
-import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type {
   Eligibility,
   Node,
@@ -20,6 +18,8 @@ import type { IndexBackfill } from "../../platform/durable/blocking/index-backfi
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { settings } from "../../platform/settings.ts";
+import { type ChangeSet, mergeChangeSets, publishChanges } from "../../publishing/change-set.ts";
+import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import { type GivenNode, givenNode } from "./fields.ts";
 import { completeNode } from "./node-defaults.ts";
 import { sameButFigures } from "./node-figures.ts";

@@ -1,6 +1,4 @@
-import type { ChangeSet } from "../../contracts/change-set.ts";
 import type { NewEvent } from "../../contracts/event.ts";
-import type { EventPublisher, Origin } from "../../contracts/event-publisher.ts";
 import type {
   FullList,
   Ingested,
@@ -15,6 +13,8 @@ import type {
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { Refused } from "../../platform/durable/refused.ts";
+import type { ChangeSet } from "../../publishing/change-set.ts";
+import type { EventPublisher, Origin } from "../../publishing/event-publisher.ts";
 import type { Nodes } from "../nodes/nodes.ts";
 import type { Reported } from "./reported.ts";
 

@@ -1,4 +1,4 @@
-import { clusterRegistry } from "../../contracts/stubs.ts";
+import { clusterRegistry } from "../../rpc/stubs.ts";
 import { allocationOf, jobIn, withJobType } from "./allocation-shapes.ts";
 import { jobKey } from "./job-joins.ts";
 import { allocationStub } from "./list-views.ts";

@@ -10,7 +10,6 @@ import type {
   StepOutcome,
 } from "../../contracts/credential-engine.ts";
 import type { Mount } from "../../contracts/mount.ts";
-import { credentialEngine } from "../../contracts/stubs.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { Remote } from "../../platform/durable/rpc.ts";
@@ -19,6 +18,7 @@ import { textOf, warn } from "../../platform/observability/log.ts";
 import { tracedWork } from "../../platform/observability/otlp/spans.ts";
 import { settings } from "../../platform/settings.ts";
 import { sender } from "../../providers/outcome.ts";
+import { credentialEngine } from "../../rpc/stubs.ts";
 import { assertionFor } from "../assertion.ts";
 import type { EngineType, Perform } from "../engines/engine-type.ts";
 import { engineType } from "../engines/index.ts";

@@ -1,6 +1,5 @@
 import { createHmac } from "node:crypto";
 import type { Delivery, DeliveryReport } from "../../contracts/event-subscription.ts";
-import { eventSubscription } from "../../contracts/stubs.ts";
 import { retryWhileFrozen } from "../../platform/durable/snapshot/frozen.ts";
 import { textOf } from "../../platform/observability/log.ts";
 import { flushCountsSoon } from "../../platform/observability/metrics/flush.ts";
@@ -9,6 +8,7 @@ import { tracedWork } from "../../platform/observability/otlp/spans.ts";
 import { OWN_TRACE } from "../../platform/observability/otlp/trace-context.ts";
 import { callTenantUrl } from "../../providers/outbound-url.ts";
 import { retryAfterMs } from "../../providers/outcome.ts";
+import { eventSubscription } from "../../rpc/stubs.ts";
 import { MAX_QUEUE_BYTES } from "./batch.ts";
 
 /*

@@ -1,8 +1,8 @@
 import { readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 import { importsBelow } from "../../../test/style/imports.ts";
-import { storedObject } from "../../contracts/stored-objects.ts";
-import { accessControl, eventRelay, kvStore, readReplica } from "../../contracts/stubs.ts";
+import { storedObject } from "../../rpc/stored-objects.ts";
+import { accessControl, eventRelay, kvStore, readReplica } from "../../rpc/stubs.ts";
 import { objectStub } from "./jurisdiction.ts";
 
 /** The local runtime has no jurisdictions, so a stand-in records how stubs are made. */

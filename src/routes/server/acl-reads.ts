@@ -1,4 +1,4 @@
-import { accessControl } from "../../contracts/stubs.ts";
+import { accessControl } from "../../rpc/stubs.ts";
 import { blocking, nothing } from "./blocking.ts";
 import { clusterJson } from "./respond.ts";
 import type { AuthorisedCall } from "./route.ts";

@@ -1,6 +1,6 @@
 import type { SeenEntry } from "../../contracts/auth.ts";
-import { accessControl } from "../../contracts/stubs.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../../platform/http/errors.ts";
+import { accessControl } from "../../rpc/stubs.ts";
 import type { MethodCall } from "./route.ts";
 
 /** A change of an entry begins again this often when another one comes between. */

@@ -1,4 +1,3 @@
-import { checkParameters, constraintsFor } from "../../contracts/path-rules.ts";
 import type { ParameterConstraints } from "../../contracts/policies.ts";
 import { isPlainObject, parseJson, parseLossless } from "../../lib/json.ts";
 import type { Area } from "../../platform/http/areas.ts";
@@ -11,6 +10,7 @@ import {
   unknownFieldsText,
 } from "../../platform/http/unknown-fields.ts";
 import { settings } from "../../platform/settings.ts";
+import { checkParameters, constraintsFor } from "../../rights/path-rules.ts";
 import { type AnyRoute, type Call, capabilityOf } from "./route.ts";
 
 /** Maximum size of a request body, in bytes, unless its route overrides it. */

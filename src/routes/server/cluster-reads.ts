@@ -4,18 +4,14 @@ import { jobKey } from "../../cluster/reports/job-joins.ts";
 import { completeJob, JOB_SUMMARY_TABLES } from "../../cluster/reports/job-shapes.ts";
 import { isToken } from "../../cluster/reports/reported-order.ts";
 import { type Fields, textOf } from "../../cluster/reports/topics/topic.ts";
-import {
-  allowsNamespace,
-  allowsNamespaceAny,
-  type ClusterRights,
-  type NamespaceRight,
-} from "../../contracts/cluster-rights.ts";
+import type { ClusterRights, NamespaceRight } from "../../contracts/cluster-rights.ts";
 import type { JobCounts, JobTexts, ReportedObject, ReportedQuery, ReportedTopic } from "../../contracts/reports.ts";
-import { clusterRegistry } from "../../contracts/stubs.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 import { parseGoBool } from "../../lib/go-bool.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { badRequest, denied } from "../../platform/http/errors.ts";
+import { allowsNamespace, allowsNamespaceAny } from "../../rights/cluster-rights.ts";
+import { clusterRegistry } from "../../rpc/stubs.ts";
 import { blocking, nothing, type Reading } from "./blocking.ts";
 import { readList } from "./listing.ts";
 import { clusterJson } from "./respond.ts";

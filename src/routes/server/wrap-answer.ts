@@ -1,11 +1,11 @@
 import { firstHeader, requestHeader } from "../../compat/dialect.ts";
-import { accessControl } from "../../contracts/stubs.ts";
 import { isPlainObject } from "../../lib/json.ts";
 import { namespaceOf } from "../../platform/http/caller.ts";
 import { badRequest, unwrap } from "../../platform/http/errors.ts";
 import { parseDuration } from "../../platform/http/fields.ts";
 import type { HeaderReader } from "../../platform/http/request-headers.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { accessControl } from "../../rpc/stubs.ts";
 import { wrapEnvelope } from "./respond.ts";
 import type { Call } from "./route.ts";
 

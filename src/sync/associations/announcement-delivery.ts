@@ -1,10 +1,10 @@
-import { destinationKeyOf } from "../../contracts/destination.ts";
-import { kvStore } from "../../contracts/stubs.ts";
 import type { AssociationListing } from "../../contracts/sync-destination.ts";
 import { projectAssociations, projectDestination } from "../../listings/destinations.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
+import { destinationKeyOf } from "../../rpc/destination-name.ts";
+import { kvStore } from "../../rpc/stubs.ts";
 import type { DestinationRecord } from "../configuration/destination-record.ts";
 import { announceListing } from "./announcements.ts";
 import { type Associations, secretOf } from "./associations.ts";

@@ -1,8 +1,9 @@
-import { type DestinationKey, destinationKeyOf } from "../../contracts/destination.ts";
-import { syncControl } from "../../contracts/stubs.ts";
+import type { DestinationKey } from "../../contracts/destination.ts";
 import type { Result } from "../../lib/result.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { warn } from "../../platform/observability/log.ts";
+import { destinationKeyOf } from "../../rpc/destination-name.ts";
+import { syncControl } from "../../rpc/stubs.ts";
 import type { DestinationType } from "../destinations/index.ts";
 import type { Definition } from "./definition.ts";
 import type { DestinationRecord } from "./destination-record.ts";

@@ -1,12 +1,12 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { DestinationKey } from "../../contracts/destination.ts";
-import { syncSubjectOf } from "../../contracts/federation.ts";
 import type { DestinationView } from "../../contracts/sync-destination.ts";
 import type { Setup, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { settings } from "../../platform/settings.ts";
+import { syncSubjectOf } from "../../rpc/token-subjects.ts";
 import type { SetNaming } from "../associations/associations.ts";
 import type { NamingScope } from "../associations/external-name.ts";
 import type { ProviderSettings } from "../destinations/destination-type.ts";

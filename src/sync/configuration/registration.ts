@@ -1,7 +1,7 @@
-import { accessControl } from "../../contracts/stubs.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
+import { accessControl } from "../../rpc/stubs.ts";
 import type { Purge } from "../associations/purge.ts";
 import type { DestinationRecord } from "./destination-record.ts";
 

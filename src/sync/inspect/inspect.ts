@@ -1,12 +1,13 @@
-import { type DestinationKey, destinationName } from "../../contracts/destination.ts";
+import type { DestinationKey } from "../../contracts/destination.ts";
 import type { SyncFederation } from "../../contracts/federation.ts";
 import type { NewestVersion } from "../../contracts/kv-store.ts";
-import { kvStore, syncControl, syncDestination } from "../../contracts/stubs.ts";
 import type { InspectSetup, Keyless, KeysOf, ObjectRecord, PlannedObject } from "../../contracts/sync-destination.ts";
 import type { SecretRef, Trouble, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { settings } from "../../platform/settings.ts";
+import { destinationName } from "../../rpc/destination-name.ts";
+import { kvStore, syncControl, syncDestination } from "../../rpc/stubs.ts";
 import { noSuchApp } from "../configuration/apps.ts";
 import { typeOf } from "../configuration/definition.ts";
 import type { CallContext, Inspection, RemoteDestinationType, ToInspect } from "../destinations/destination-type.ts";

@@ -1,8 +1,8 @@
-import { destinationKeyOf } from "../../contracts/destination.ts";
-import { syncControl, syncDestination } from "../../contracts/stubs.ts";
 import type { Asker, Contest } from "../../contracts/sync-destination.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
+import { destinationKeyOf } from "../../rpc/destination-name.ts";
+import { syncControl, syncDestination } from "../../rpc/stubs.ts";
 import type { Associations } from "../associations/associations.ts";
 import { type DestinationRecord, placeOf } from "../configuration/destination-record.ts";
 import { NONE_TAKEN, type TakenNames } from "./object-plan.ts";

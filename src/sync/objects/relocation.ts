@@ -1,6 +1,6 @@
-import { kvStore } from "../../contracts/stubs.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
+import { kvStore } from "../../rpc/stubs.ts";
 import { announceListing } from "../associations/announcements.ts";
 import { type Associations, secretOf } from "../associations/associations.ts";
 

@@ -1,9 +1,9 @@
-import { syncControl } from "../../contracts/stubs.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { Memo } from "../../platform/durable/memo.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
+import { syncControl } from "../../rpc/stubs.ts";
 import { EXTRA_QUOTA } from "./queue-capacity.ts";
 import { PAUSE_RECHECK_MS, type SyncGate } from "./sync-gate.ts";
 

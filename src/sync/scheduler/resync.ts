@@ -1,10 +1,10 @@
-import { kvStore } from "../../contracts/stubs.ts";
 import type { SyncStatus } from "../../contracts/sync-destination.ts";
 import { Memo } from "../../platform/durable/memo.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { settings } from "../../platform/settings.ts";
+import { kvStore } from "../../rpc/stubs.ts";
 import type { Associations } from "../associations/associations.ts";
 import type { AssociationRow } from "../schema.ts";
 import type { Breaker } from "./breaker.ts";

@@ -1,6 +1,7 @@
-import { type SyncFederation, syncIssuerAt } from "../../contracts/federation.ts";
-import { identityIssuer } from "../../contracts/stubs.ts";
+import type { SyncFederation } from "../../contracts/federation.ts";
 import type { ClientAssertion } from "../../providers/identity-token.ts";
+import { identityIssuer } from "../../rpc/stubs.ts";
+import { syncIssuerAt } from "../../rpc/token-subjects.ts";
 
 /** Makes the identity of a destination that logs in without a stored secret. */
 export type IdentityAccess = (federation: SyncFederation) => Promise<ClientAssertion>;

@@ -1,4 +1,3 @@
-import { accessControl, syncControl, syncDestination } from "../../contracts/stubs.ts";
 import type { SyncDestinationApi } from "../../contracts/sync-destination.ts";
 import type { ObjectResult, PollAnswer, Setup, SyncResult, SyncTask, Trouble } from "../../contracts/sync-tasks.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
@@ -9,6 +8,7 @@ import { flushCountsSoon } from "../../platform/observability/metrics/flush.ts";
 import { count } from "../../platform/observability/metrics/isolate-counters.ts";
 import { tracedWork } from "../../platform/observability/otlp/spans.ts";
 import { settings } from "../../platform/settings.ts";
+import { accessControl, syncControl, syncDestination } from "../../rpc/stubs.ts";
 import { isCall } from "../scheduler/retry-policy.ts";
 import { GateLease } from "./gate-lease.ts";
 import { identityAccess } from "./identity.ts";

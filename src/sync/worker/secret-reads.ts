@@ -1,7 +1,7 @@
 import type { NewestVersion } from "../../contracts/kv-store.ts";
-import { kvStore } from "../../contracts/stubs.ts";
 import type { SyncTask } from "../../contracts/sync-tasks.ts";
 import type { Result } from "../../lib/result.ts";
+import { kvStore } from "../../rpc/stubs.ts";
 import type { SecretRead } from "./task.ts";
 
 /** Reads to be made with one call. */

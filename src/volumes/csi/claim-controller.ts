@@ -1,12 +1,12 @@
 import type { CsiClaimMethod } from "@sallyport/agent-protocol";
 import type { CsiClaim, CsiVolume, Name } from "../../contracts/csi-volumes.ts";
-import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import { backoff } from "../../lib/backoff.ts";
 import type { Refusal } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { OperationWaiters } from "../../platform/durable/operation-waiters.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
+import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import type { ClaimCalls } from "./claim-calls.ts";
 import type { ClaimContexts } from "./claim-context.ts";
 import { nextStep, type Step } from "./claim-state-machine.ts";

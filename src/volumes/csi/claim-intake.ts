@@ -1,9 +1,9 @@
-import type { ChangeSet } from "../../contracts/change-set.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
-import { volumeIdOf } from "../../contracts/volume-requests.ts";
 import { ok } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { Refused } from "../../platform/durable/refused.ts";
+import type { ChangeSet } from "../../publishing/change-set.ts";
+import { volumeIdOf } from "../../volume-requests/volume-requests.ts";
 import type { ClaimController } from "./claim-controller.ts";
 import type { CsiClaimStore, NewClaim } from "./claim-store.ts";
 import type { JobVolumeRequest, JobVolumes } from "./job-volumes.ts";

@@ -13,13 +13,13 @@
 
 import { CSI_METHODS, type CsiMethod, csiVolumeKey, type OperationState } from "@sallyport/agent-protocol";
 import type { CsiOperation } from "../../contracts/csi-volumes.ts";
-import { revealed } from "../../contracts/hidden-params.ts";
 import type { Operation } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { OperationStore } from "../../platform/durable/operation-store.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
+import { revealed } from "../../volume-requests/hidden-params.ts";
 import { claimKey, type ForClaim } from "./claim-params.ts";
 import { CLAIM_METHODS, isForClaim, SERIAL } from "./methods.ts";
 import type { Hidden } from "./secrets.ts";

@@ -9,10 +9,10 @@ import type {
   Texts,
   Topology,
 } from "../../contracts/csi-volumes.ts";
-import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
+import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import type { CsiClaims } from "./claims.ts";
 import { controllersFor, targetOf } from "./controllers.ts";
 import { CSI_OPERATION, type CsiOperations } from "./csi-operations.ts";

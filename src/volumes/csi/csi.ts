@@ -1,9 +1,9 @@
-import type { NodeFollower } from "../../contracts/change-set.ts";
-import type { EventPublisher } from "../../contracts/event-publisher.ts";
-import type { RegisteredKeys } from "../../contracts/registered-keys.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
+import type { NodeFollower } from "../../publishing/change-set.ts";
+import type { EventPublisher } from "../../publishing/event-publisher.ts";
+import type { RegisteredKeys } from "../registered-keys.ts";
 import { ClaimCalls } from "./claim-calls.ts";
 import { ClaimContexts } from "./claim-context.ts";
 import { ClaimController } from "./claim-controller.ts";

@@ -1,4 +1,5 @@
-import { csiRequestsOf, type VolumeGroup } from "../../contracts/volume-requests.ts";
+import type { VolumeGroup } from "../../contracts/volume-requests.ts";
+import { csiRequestsOf } from "../../volume-requests/volume-requests.ts";
 import type { CsiSecrets } from "./secrets.ts";
 
 interface JobBody {

@@ -1,11 +1,11 @@
-import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
 import type { CsiClaim } from "../../contracts/csi-volumes.ts";
-import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { Node } from "../../contracts/node.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
+import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../publishing/change-set.ts";
+import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import { forClaim } from "./claim-params.ts";
 import type { CsiDispatcher } from "./dispatcher.ts";
 import type { CsiPlugins } from "./plugins.ts";

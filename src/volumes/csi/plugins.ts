@@ -1,4 +1,3 @@
-import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../contracts/change-set.ts";
 import {
   type CsiInfo,
   type CsiPlugin,
@@ -10,6 +9,7 @@ import {
 import type { NewEvent } from "../../contracts/event.ts";
 import type { Node } from "../../contracts/node.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
+import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../publishing/change-set.ts";
 import { csiInfo, pluginJson } from "./plugin-views.ts";
 
 /** The table's name in index backfills, equal to its event topic. */

@@ -1,7 +1,7 @@
 import type { CsiOutcome, CsiStep } from "../../contracts/csi-volumes.ts";
-import { clusterRegistry } from "../../contracts/stubs.ts";
 import { type Result, refuse } from "../../lib/result.ts";
 import { refusalError, unwrap } from "../../platform/http/errors.ts";
+import { clusterRegistry } from "../../rpc/stubs.ts";
 import { pollOutcome } from "../poll-outcome.ts";
 
 /** Allowance for the round trip between registry and node. */

@@ -1,7 +1,7 @@
 import type { CsiVolume, Texts } from "../../contracts/csi-volumes.ts";
-import type { HiddenParams } from "../../contracts/hidden-params.ts";
-import type { RegisteredKeys } from "../../contracts/registered-keys.ts";
 import type { MountOptions } from "../../contracts/volume-requests.ts";
+import type { HiddenParams } from "../../volume-requests/hidden-params.ts";
+import type { RegisteredKeys } from "../registered-keys.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";
 
 interface Name {

@@ -7,8 +7,8 @@ import type {
   Name,
 } from "../../contracts/csi-volumes.ts";
 import type { NewEvent } from "../../contracts/event.ts";
-import { volumeAccount } from "../../contracts/event-accounts.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
+import { volumeAccount } from "../../publishing/event-accounts.ts";
 import type { CsiClaimStore } from "./claim-store.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import { csiVolumeJson, withoutFlags } from "./volume-views.ts";

@@ -1,10 +1,10 @@
-import type { ChangeSet } from "../../contracts/change-set.ts";
-import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { StoredVolume } from "../../contracts/host-volumes.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
-import { stickyVolumes, type TaskGroup } from "../../contracts/sticky-volumes.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
+import type { ChangeSet } from "../../publishing/change-set.ts";
+import type { EventPublisher } from "../../publishing/event-publisher.ts";
+import { stickyVolumes, type TaskGroup } from "../../volume-requests/sticky-volumes.ts";
 import type { HostVolumeStore } from "../host/volume-store.ts";
 import { type ClaimRequest, PendingRequests } from "./pending-requests.ts";
 import { type ClaimStore, VOLUME_CLAIM } from "./store.ts";

@@ -1,8 +1,8 @@
-import type { NodeFollower } from "../../contracts/change-set.ts";
-import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
+import type { NodeFollower } from "../../publishing/change-set.ts";
+import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import { VolumeClaims } from "../host-claims/claims.ts";
 import { ClaimStore, VOLUME_CLAIM } from "../host-claims/store.ts";
 import { NodeView } from "../node-view.ts";

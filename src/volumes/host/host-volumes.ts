@@ -1,5 +1,4 @@
 import { isOpen, METHODS } from "@sallyport/agent-protocol";
-import type { EventPublisher } from "../../contracts/event-publisher.ts";
 import type {
   Begun,
   FoundVolume,
@@ -16,6 +15,7 @@ import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
+import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import type { VolumeClaims } from "../host-claims/claims.ts";
 import { NodeView, type VolumeNode } from "../node-view.ts";
 import { changeOf, paramsOf } from "./change.ts";

@@ -1,8 +1,8 @@
 import { waitUntil } from "cloudflare:workers";
 import type { Outcome, Search, Step } from "../../contracts/host-volumes.ts";
-import { clusterRegistry } from "../../contracts/stubs.ts";
 import { type Result, refuse } from "../../lib/result.ts";
 import { refusalError, unwrap } from "../../platform/http/errors.ts";
+import { clusterRegistry } from "../../rpc/stubs.ts";
 import { pollOutcome } from "../poll-outcome.ts";
 import { SEARCH_BEGIN } from "./placement.ts";
 

@@ -1,12 +1,12 @@
 import { hostVolumeKey, METHODS, type OperationState } from "@sallyport/agent-protocol";
 import type { StoredVolume, VolumeMethod } from "../../contracts/host-volumes.ts";
 import type { OperationResult } from "../../contracts/node-operation.ts";
-import { nodeSession } from "../../contracts/stubs.ts";
 import type { Refusal } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { OperationStore } from "../../platform/durable/operation-store.ts";
 import type { Outbox, OutboxRow } from "../../platform/durable/outbox.ts";
+import { nodeSession } from "../../rpc/stubs.ts";
 
 /** The table's name in index backfills. */
 export const VOLUME_OPERATION = "volume_operations";

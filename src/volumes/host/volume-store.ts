@@ -1,8 +1,8 @@
 import type { NewEvent } from "../../contracts/event.ts";
-import { volumeAccount } from "../../contracts/event-accounts.ts";
 import type { State, StoredVolume, VolumePage, VolumeQuery, Wanted } from "../../contracts/host-volumes.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
+import { volumeAccount } from "../../publishing/event-accounts.ts";
 import { hostVolumeJson } from "./volume-views.ts";
 
 /** The table's name in index backfills, equal to its event topic. */

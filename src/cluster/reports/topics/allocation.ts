@@ -1,5 +1,6 @@
-import { type TaskGroup as StickyGroup, stickyVolumes } from "../../../contracts/sticky-volumes.ts";
-import { csiRequestsOf, type VolumeGroup } from "../../../contracts/volume-requests.ts";
+import type { VolumeGroup } from "../../../contracts/volume-requests.ts";
+import { type TaskGroup as StickyGroup, stickyVolumes } from "../../../volume-requests/sticky-volumes.ts";
+import { csiRequestsOf } from "../../../volume-requests/volume-requests.ts";
 import { tallyOf } from "../job-joins.ts";
 import { flag, indexes, integer, keyed, list, mapOf, name, names, oneOf, open, text, time, times } from "./fields.ts";
 import { TaskGroup } from "./job.ts";

@@ -1,18 +1,18 @@
+import type { AccessControlApi } from "../contracts/access-control.ts";
+import type { ClusterRegistryApi } from "../contracts/cluster-registry.ts";
+import type { CredentialEngineApi } from "../contracts/credential-engine.ts";
+import type { EventLogApi } from "../contracts/event-log.ts";
+import type { EventRelayApi } from "../contracts/event-relay.ts";
+import type { EventSubscriptionApi } from "../contracts/event-subscription.ts";
+import type { IdentityIssuerApi } from "../contracts/identity-issuer.ts";
+import type { KvStoreApi } from "../contracts/kv-store.ts";
+import type { MetricsApi } from "../contracts/metrics.ts";
+import type { NodeSessionApi } from "../contracts/node-session.ts";
+import type { ReadReplicaApi } from "../contracts/read-replica.ts";
+import type { SyncControlApi } from "../contracts/sync-control.ts";
+import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
 import { objectStub } from "../platform/durable/jurisdiction.ts";
 import { remote } from "../platform/durable/rpc.ts";
-import type { AccessControlApi } from "./access-control.ts";
-import type { ClusterRegistryApi } from "./cluster-registry.ts";
-import type { CredentialEngineApi } from "./credential-engine.ts";
-import type { EventLogApi } from "./event-log.ts";
-import type { EventRelayApi } from "./event-relay.ts";
-import type { EventSubscriptionApi } from "./event-subscription.ts";
-import type { IdentityIssuerApi } from "./identity-issuer.ts";
-import type { KvStoreApi } from "./kv-store.ts";
-import type { MetricsApi } from "./metrics.ts";
-import type { NodeSessionApi } from "./node-session.ts";
-import type { ReadReplicaApi } from "./read-replica.ts";
-import type { SyncControlApi } from "./sync-control.ts";
-import type { SyncDestinationApi } from "./sync-destination.ts";
 
 /** Tokens, policies, mounts and namespaces: one for the deployment. */
 export const accessControl = (env: Env) => remote<AccessControlApi>(objectStub(env, env.ACCESS_CONTROL, "main"));

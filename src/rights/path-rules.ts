@@ -1,6 +1,12 @@
 import { neutralField, otherName } from "../compat/engine-names.ts";
+import type {
+  Capability,
+  ParameterConstraints,
+  ParameterRule,
+  ParameterValue,
+  PathRule,
+} from "../contracts/policies.ts";
 import { matchesGlob } from "../lib/glob.ts";
-import type { Capability, ParameterConstraints, ParameterRule, ParameterValue, PathRule } from "./policies.ts";
 
 /**
  * Path rules: the capabilities of a set of policies on a path, and the constraints on a request's parameters.

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
+import type { NewEvent } from "../contracts/event.ts";
 import type { IndexBackfill } from "../platform/durable/blocking/index-backfill.ts";
 import { type ChangeSet, mergeChangeSets, publishChanges } from "./change-set.ts";
-import type { NewEvent } from "./event.ts";
 import { EventPublisher } from "./event-publisher.ts";
 
 const event = (Topic: string, Key: string, bytes = 0): NewEvent => ({

@@ -1,6 +1,6 @@
 import { type Alias, aliasIn, withSegment } from "../compat/sync-paths.ts";
+import type { PathRule } from "../contracts/policies.ts";
 import { compilePaths, type PathAcl } from "./path-rules.ts";
-import type { PathRule } from "./policies.ts";
 
 /**
  * Converts a path and the rules about it to one spelling of names, so that a rule holds for requests by either name.

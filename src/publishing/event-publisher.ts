@@ -1,7 +1,7 @@
+import type { Append, NewEvent } from "../contracts/event.ts";
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
 import type { NameChanges } from "../platform/durable/stored-object.ts";
-import type { Append, NewEvent } from "./event.ts";
-import { eventLog } from "./stubs.ts";
+import { eventLog } from "../rpc/stubs.ts";
 
 /**
  * A placeholder in an event's text for the index of an earlier pending line, such as the line that created the object:

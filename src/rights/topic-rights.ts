@@ -1,13 +1,6 @@
-import {
-  allowsNamespace,
-  allowsNode,
-  allowsOperator,
-  allowsVariable,
-  type ClusterRights,
-  hasVariableRules,
-  type NamespaceRight,
-} from "./cluster-rights.ts";
-import type { Labels } from "./event-headers.ts";
+import type { ClusterRights, NamespaceRight } from "../contracts/cluster-rights.ts";
+import type { Labels } from "../publishing/event-headers.ts";
+import { allowsNamespace, allowsNode, allowsOperator, allowsVariable, hasVariableRules } from "./cluster-rights.ts";
 
 /** Topics readable with a namespace capability (docs/guides/events.md). */
 const namespaced: ReadonlyMap<string, NamespaceRight> = new Map([

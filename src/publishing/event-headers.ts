@@ -1,4 +1,4 @@
-import type { StreamEvent } from "./event.ts";
+import type { StreamEvent } from "../contracts/event.ts";
 
 /** The fields of an event that filters match. */
 export type Labels = Pick<StreamEvent, "Topic" | "Type" | "Key" | "Namespace" | "FilterKeys">;

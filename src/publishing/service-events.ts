@@ -1,10 +1,10 @@
+import type { Append, NewEvent } from "../contracts/event.ts";
+import type { Located } from "../contracts/mount.ts";
+import type { ServiceTopic } from "../contracts/service-topics.ts";
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
 import { settings } from "../platform/settings.ts";
-import type { Append, NewEvent } from "./event.ts";
+import { accessControl, eventLog } from "../rpc/stubs.ts";
 import { serviceAccount } from "./event-accounts.ts";
-import type { Located } from "./mount.ts";
-import type { ServiceTopic } from "./service-topics.ts";
-import { accessControl, eventLog } from "./stubs.ts";
 
 /** An event as its object records it. Its place, such as the path of the mount, is added when it is delivered. */
 interface ServiceEvent {

@@ -1,7 +1,7 @@
+import type { NewEvent } from "../contracts/event.ts";
+import type { Node, NodeEventType } from "../contracts/node.ts";
 import type { IndexBackfill } from "../platform/durable/blocking/index-backfill.ts";
-import type { NewEvent } from "./event.ts";
 import type { EventPublisher, Origin } from "./event-publisher.ts";
-import type { Node, NodeEventType } from "./node.ts";
 
 /** The events of one change, and the rows that receive the index of its line. */
 export interface ChangeSet {

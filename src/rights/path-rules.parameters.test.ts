@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { textSteps } from "../../test/text-steps.ts";
+import type { ParameterConstraints } from "../contracts/policies.ts";
 import { matchesGlob } from "../lib/glob.ts";
 import { checkParameters, compilePaths, ruleFor } from "./path-rules.ts";
-import type { ParameterConstraints } from "./policies.ts";
 
 describe("parameters", () => {
   const check = (constraints: ParameterConstraints, data: Record<string, unknown>) => {

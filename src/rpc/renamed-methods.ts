@@ -1,9 +1,9 @@
 import type { Dialect } from "../compat/dialect.ts";
+import type { JobRef, PollResult, Report, Started } from "../contracts/credential-engine.ts";
+import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
+import type { PollAnswer, SyncResult, SyncTask } from "../contracts/sync-tasks.ts";
 import type { Refusal } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
-import type { JobRef, PollResult, Report, Started } from "./credential-engine.ts";
-import type { SyncDestinationApi } from "./sync-destination.ts";
-import type { PollAnswer, SyncResult, SyncTask } from "./sync-tasks.ts";
 
 /**
  * RPC methods and fields under their names of version 0.1.0. For some minutes after a deploy, a Worker of that version

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { textSteps } from "../../test/text-steps.ts";
+import type { Capability, ParameterConstraints, PathRule } from "../contracts/policies.ts";
 import { capabilitiesFor, compilePaths, mayBelow, ruleFor } from "./path-rules.ts";
-import type { Capability, ParameterConstraints, PathRule } from "./policies.ts";
 
 const rule = (path: string, capabilities: string, constraints: ParameterConstraints = {}): PathRule => ({
   path,

@@ -1,6 +1,6 @@
 import { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
-import { accessControl } from "./stubs.ts";
+import { accessControl } from "../rpc/stubs.ts";
 
 /** The outbox topic that registers an object as a holder of data keys. */
 const TOPIC = "key-holder";

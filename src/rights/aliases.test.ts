@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { amount, PROPERTY } from "../../test/support/long.ts";
 import { TYPE_NAMES } from "../compat/dialect.ts";
+import type { Capability } from "../contracts/policies.ts";
 import { inCanonicalNames } from "./aliases.ts";
 import { capabilitiesFor, compilePaths, type ScopedPolicy } from "./path-rules.ts";
-import type { Capability } from "./policies.ts";
 
 const compiled = (rules: Readonly<Record<string, string>>, namespace = "") => {
   const paths = Object.entries(rules).map(([path, words]) => ({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { amount, PROPERTY } from "../../test/support/long.ts";
+import { CAPABILITIES, type Capability, type PathRule } from "../contracts/policies.ts";
 import { capabilitiesFor, compilePaths } from "./path-rules.ts";
-import { CAPABILITIES, type Capability, type PathRule } from "./policies.ts";
 
 /** Policy documents, each asked for 40 paths. */
 const DOCUMENTS = amount(250, 1_000);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { textSteps } from "../../test/text-steps.ts";
 import { parsePolicy } from "../access/policies/policy-parser.ts";
+import { CSI_LIST_RIGHTS, CSI_READ_RIGHTS, MANAGEMENT, type NamespaceRight } from "../contracts/cluster-rights.ts";
 import {
   allowsAgent,
   allowsHostVolume,
@@ -11,12 +12,8 @@ import {
   allowsOperator,
   allowsPlugin,
   allowsVariable,
-  CSI_LIST_RIGHTS,
-  CSI_READ_RIGHTS,
   hasVariableRules,
-  MANAGEMENT,
   mergeClusterRules,
-  type NamespaceRight,
   namespaceCapability,
 } from "./cluster-rights.ts";
 

@@ -1,0 +1,8 @@
+import type { Mount } from "../contracts/mount.ts";
+
+/** Whether a mount is a KV engine with versions: only a mount that names version 2 is one. */
+export const isVersioned = ({ type, options }: Pick<Mount, "type" | "options">): boolean =>
+  type === "kv" && options["version"] === "2";
+
+/** The name of the route table of a mount: its type, or `kv-v1`. */
+export const routesOf = (mount: Mount): string => (mount.type === "kv" && !isVersioned(mount) ? "kv-v1" : mount.type);
