@@ -10,8 +10,8 @@ import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 
 /*
- * Event subscriptions. All require a management token: like a sync destination, a subscription outlives the token that
- * created it, and delivers what its filter selects.
+ * Event subscriptions. All require a management token: like a sync destination, a subscription belongs to the deployment.
+ * It outlives the token that wrote it, and delivers what its filter selects.
  */
 
 const NAME = /^[a-zA-Z0-9_-]{1,128}$/;

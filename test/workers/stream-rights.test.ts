@@ -5,6 +5,7 @@ import type { StreamAnswer, StreamQuestion } from "../../src/contracts/stream-ri
 import { AccessControl, EventLog } from "../../src/worker.ts";
 import { del, put, send } from "./client.ts";
 import { append, appendKeys, closeAll, event, kill, noReaders, openStream, state, withSettings } from "./streams.ts";
+import { newHook, SECRET } from "./webhooks.ts";
 
 /* Open streams whose token's rights change. */
 
@@ -300,6 +301,20 @@ describe("an expiring token", () => {
     await appendKeys("a");
     expect(await keysUntil(stream, "a")).toEqual(["a"]);
   });
+});
+
+it("a subscription belongs to the deployment: it outlives its writer's token, which can no longer change it", async () => {
+  const writer = (await put("/v1/acl/token", { Name: "setup", Type: "management" })).body as Token;
+  const hook = await newHook();
+  const body = { Topics: { Job: ["*"] }, Target: { Type: "webhook", URL: hook.url, Secret: SECRET } };
+  expect((await put("/v1/event/subscription/s", body, { token: writer.SecretID })).status).toBe(200);
+  await appendKeys("before");
+  await expect.poll(hook.keys).toEqual(["before"]);
+  expect((await del(`/v1/acl/token/${writer.AccessorID}`)).status).toBe(200);
+  await appendKeys("after");
+  await expect.poll(hook.keys).toEqual(["before", "after"]);
+  expect((await put("/v1/event/subscription/s", body, { token: writer.SecretID })).status).toBe(403);
+  expect((await del("/v1/event/subscription/s")).status).toBe(200);
 });
 
 it("rights are restored after a restart of the log", async () => {
