@@ -89,6 +89,20 @@ export interface NewestVersion {
 }
 
 /** The methods of `KvStore` that other objects and Workers call. */
+/** A secret as rules of secret sync see it. `customMetadata`: JSON text of a map, null without. */
+export interface SurveyedSecret {
+  readonly path: string;
+  readonly customMetadata: string | null;
+}
+
+export interface SurveyPage {
+  /** The mount was deleted. */
+  readonly gone: boolean;
+  readonly candidates: readonly SurveyedSecret[];
+  /** The path after which the next page begins; null on the last page. */
+  readonly next: string | null;
+}
+
 export interface KvStoreApi extends StoredObjectApi {
   /**
    * Writes a new version.
@@ -145,6 +159,12 @@ export interface KvStoreApi extends StoredObjectApi {
   newestOf(paths: readonly string[]): Result<NewestVersion | null>[];
   /** Returns the newest living version of each path; null for none. */
   newestVersions(paths: readonly string[]): (number | null)[];
+  /** Reports secrets that are made, removed or changed in their metadata below `prefixes` to `destination`. Idempotent. */
+  follow(destination: string, prefixes: readonly string[]): void;
+  /** One page of the secrets below a prefix, with their metadata. @param after the last path of the previous page */
+  survey(prefix: string, after: string, limit: number): SurveyPage;
+  /** The given secrets; null for those that do not exist. */
+  surveyOf(paths: readonly string[]): (SurveyedSecret | null)[];
   /** Attempts every pending notification once. */
   flush(): Promise<void>;
 }

@@ -2,7 +2,17 @@ import type { Refusal, Result } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import type { DestinationKey } from "./destination.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
-import type { Granularity, Networking, ObjectTask, PollAnswer, SecretRef, Setup, SyncResult } from "./sync-tasks.ts";
+import type { SyncRulesApi } from "./sync-rules.ts";
+import type {
+  Granularity,
+  Networking,
+  ObjectTask,
+  PlannedObject,
+  PollAnswer,
+  SecretRef,
+  Setup,
+  SyncResult,
+} from "./sync-tasks.ts";
 
 /** The sender of a `contest`: a destination that checks names with another one. */
 export interface Asker {
@@ -61,6 +71,8 @@ export interface AssociationView {
   readonly updated_at: string;
   readonly error_code?: string;
   readonly error_message?: string;
+  /** `manual` and `rule:<name>`; absent for an association that only requests have set. */
+  readonly origins?: readonly string[];
   /** Explains a success without a push, such as an object left alone by `if-not-exists`, or an owed clean-up. */
   readonly note?: string;
   readonly synced_version?: number;
@@ -83,15 +95,6 @@ export interface StoredObjectView {
   readonly value: string;
   readonly tags: Record<string, string>;
   readonly updated_at: string;
-}
-
-/** The change that would be made to one external object. */
-export interface PlannedObject {
-  readonly association: string;
-  readonly sub_key?: string;
-  readonly external_name: string;
-  readonly action: "create" | "update" | "delete" | "retain" | "refuse";
-  readonly reason?: string;
 }
 
 /** Top-level keys of secrets by association id; null for a secret without a living version. */
@@ -170,7 +173,7 @@ export interface AssociationListing {
 }
 
 /** The methods of `SyncDestination` that other objects and Workers call. */
-export interface SyncDestinationApi extends StoredObjectApi {
+export interface SyncDestinationApi extends StoredObjectApi, SyncRulesApi {
   configure(
     key: DestinationKey,
     body: Readonly<Record<string, unknown>>,

@@ -136,3 +136,12 @@ export interface ObjectTask {
   /** Another destination may own the name: `plan` checks before the object is touched. */
   readonly unclaimed: boolean;
 }
+
+/** The change that would be made to one external object. */
+export interface PlannedObject {
+  readonly association: string;
+  readonly sub_key?: string;
+  readonly external_name: string;
+  readonly action: "create" | "update" | "delete" | "retain" | "refuse";
+  readonly reason?: string;
+}

@@ -118,6 +118,8 @@ export interface RightsCheck extends Place {
   readonly given: Readonly<Record<string, unknown>>;
   /** Lifetime of the wrapped answer in seconds; absent or 0 = the answer is not wrapped. */
   readonly wrapTtl?: number;
+  /** The capabilities are needed on every path that begins with `path`. */
+  readonly below?: true;
 }
 
 /** A role as a token names it. The id decides; the name is the role's name at the time of the answer. */

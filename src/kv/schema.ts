@@ -33,4 +33,7 @@ export const kvMigrations: Migration[] = [
         SELECT 'changed', destination, -row_number() OVER (), json_quote(path), 0 FROM watchers WHERE untold IS NOT NULL;
       DROP INDEX watchers_untold;
       ALTER TABLE watchers DROP COLUMN untold`,
+  // Destinations with rules about secrets whose paths begin with `prefix`.
+  `CREATE TABLE followers (
+      destination TEXT NOT NULL, prefix TEXT NOT NULL, PRIMARY KEY (destination, prefix)) STRICT, WITHOUT ROWID`,
 ];

@@ -1,5 +1,6 @@
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
 import { syncDestination } from "../rpc/stubs.ts";
+import type { Followers } from "./followers.ts";
 import type { Watchers } from "./watchers.ts";
 
 /**
@@ -11,8 +12,10 @@ export class WatchDelivery {
   readonly #mount: string;
   readonly #watchers: Watchers;
   readonly #outbox: Outbox;
+  readonly #followers: Followers;
 
-  constructor(env: Env, mount: string, watchers: Watchers, outbox: Outbox) {
+  constructor(env: Env, mount: string, watchers: Watchers, followers: Followers, outbox: Outbox) {
+    this.#followers = followers;
     this.#env = env;
     this.#mount = mount;
     this.#watchers = watchers;
@@ -29,6 +32,17 @@ export class WatchDelivery {
     return watchers;
   }
 
+  /**
+   * Enqueues a secret that rules may match from now on, or no longer, for each destination with such rules. Runs inside a
+   * transaction. @param path null for all secrets of the mount
+   * @returns whether there is one
+   */
+  enlistFollowers(path: string | null): boolean {
+    const followers = this.#followers.of(path);
+    for (const destination of followers) this.#outbox.enlistOnce("matching", destination, path ?? "");
+    return followers.length > 0;
+  }
+
   /** Enqueues the notice of a move for a destination. Runs inside a transaction. */
   enlistMoved(destination: string): void {
     this.#outbox.enlistLatest("moved", destination, null);
@@ -37,6 +51,11 @@ export class WatchDelivery {
   async changed(destination: string, rows: readonly OutboxRow[]): Promise<void> {
     const paths = new Set(rows.map(({ body }) => JSON.parse(body) as string));
     await syncDestination(this.#env, destination).changed(this.#mount, [...paths]);
+  }
+
+  async matching(destination: string, rows: readonly OutboxRow[]): Promise<void> {
+    const paths = new Set(rows.map(({ body }) => JSON.parse(body) as string));
+    await syncDestination(this.#env, destination).matching(this.#mount, [...paths]);
   }
 
   async moved(destination: string): Promise<void> {

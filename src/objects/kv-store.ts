@@ -7,10 +7,13 @@ import type {
   MetadataView,
   ReadVersion,
   SecretRow,
+  SurveyedSecret,
+  SurveyPage,
   WriteRights,
   Written,
 } from "../contracts/kv-store.ts";
 import type { Leased } from "../contracts/read-lease.ts";
+import { Followers } from "../kv/followers.ts";
 import { listFolder } from "../kv/listing.ts";
 import { MountState } from "../kv/mount-state.ts";
 import { kvMigrations } from "../kv/schema.ts";
@@ -50,6 +53,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   readonly #mount: string;
   readonly #secrets: Secrets;
   readonly #watchers: Watchers;
+  readonly #followers: Followers;
   readonly #delivery: WatchDelivery;
   readonly #state: MountState;
   readonly #unversioned: UnversionedSecrets;
@@ -69,6 +73,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
         event: (_lane, rows) => this.#events.deliver(rows),
         changed: (lane, rows) => this.#delivery.changed(lane, rows),
         moved: (destination) => this.#delivery.moved(destination),
+        matching: (destination, rows) => this.#delivery.matching(destination, rows),
       },
     );
     this.#mount = ctx.id.name ?? ctx.id.toString();
@@ -76,7 +81,8 @@ export class KvStore extends StoredObject implements KvStoreApi {
     this.#events = new SecretEvents(ServiceEvents.ofMount(env, this.#mount, () => this.outbox));
     this.#secrets = new Secrets(this.sql);
     this.#watchers = new Watchers(this.sql);
-    this.#delivery = new WatchDelivery(this.env, this.#mount, this.#watchers, this.outbox);
+    this.#followers = new Followers(this.sql);
+    this.#delivery = new WatchDelivery(this.env, this.#mount, this.#watchers, this.#followers, this.outbox);
     this.#keys = new DataKeys(this.sql, this.#mount, () => this.env.MASTER_KEY);
     this.#state = new MountState(this.sql);
     this.#unversioned = new UnversionedSecrets({
@@ -173,18 +179,26 @@ export class KvStore extends StoredObject implements KvStoreApi {
     const now = Date.now();
     const next = changeSettings(secret ?? emptySecret(path, now), changes, patch, now);
     if (!next.ok) return next;
-    this.commit(() => {
+    const isFollowed = this.commit(() => {
       this.#state.markVersioned();
       this.#secrets.store(next.value);
       this.#events.record("SecretMetadataWritten", path);
+      return this.#delivery.enlistFollowers(path);
     }, [path]);
+    if (isFollowed) this.ctx.waitUntil(this.outbox.drain("matching"));
     const overruled = changes.cas_required === false && this.#state.get().config.cas_required;
     return ok(overruled ? ['"cas_required" set to false, but the mount requires check-and-set for every write'] : []);
   }
 
   /** Deletes a path with all its versions. */
   deleteMetadata(path: string): Result<Written["watchers"]> {
-    return this.#change("SecretMetadataDeleted", path, () => this.#secrets.remove(path));
+    const changed = this.#change("SecretMetadataDeleted", path, () => {
+      const removed = this.#secrets.remove(path);
+      if (removed) this.#delivery.enlistFollowers(path);
+      return removed;
+    });
+    if (this.outbox.holds("matching")) this.ctx.waitUntil(this.outbox.drain("matching"));
+    return changed;
   }
 
   /** One page of the names directly below a folder, sorted. @param after the page starts behind this name */
@@ -229,12 +243,27 @@ export class KvStore extends StoredObject implements KvStoreApi {
       this.#state.set("gone", "1");
       this.#secrets.clear();
       for (const path of this.#watchers.paths()) this.#delivery.enlist(path);
+      this.#delivery.enlistFollowers(null);
       this.sql.exec("DELETE FROM data_keys");
     });
-    await this.outbox.drain("changed");
+    await Promise.all(["changed", "matching"].map((topic) => this.outbox.drain(topic)));
   }
 
   // ---- sync ----
+
+  follow(destination: string, prefixes: readonly string[]): void {
+    this.commit(() => this.#followers.set(destination, prefixes), NOTHING);
+  }
+
+  survey(prefix: string, after: string, limit: number): SurveyPage {
+    return this.#state.get().gone
+      ? { gone: true, candidates: [], next: null }
+      : this.#followers.survey(prefix, after, limit);
+  }
+
+  surveyOf(paths: readonly string[]): (SurveyedSecret | null)[] {
+    return this.#followers.surveyOf(paths);
+  }
 
   /** Notifies `destination` of future changes of `path`. Idempotent. @returns the newest live version, or null */
   watch(path: string, destination: string): number | null {
@@ -301,6 +330,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
 
   protected override onRollback(): void {
     this.#leases.rolledBack();
+    this.#followers.forget();
   }
 
   // ---- inside ----
@@ -336,6 +366,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     const deletion = deletionAt(now, secret.delete_version_after, config.delete_version_after);
     const sealed = this.#keys.seal(data, this.#context(path, version));
     const row = { path, version, created: now, deletion, sealed };
+    let isFollowed = false;
     const watchers = this.commit(() => {
       this.#state.markVersioned();
       this.#secrets.insert(row);
@@ -347,8 +378,11 @@ export class KvStore extends StoredObject implements KvStoreApi {
         oldest_version: prunes ? version - kept + 1 : secret.oldest_version,
       });
       this.#events.record(type, path, { Version: version });
+      // Rules match a secret from its first version on.
+      isFollowed = version === 1 && this.#delivery.enlistFollowers(path);
       return this.#delivery.enlist(path);
     }, [path]);
+    if (isFollowed) this.ctx.waitUntil(this.outbox.drain("matching"));
     return ok({ metadata: versionView(row, secret.custom_metadata), watchers: this.#announce(watchers) });
   }
 

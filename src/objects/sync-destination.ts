@@ -5,13 +5,13 @@ import type {
   Configured,
   Contest,
   DestinationState,
-  PlannedObject,
   Preview,
   RecordsPage,
   StoredObjectView,
   SyncDestinationApi,
 } from "../contracts/sync-destination.ts";
-import type { ObjectTask, PollAnswer, SecretRef, Setup, SyncResult } from "../contracts/sync-tasks.ts";
+import type { RuleDefinition, RuleMount, RulePlan, RuleView } from "../contracts/sync-rules.ts";
+import type { ObjectTask, PlannedObject, PollAnswer, SecretRef, Setup, SyncResult } from "../contracts/sync-tasks.ts";
 import { earliest } from "../lib/earliest.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
@@ -49,6 +49,9 @@ import { Neighbours } from "../sync/objects/neighbours.ts";
 import { Relocation } from "../sync/objects/relocation.ts";
 import { RemoteObjects } from "../sync/objects/remote-objects.ts";
 import { StoredObjects } from "../sync/objects/stored-objects.ts";
+import { RuleStore } from "../sync/rules/rule-store.ts";
+import { RuleWork } from "../sync/rules/rule-work.ts";
+import { Rules } from "../sync/rules/rules.ts";
 import { Breaker } from "../sync/scheduler/breaker.ts";
 import { LeaseLimits } from "../sync/scheduler/lease-limits.ts";
 import { Poll } from "../sync/scheduler/poll.ts";
@@ -58,11 +61,13 @@ import { SyncGate } from "../sync/scheduler/sync-gate.ts";
 import { TaskCompletion } from "../sync/scheduler/task-completion.ts";
 import { TaskLeasing } from "../sync/scheduler/task-leasing.ts";
 import { TaskPlanning } from "../sync/scheduler/task-planning.ts";
-import { destinationMigrations } from "../sync/schema.ts";
+import { type AssociationRow, destinationMigrations } from "../sync/schema.ts";
 import { SecretChanges } from "../sync/secret-changes.ts";
 import { SyncEvents } from "../sync/sync-events.ts";
 
 const PAGE = 1_000;
+/** Work on rules in one alarm, ms. */
+const RULES_MS = 10_000;
 
 /**
  * Owns one destination: its connection details, its associations, and its pending work. Components in `src/sync`
@@ -94,6 +99,9 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
   readonly #planning: TaskPlanning;
   readonly #announcements: AnnouncementDelivery;
   readonly #relocation: Relocation;
+  readonly #ruleStore: RuleStore;
+  readonly #ruleWork: RuleWork;
+  readonly #rules: Rules;
 
   protected override get kind() {
     return "sync-destination" as const;
@@ -119,6 +127,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
         "key-holder": () => this.#registration.deliver(),
         app: () => this.#app.deliver(),
         targets: () => this.#neighbours.deliver(),
+        rules: (mountUuid) => this.#ruleWork.deliver(mountUuid),
       },
     );
     const { sql, context: object } = this;
@@ -134,7 +143,9 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     this.#gate = new SyncGate(() => syncControl(env).mayRun());
     this.#wakeUp = new WakeUp(env.SYNC_WORK, object.name);
     this.#quota = new QueueQuota(object, this.#work, this.#gate);
-    this.#associations = new Associations(sql, this.#work, this.#quota, this.#remoteObjects, events);
+    this.#ruleStore = new RuleStore(sql);
+    const origins = (row: AssociationRow) => this.#ruleStore.originNames(row);
+    this.#associations = new Associations(sql, this.#work, this.#quota, this.#remoteObjects, events, origins);
     this.#resync = new Resync(object, this.#associations, this.#work, this.#breaker);
     this.#neighbours = new Neighbours(object, this.#record, this.#remoteObjects, this.#associations);
     this.#relocation = new Relocation(object, this.#associations);
@@ -153,7 +164,12 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     this.#configuration = new Configuration(object, this.#record, this.#app, this.#registration, this.#resync);
 
     const check = new AssociationCheck(this.#record, this.#remoteObjects, this.#purge, this.#neighbours);
-    this.#desiredState = new DesiredState(object, check, this.#associations, this.#quota, this.#resync, this.#wakeUp);
+    const takesOver = (row: AssociationRow) => this.#ruleWork.takesOver(row);
+    this.#desiredState = new DesiredState(object, check, this.#associations, this.#quota, this.#resync, this.#wakeUp, {
+      takesOver,
+    });
+    this.#ruleWork = new RuleWork(object, this.#ruleStore, this.#record, this.#associations, this.#desiredState);
+    this.#rules = new Rules(object, this.#ruleStore, this.#ruleWork, check, this.#associations);
     this.#previews = new Previews(object, this.#record, this.#associations, this.#remoteObjects, check);
     this.#changes = new SecretChanges(object, this.#associations, this.#quota, this.#gate, this.#wakeUp);
 
@@ -193,15 +209,20 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
    */
   async delete({ purge: removes, force } = { purge: false, force: false }): Promise<Result<null>> {
     if (!this.#record.row()) return ok(null);
-    const some = this.#associations.any();
+    const some = this.#associations.any() || this.#ruleStore.any();
     if (some && !removes && !force) {
       const n = this.#associations.count(PAGE);
+      const held = n > 0 ? counted(n) : "rules";
       return refuse(
         "in-use",
-        `destination has ${counted(n)}; remove them first, or delete it with purge=true, which removes their secrets there`,
+        `destination has ${held}; remove them first, or delete it with purge=true, which removes their secrets there`,
       );
     }
-    this.commit(() => this.#purge.begin({ removes: some && removes, force }, Date.now()));
+    this.commit(() => {
+      // First, so that nothing is set again meanwhile.
+      this.#ruleWork.clear();
+      this.#purge.begin({ removes: some && removes, force }, Date.now());
+    });
     if (this.#quota.shouldRequest()) this.ctx.waitUntil(this.#quota.tryRequest());
     // A following deletion of the namespace or the application finds the destination gone.
     await Promise.all(["listing", "app", "targets", "key-holder"].map((topic) => this.outbox.drain(topic)));
@@ -231,6 +252,40 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
 
   changed(mountUuid: string, secretNames: readonly string[]): Promise<void> {
     return this.#changes.enqueue(mountUuid, secretNames);
+  }
+
+  // ---- associations by rule ----
+
+  putRule(name: string, mount: RuleMount, definition: RuleDefinition): Promise<Result<RuleView>> {
+    return this.#rules.put(name, mount, definition);
+  }
+
+  previewRule(name: string, mount: RuleMount, definition: RuleDefinition, after: string): Promise<Result<RulePlan>> {
+    return this.#rules.preview(name, mount, definition, after);
+  }
+
+  readRule(name: string): Result<RuleView> {
+    return this.#rules.read(name);
+  }
+
+  ruleNames(): Result<readonly string[]> {
+    return this.#record.row() ? ok(this.#rules.names()) : refuse("missing");
+  }
+
+  ruleMatches(name: string, after: string, limit: number) {
+    return this.#rules.matches(name, after, limit);
+  }
+
+  confirmRule(name: string, plan: string): Promise<Result<RuleView>> {
+    return this.#rules.confirm(name, plan);
+  }
+
+  deleteRule(name: string, onUnmatch: "delete" | "retain" | null): Promise<Result<null>> {
+    return this.#rules.delete(name, onUnmatch);
+  }
+
+  matching(mountUuid: string, paths: readonly string[]): Promise<void> {
+    return this.#ruleWork.matching(mountUuid, paths);
   }
 
   mountMoved(mountUuid: string): void {
@@ -348,7 +403,8 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
   // ---- inside ----
 
   protected override onRollback(): void {
-    for (const part of [this.#record, this.#breaker, this.#quota, this.#purge, this.#resync]) part.forget();
+    const parts = [this.#record, this.#breaker, this.#quota, this.#purge, this.#resync, this.#ruleWork];
+    for (const part of parts) part.forget();
     for (const part of [this.#work, this.#associations]) part.forgetMemos();
   }
 
@@ -364,7 +420,8 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
 
   protected override ownDeadline(): number | null {
     const resync = this.#record.find() && this.#resync.due();
-    return earliest(this.#wakeUpDue(), this.#quota.due(this.#record.row() === null), resync, this.#purge.due());
+    const quota = this.#quota.due(this.#record.row() === null);
+    return earliest(this.#wakeUpDue(), quota, resync, this.#purge.due(), this.#ruleWork.due());
   }
 
   protected override async onAlarm(now: number): Promise<void> {
@@ -375,6 +432,8 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     if (asks !== null && asks <= now) await this.#quota.tryRequest();
     const ready = this.#wakeUpDue();
     if (ready !== null && ready <= now && this.#wakeUp.shouldNotify(now)) await this.#wakeUp.notify();
+    const rules = this.#ruleWork.due();
+    if (rules !== null && rules <= now) await this.#ruleWork.run(now + RULES_MS);
     // Last, because unreachable mounts must not delay other work.
     await this.#resync.step(now);
     await this.#quota.requestForWaiting();

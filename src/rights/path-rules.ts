@@ -89,6 +89,27 @@ export function granted(rule: PathRule | undefined): Capability[] {
 }
 
 /**
+ * Whether all paths that begin with `prefix` have these capabilities, without constraints: one prefix rule covers them,
+ * and each rule that decides before it about some of them grants as much.
+ */
+export function grantsBelow(acl: PathAcl, prefix: string, needs: readonly Capability[]): boolean {
+  const asked = withoutLeadingSlash(prefix);
+  const grants = (rule: PathRule): boolean => {
+    const { allowedParameters, deniedParameters, requiredParameters, minWrappingTtl, maxWrappingTtl } = rule;
+    const isBound = allowedParameters ?? deniedParameters ?? requiredParameters ?? (minWrappingTtl || maxWrappingTtl);
+    const given = granted(rule);
+    return !isBound && needs.every((need) => given.includes(need));
+  };
+  for (const [path, rule] of acl.exact) if (path.startsWith(asked) && !grants(rule)) return false;
+  for (const { rule, start, isPrefix, segments } of acl.wild) {
+    if (!start.startsWith(asked) && !asked.startsWith(start)) continue;
+    if (!grants(rule)) return false;
+    if (isPrefix && segments === undefined && asked.startsWith(start)) return true;
+  }
+  return false;
+}
+
+/**
  * Whether any capability is granted on a folder such as `kv/` or below it. Each granting rule yields an example path in
  * the folder, and the whole rule set is evaluated for it.
  */

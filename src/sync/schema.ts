@@ -115,6 +115,18 @@ export const destinationMigrations: Migration[] = [
   `ALTER TABLE copies ADD COLUMN owed TEXT;
       UPDATE copies SET owed = 'versions of earlier pushes could not be destroyed'
         WHERE reference LIKE '[[%],[%' OR reference LIKE '{"versions"%'`,
+  // Associations by rule. `manual` = a request has set the association; a match of an older `generation` is to be
+  // removed; `applied`: 0 to be set, 1 set, 2 refused; `removed` counts within an hour since `window`.
+  `ALTER TABLE associations ADD COLUMN manual INTEGER NOT NULL DEFAULT 1;
+      CREATE TABLE rules (
+        name TEXT PRIMARY KEY, mount_uuid TEXT NOT NULL, mount_accessor TEXT NOT NULL, mount_path TEXT NOT NULL,
+        definition TEXT NOT NULL, priority INTEGER NOT NULL, generation INTEGER NOT NULL, status TEXT NOT NULL,
+        cursor TEXT NOT NULL, problem TEXT, window INTEGER NOT NULL DEFAULT 0, removed INTEGER NOT NULL DEFAULT 0,
+        evaluated INTEGER) STRICT;
+      CREATE TABLE rule_matches (
+        rule TEXT NOT NULL, secret_name TEXT NOT NULL, generation INTEGER NOT NULL, applied INTEGER NOT NULL,
+        problem TEXT, PRIMARY KEY (rule, secret_name)) STRICT, WITHOUT ROWID;
+      CREATE INDEX rule_matches_by_secret ON rule_matches (secret_name)`,
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -156,6 +168,8 @@ export interface AssociationRow extends Record<string, SqlStorageValue> {
   updated: number;
   asked: number;
   naming: number;
+  /** Whether a request has set it; rules may want it as well. */
+  manual: 0 | 1;
   /** See `traceText`. */
   trace: string | null;
 }

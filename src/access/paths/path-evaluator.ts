@@ -5,7 +5,14 @@ import type { Place } from "../../contracts/tokens.ts";
 import { isCaseless } from "../../credentials/engines/descriptions.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { inCanonicalNames } from "../../rights/aliases.ts";
-import { checkParameters, constraintsFor, granted, type PathAcl, ruleFor } from "../../rights/path-rules.ts";
+import {
+  checkParameters,
+  constraintsFor,
+  granted,
+  grantsBelow,
+  type PathAcl,
+  ruleFor,
+} from "../../rights/path-rules.ts";
 import type { Grants } from "../policies/policy-store.ts";
 import type { PathResolver } from "./path-resolver.ts";
 
@@ -45,6 +52,13 @@ export class PathEvaluator {
     const rule = ruleFor(acl, list ? path : unslashed(acl, path), { list });
     const decision = { capabilities: granted(rule), constraints: constraintsOf(rule), ruled: rule !== undefined };
     return { ...decision, wrapBounds: boundsOf(rule) };
+  }
+
+  /** Whether all paths that begin with a text have these capabilities. */
+  grantsBelow(grants: Grants, at: Place, needs: readonly Capability[]): boolean {
+    if (grants.root) return true;
+    const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caselessSegment(this.#paths, at));
+    return grantsBelow(acl, path, needs);
   }
 
   /** Capabilities on the path of a request, with a wrap TTL that its rule allows. */

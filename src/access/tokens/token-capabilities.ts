@@ -52,7 +52,12 @@ export class TokenCapabilities {
     if (!requested.namespace.startsWith(caller.namespace)) {
       return { result: refuse("denied", "permission denied"), ruled: true };
     }
-    const decision = this.#evaluator.evaluate(this.#holders.grantsOf(caller), requested, false);
+    const grants = this.#holders.grantsOf(caller);
+    if (requested.below) {
+      const isGranted = this.#evaluator.grantsBelow(grants, requested, requested.needs);
+      return { result: isGranted ? ok(null) : refuse("denied", "permission denied"), ruled: true };
+    }
+    const decision = this.#evaluator.evaluate(grants, requested, false);
     return {
       result: allows(decision, requested.needs, requested.given, requested.wrapTtl ?? 0),
       ruled: decision.ruled,

@@ -46,12 +46,17 @@ export class AssociationCheck {
     return this.#purge.runs() ? refuse("invalid", PURGING) : ok(found);
   }
 
-  /** Returns the planned steps, or the refusal. @throws Sealed */
-  check(secret: SecretRef, keys: readonly string[], taken = NONE_TAKEN): AssociationPlan | Refusal {
+  /** Returns the planned steps, or the refusal. @param own the naming, if not the destination's. @throws Sealed */
+  check(
+    secret: SecretRef,
+    keys: readonly string[],
+    taken = NONE_TAKEN,
+    own: SetNaming | null = null,
+  ): AssociationPlan | Refusal {
     const changeable = this.mayChange();
     if (!changeable.ok) return changeable;
     const found = changeable.value;
-    const naming = { granularity: found.row.granularity as Granularity, template: found.row.template };
+    const naming = own ?? { granularity: found.row.granularity as Granularity, template: found.row.template };
     const tooMany = naming.granularity === "secret-key" ? refusedKeys(keys.length) : null;
     if (tooMany !== null) return refuse("invalid", tooMany);
     const wanted = desiredObjects(this.#record.scope(found.row, naming), found.type, secret, keys);
@@ -80,11 +85,12 @@ export class AssociationCheck {
     { unclaimed }: AssociationPlan,
     secret: SecretRef,
     keys: readonly string[],
+    own: SetNaming | null,
     store: (plan: AssociationPlan) => void,
   ): Promise<Result<null>> {
     return this.#neighbours.claimNames(unclaimed, (taken) =>
       refuseIfSealed((): Result<null> => {
-        const plan = this.check(secret, keys, taken);
+        const plan = this.check(secret, keys, taken, own);
         if (!plan.ok) return plan;
         if (!plan.unclaimed.every((name) => unclaimed.includes(name))) {
           return refuse("conflict", "a write of the destination came in between; try again");

@@ -33,6 +33,9 @@ interface Planned {
   readonly place: string;
 }
 
+/** The rules that want an association, by name. */
+type Origins = (row: AssociationRow) => readonly string[];
+
 /** The part of the queue quota that decides whether a row is queued or waits. */
 type Quota = Pick<QueueQuota, "expectRequest" | "hasRoom">;
 
@@ -49,8 +52,17 @@ export class Associations {
   readonly #events: SyncEvents;
   /** Cache of namings by row id; rows are immutable. */
   readonly #namings = new Map<number, SetNaming>();
+  readonly #origins: Origins;
 
-  constructor(sql: SqlStorage, work: WorkQueue, quota: Quota, remoteObjects: RemoteObjects, events: SyncEvents) {
+  constructor(
+    sql: SqlStorage,
+    work: WorkQueue,
+    quota: Quota,
+    remoteObjects: RemoteObjects,
+    events: SyncEvents,
+    origins: Origins,
+  ) {
+    this.#origins = origins;
     this.#sql = sql;
     this.#work = work;
     this.#quota = quota;
@@ -131,12 +143,17 @@ export class Associations {
     return `${count} ${count === "1" ? "secret" : "secrets"} could not be removed${because}`;
   }
 
-  /** Sets an association to present with the planned objects, under reserved quota, and forces a push of all of them. */
-  set(secret: SecretRef, { naming, steps, place }: Planned, now: number): void {
+  /**
+   * Sets an association to present with the planned objects, under reserved quota, and forces a push of all of them.
+   * @param manual by a request, not by a rule
+   */
+  set(secret: SecretRef, { naming, steps, place }: Planned, now: number, manual: boolean): void {
     const id = associationId(secret);
-    if (!this.find(id)) this.#insert(id, secret, now);
+    const before = this.find(id);
+    if (!before) this.#insert(id, secret, now);
     this.#sql.exec(
-      "UPDATE associations SET asked = 1, naming = ?, mount_path = ?, named_path = NULL WHERE id = ?",
+      "UPDATE associations SET asked = 1, manual = ?, naming = ?, mount_path = ?, named_path = NULL WHERE id = ?",
+      manual || (before?.manual === 1 && before.wish === "present") ? 1 : 0,
       this.#namingId(naming),
       secret.mountPath,
       id,
@@ -144,6 +161,16 @@ export class Associations {
     this.#remoteObjects.apply(id, steps, now, place);
     this.#remoteObjects.forgetFingerprints(id);
     this.#enqueue(id, "present", now, { queued: true, failed: false });
+  }
+
+  /** Ends the wish of requests; rules may still want the association. */
+  endManual(id: string): void {
+    this.#sql.exec("UPDATE associations SET manual = 0 WHERE id = ?", id);
+  }
+
+  /** The names of its objects at the provider. */
+  externalNames(id: string): string[] {
+    return this.#remoteObjects.live(id).map(({ external_name }) => external_name);
   }
 
   /** Whether a clean-up at the provider is owed. */
@@ -258,6 +285,7 @@ export class Associations {
     const { status, error_code, error_message, updated } = own ? row : copy;
     const leftAlone = copy?.left_alone === 1;
     const version = copy === null ? row.synced_version : leftAlone ? null : copy.version;
+    const rules = this.#origins(row);
     return {
       accessor: row.mount_accessor,
       secret_name: row.secret_name,
@@ -266,6 +294,9 @@ export class Associations {
       sync_status: status,
       updated_at: new Date(updated).toISOString(),
       ...(error_code !== null && { error_code, error_message: error_message ?? "" }),
+      ...(rules.length > 0 && {
+        origins: [...(row.manual === 1 ? ["manual"] : []), ...rules.map((rule) => `rule:${rule}`)],
+      }),
       ...(leftAlone && { note: "an object was there already, and update_policy if-not-exists leaves it" }),
       ...(copy?.owed && { note: owedNote(copy.owed) }),
       ...(version !== null && { synced_version: version }),

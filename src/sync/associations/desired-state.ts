@@ -5,12 +5,18 @@ import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { WakeUp } from "../../platform/durable/wake-up.ts";
 import type { QueueQuota } from "../scheduler/queue-quota.ts";
 import type { Resync } from "../scheduler/resync.ts";
+import type { AssociationRow } from "../schema.ts";
 import { announceAssociation, announceListing, announceWatch, drainAssociation } from "./announcements.ts";
 import type { AssociationCheck, AssociationPlan } from "./association-check.ts";
-import { type Associations, associationId, secretOf } from "./associations.ts";
+import { type Associations, associationId, type SetNaming, secretOf } from "./associations.ts";
 
 /** A request that sets the desired state also performs the work, so the wake-up is delayed by this long. */
 const INLINE_MS = 2_500;
+
+/** Whether a rule wants an association that requests no longer want; it sets it anew. */
+interface TakesOver {
+  takesOver(row: AssociationRow): boolean;
+}
 
 /**
  * Sets the desired state of a destination's associations on request: present or absent. Owned by `SyncDestination`,
@@ -24,6 +30,7 @@ export class DesiredState {
   readonly #quota: QueueQuota;
   readonly #resync: Resync;
   readonly #wakeUp: WakeUp;
+  readonly #rules: TakesOver;
 
   constructor(
     object: ObjectContext,
@@ -32,7 +39,9 @@ export class DesiredState {
     quota: QueueQuota,
     resync: Resync,
     wakeUp: WakeUp,
+    rules: TakesOver,
   ) {
+    this.#rules = rules;
     this.#object = object;
     this.#check = check;
     this.#associations = associations;
@@ -47,20 +56,32 @@ export class DesiredState {
    * @returns the association's id
    */
   async set(secret: SecretRef, keys: readonly string[]): Promise<Result<string>> {
+    const set = await this.#set(secret, keys, null);
+    if (set.ok) await drainAssociation(this.#object.outbox, secret);
+    return set;
+  }
+
+  /** Like `set`, for a rule with its naming. Objects by key are planned by the task, which reads the keys. */
+  setByRule(secret: SecretRef, naming: SetNaming): Promise<Result<string>> {
+    return this.#set(secret, [], naming);
+  }
+
+  async #set(secret: SecretRef, keys: readonly string[], own: SetNaming | null): Promise<Result<string>> {
     const id = associationId(secret);
-    const plan = refuseIfSealed(() => this.#check.check(secret, keys));
+    const plan = refuseIfSealed(() => this.#check.check(secret, keys, undefined, own));
     if (!plan.ok) return plan;
     const reserved = !this.#associations.isQueued(id);
     if (reserved && !(await this.#quota.reserve())) {
       return refuse("unavailable", "the sync queue is at capacity; nothing was recorded");
     }
     try {
-      const stored = await this.#check.claim(plan, secret, keys, (again) => this.#store(secret, again));
+      const stored = await this.#check.claim(plan, secret, keys, own, (again) =>
+        this.#store(secret, again, own === null),
+      );
       if (!stored.ok) return stored;
     } finally {
       if (reserved) this.#quota.release();
     }
-    await drainAssociation(this.#object.outbox, secret);
     return ok(id);
   }
 
@@ -73,7 +94,9 @@ export class DesiredState {
     if (row) {
       const now = Date.now();
       this.#object.commit(() => {
-        this.#associations.setDesired(row, "absent", now);
+        this.#associations.endManual(id);
+        // A rule that wants the secret sets it with its own name.
+        if (!this.#rules.takesOver(row)) this.#associations.setDesired(row, "absent", now);
         this.#wakeUp.expectLeaseWithin(INLINE_MS, now);
       });
       await this.#quota.requestForWaiting();
@@ -81,7 +104,7 @@ export class DesiredState {
     return ok(id);
   }
 
-  #store(secret: SecretRef, { naming, steps, place }: AssociationPlan): void {
+  #store(secret: SecretRef, { naming, steps, place }: AssociationPlan, manual: boolean): void {
     const { outbox } = this.#object;
     const now = Date.now();
     this.#object.commit(() => {
@@ -96,7 +119,7 @@ export class DesiredState {
         this.#resync.begin(now);
         announceAssociation(outbox, secret);
       }
-      this.#associations.set(secret, { naming, steps, place }, now);
+      this.#associations.set(secret, { naming, steps, place }, now, manual);
       this.#wakeUp.expectLeaseWithin(INLINE_MS, now);
     });
   }

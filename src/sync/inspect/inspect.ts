@@ -1,8 +1,8 @@
 import type { DestinationKey } from "../../contracts/destination.ts";
 import type { SyncFederation } from "../../contracts/federation.ts";
 import type { NewestVersion } from "../../contracts/kv-store.ts";
-import type { InspectSetup, Keyless, KeysOf, ObjectRecord, PlannedObject } from "../../contracts/sync-destination.ts";
-import type { SecretRef, Trouble, UpdatePolicy } from "../../contracts/sync-tasks.ts";
+import type { InspectSetup, Keyless, KeysOf, ObjectRecord } from "../../contracts/sync-destination.ts";
+import type { PlannedObject, SecretRef, Trouble, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { settings } from "../../platform/settings.ts";

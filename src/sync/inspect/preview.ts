@@ -1,13 +1,6 @@
 import type { DestinationKey } from "../../contracts/destination.ts";
-import type {
-  Keyless,
-  KeysOf,
-  ObjectSource,
-  PlannedObject,
-  Preview,
-  RecordsPage,
-} from "../../contracts/sync-destination.ts";
-import type { SecretRef } from "../../contracts/sync-tasks.ts";
+import type { Keyless, KeysOf, ObjectSource, Preview, RecordsPage } from "../../contracts/sync-destination.ts";
+import type { PlannedObject, SecretRef } from "../../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { settings } from "../../platform/settings.ts";

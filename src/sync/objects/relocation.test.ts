@@ -12,7 +12,14 @@ function destination(count: number, movedTo: () => string | null) {
   const work = { setDesired: () => undefined, forget: () => undefined };
   const remoteObjects = { apply: () => undefined, forgetFingerprints: () => undefined };
   const quota = { expectRequest: () => undefined, hasRoom: () => true };
-  const associations = new Associations(sql, work as never, quota as never, remoteObjects as never, {} as never);
+  const associations = new Associations(
+    sql,
+    work as never,
+    quota as never,
+    remoteObjects as never,
+    {} as never,
+    () => [],
+  );
   const plan = { naming: { granularity: "secret-path", template: "" }, steps: [], place: "" } as const;
   const names = Array.from({ length: count }, (_, n) => `s${String(n).padStart(4, "0")}`);
   const add = (mount: string, secretName: string) =>
@@ -20,6 +27,7 @@ function destination(count: number, movedTo: () => string | null) {
       { mountUuid: mount, mountAccessor: mount, mountPath: `${mount}/`, secretName },
       plan as never,
       1_000,
+      true,
     );
   for (const name of names) add("old", name);
   add("other", "s0000");
@@ -69,7 +77,7 @@ it("keeps the path of the first set in names through several moves, until the ne
   expect(moved && [moved.mount_path, namedSecretOf(moved).mountPath]).toEqual(["third/", "old/"]);
   const secret = { mountUuid: "old", mountAccessor: "old", mountPath: "third/", secretName: "s0000" };
   const naming = { granularity: "secret-path", template: "" } as const;
-  associations.set(secret, { naming, steps: [], place: "" }, 2_000);
+  associations.set(secret, { naming, steps: [], place: "" }, 2_000, true);
   const again = associations.find("old/s0000");
   expect(again && [again.mount_path, again.named_path, namedSecretOf(again).mountPath]).toEqual([
     "third/",

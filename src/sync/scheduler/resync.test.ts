@@ -26,6 +26,7 @@ const association = (id: string, status: AssociationRow["status"], synced: numbe
   updated: 0,
   asked: 0,
   naming: 0,
+  manual: 1,
   trace: null,
 });
 

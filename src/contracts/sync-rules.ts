@@ -1,0 +1,99 @@
+import type { Result } from "../lib/result.ts";
+import type { Granularity, PlannedObject } from "./sync-tasks.ts";
+
+/**
+ * `scanning`: compares all secrets of the mount. `active`: follows changes. `paused`: evaluates nothing and pushes
+ * nothing new. `limit_exceeded`: more secrets match than `max_secrets`, nothing is added. `confirmation_required`: a
+ * change would remove more than `max_removals`. `error`: the mount cannot be read. `deleting`: its associations end.
+ */
+export type RuleStatus =
+  | "scanning"
+  | "active"
+  | "paused"
+  | "limit_exceeded"
+  | "confirmation_required"
+  | "error"
+  | "deleting";
+
+/** A condition on `custom_metadata`; all of a rule hold. */
+export interface SelectorCondition {
+  readonly key: string;
+  readonly operator: "In" | "NotIn" | "Exists" | "DoesNotExist";
+  readonly values: readonly string[];
+}
+
+/** A rule as stored: every field has its value. */
+export interface RuleDefinition {
+  readonly path_prefix: string;
+  readonly path_glob: readonly string[];
+  readonly exclude_glob: readonly string[];
+  readonly metadata_selector: readonly SelectorCondition[];
+  readonly match_all: boolean;
+  /** Empty: the destination's. */
+  readonly name_template: string;
+  /** Null: the destination's. */
+  readonly granularity: Granularity | null;
+  /** Null: as the destination's `deletion_policy` says. */
+  readonly on_unmatch: "delete" | "retain" | null;
+  readonly max_secrets: number;
+  readonly max_removals: number | string;
+  readonly priority: number;
+  readonly paused: boolean;
+}
+
+/** The mount of a rule, which survives a move by its uuid. */
+export interface RuleMount {
+  readonly uuid: string;
+  readonly accessor: string;
+  readonly path: string;
+}
+
+/** A rule as reads show it. */
+export interface RuleView {
+  readonly name: string;
+  readonly mount: string;
+  readonly definition: RuleDefinition;
+  readonly status: RuleStatus;
+  readonly generation: number;
+  readonly progress: { readonly matched: number; readonly applied: number; readonly pending_removals: number };
+  /** Counts of the sync status of its associations. */
+  readonly sync_operation_counters: Readonly<Record<string, number>>;
+  /** The newest problems, one sentence each: of the rule, and of secrets that cannot be set. */
+  readonly problems: readonly string[];
+  /** What `confirm` must name while a confirmation is required. */
+  readonly plan_id?: string;
+  readonly evaluated_at?: string;
+}
+
+/** One secret of a rule. */
+export interface RuleMatch {
+  readonly secret_name: string;
+  readonly state: "set" | "waiting" | "refused" | "removing";
+  readonly reason?: string;
+}
+
+/** What a rule would do, without doing it. */
+export interface RulePlan {
+  readonly summary: Readonly<Record<"matched" | "create" | "keep" | "delete" | "retain" | "refused", number>>;
+  readonly planned: readonly PlannedObject[];
+  /** The secret after which the next page begins; null on the last one. */
+  readonly next: string | null;
+}
+
+/** The rules of a destination; part of `SyncDestinationApi`. */
+export interface SyncRulesApi {
+  putRule(name: string, mount: RuleMount, definition: RuleDefinition): Promise<Result<RuleView>>;
+  previewRule(name: string, mount: RuleMount, definition: RuleDefinition, after: string): Promise<Result<RulePlan>>;
+  readRule(name: string): Result<RuleView>;
+  ruleNames(): Result<readonly string[]>;
+  ruleMatches(
+    name: string,
+    after: string,
+    limit: number,
+  ): Result<{ matches: readonly RuleMatch[]; next: string | null }>;
+  confirmRule(name: string, plan: string): Promise<Result<RuleView>>;
+  /** @param onUnmatch what becomes of the objects; null: as the rule says */
+  deleteRule(name: string, onUnmatch: "delete" | "retain" | null): Promise<Result<null>>;
+  /** A mount reports changed secrets to a destination with rules. */
+  matching(mountUuid: string, paths: readonly string[]): Promise<void>;
+}

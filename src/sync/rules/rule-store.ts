@@ -1,0 +1,262 @@
+import { createHash } from "node:crypto";
+import type { RuleDefinition, RuleMatch, RuleMount, RuleStatus } from "../../contracts/sync-rules.ts";
+import type { AssociationRow } from "../schema.ts";
+
+export interface RuleRow extends Record<string, SqlStorageValue> {
+  name: string;
+  mount_uuid: string;
+  mount_accessor: string;
+  mount_path: string;
+  definition: string;
+  priority: number;
+  /** Grows with each evaluation of all secrets; matches of an older one are to be removed. */
+  generation: number;
+  status: RuleStatus;
+  /** The secret after which the scan goes on. */
+  cursor: string;
+  problem: string | null;
+  /** Start of the hour in which removals are counted (ms since 1970), and their number. */
+  window: number;
+  removed: number;
+  evaluated: number | null;
+}
+
+export interface MatchRow extends Record<string, SqlStorageValue> {
+  rule: string;
+  secret_name: string;
+  generation: number;
+  /** 0: the association is to be set. 1: it is set. */
+  applied: number;
+  problem: string | null;
+}
+
+/**
+ * Rows of rules and of the secrets that match them. Owned by `SyncDestination`. Each match costs one row; methods that
+ * write are called inside the object's transaction.
+ */
+export class RuleStore {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  find(name: string): RuleRow | null {
+    return this.#sql.exec<RuleRow>("SELECT * FROM rules WHERE name = ?", name).toArray()[0] ?? null;
+  }
+
+  all(): RuleRow[] {
+    return this.#sql.exec<RuleRow>("SELECT * FROM rules ORDER BY name").toArray();
+  }
+
+  ofMount(mountUuid: string): RuleRow[] {
+    return this.#sql
+      .exec<RuleRow>("SELECT * FROM rules WHERE mount_uuid = ? ORDER BY priority, name", mountUuid)
+      .toArray();
+  }
+
+  /** Stores a rule and begins its evaluation of all secrets. */
+  put(name: string, mount: RuleMount, definition: RuleDefinition): void {
+    this.#sql.exec(
+      `INSERT INTO rules (name, mount_uuid, mount_accessor, mount_path, definition, priority, generation, status, cursor)
+       VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, '')
+       ON CONFLICT (name) DO UPDATE SET mount_path = ?4, definition = ?5, priority = ?6, generation = generation + 1,
+         status = ?7, cursor = '', problem = NULL`,
+      name,
+      mount.uuid,
+      mount.accessor,
+      mount.path,
+      JSON.stringify(definition),
+      definition.priority,
+      definition.paused ? "paused" : "scanning",
+    );
+  }
+
+  set(
+    name: string,
+    changes: Partial<
+      Pick<RuleRow, "status" | "cursor" | "problem" | "window" | "removed" | "evaluated" | "generation" | "definition">
+    >,
+  ): void {
+    for (const [column, value] of Object.entries(changes)) {
+      this.#sql.exec(`UPDATE rules SET ${column} = ? WHERE name = ?`, value ?? null, name);
+    }
+  }
+
+  moved(mountUuid: string, path: string): void {
+    this.#sql.exec("UPDATE rules SET mount_path = ? WHERE mount_uuid = ?", path, mountUuid);
+  }
+
+  drop(name: string): void {
+    this.#sql.exec("DELETE FROM rules WHERE name = ?", name);
+    this.#sql.exec("DELETE FROM rule_matches WHERE rule = ?", name);
+  }
+
+  clear(): void {
+    this.#sql.exec("DELETE FROM rules");
+    this.#sql.exec("DELETE FROM rule_matches");
+  }
+
+  /** Records that a secret matches now. A refused one is tried again. */
+  match(rule: RuleRow, secretName: string): void {
+    this.#sql.exec(
+      `INSERT INTO rule_matches (rule, secret_name, generation, applied) VALUES (?1, ?2, ?3, 0)
+       ON CONFLICT (rule, secret_name) DO UPDATE SET generation = ?3, problem = NULL,
+         applied = CASE applied WHEN 2 THEN 0 ELSE applied END`,
+      rule.name,
+      secretName,
+      rule.generation,
+    );
+  }
+
+  /** Whether a secret is, or was until its removal, a match of a rule. */
+  holds(rule: string, secretName: string): boolean {
+    return this.#matches("rule = ? AND secret_name = ?", rule, secretName).length > 0;
+  }
+
+  /** Sets all associations of a rule again, because their names may have changed. */
+  setAllAgain(rule: string): void {
+    this.#sql.exec("UPDATE rule_matches SET applied = 0, problem = NULL WHERE rule = ? AND generation > 0", rule);
+  }
+
+  /** Sets one association of a rule again. */
+  again(rule: string, secretName: string): void {
+    this.#sql.exec("UPDATE rule_matches SET applied = 0 WHERE rule = ? AND secret_name = ?", rule, secretName);
+  }
+
+  /** Marks a match as one to be removed; one that was never set is forgotten. */
+  unmatch(rule: RuleRow, secretName: string): void {
+    this.#sql.exec(
+      "UPDATE rule_matches SET generation = 0 WHERE rule = ? AND secret_name = ? AND applied = 1",
+      rule.name,
+      secretName,
+    );
+    this.#sql.exec(
+      "DELETE FROM rule_matches WHERE rule = ? AND secret_name = ? AND applied = 0",
+      rule.name,
+      secretName,
+    );
+  }
+
+  /** Records the outcome of a set, unless the rule has changed meanwhile. */
+  setApplied({ name, generation }: RuleRow, secretName: string, problem: string | null): void {
+    this.#sql.exec(
+      "UPDATE rule_matches SET applied = ?, problem = ? WHERE rule = ? AND secret_name = ? AND generation = ?",
+      problem === null ? 1 : 2,
+      problem,
+      name,
+      secretName,
+      generation,
+    );
+  }
+
+  remove(rule: string, secretName: string): void {
+    this.#sql.exec("DELETE FROM rule_matches WHERE rule = ? AND secret_name = ?", rule, secretName);
+  }
+
+  /** Matches whose association is to be set, or was refused and is tried again. */
+  unapplied({ name, generation }: RuleRow, limit: number): MatchRow[] {
+    return this.#matches("rule = ? AND generation = ? AND applied = 0 LIMIT ?", name, generation, limit);
+  }
+
+  /** Matches to be removed, in order. */
+  leaving({ name, generation }: RuleRow, limit: number): MatchRow[] {
+    return this.#matches(
+      "rule = ? AND generation < ? AND applied > 0 ORDER BY secret_name LIMIT ?",
+      name,
+      generation,
+      limit,
+    );
+  }
+
+  /** Forgets matches of older evaluations that were never set. */
+  forgetUnset({ name, generation }: RuleRow): void {
+    this.#sql.exec("DELETE FROM rule_matches WHERE rule = ? AND generation < ? AND applied = 0", name, generation);
+  }
+
+  page(rule: string, after: string, limit: number): MatchRow[] {
+    return this.#matches("rule = ? AND secret_name > ? ORDER BY secret_name LIMIT ?", rule, after, limit);
+  }
+
+  counts({ name, generation }: RuleRow): { matched: number; applied: number; leaving: number } {
+    return this.#sql
+      .exec<{ matched: number; applied: number; leaving: number }>(
+        `SELECT count(*) FILTER (WHERE generation = ?2) AS matched, count(*) FILTER (WHERE applied = 1) AS applied,
+           count(*) FILTER (WHERE generation < ?2 AND applied > 0) AS leaving FROM rule_matches WHERE rule = ?1`,
+        name,
+        generation,
+      )
+      .one();
+  }
+
+  /** The rules of a secret of a mount that want its association, the one that decides about its name first. */
+  origins(mountUuid: string, secretName: string): RuleRow[] {
+    return this.#sql
+      .exec<RuleRow>(
+        `SELECT rules.* FROM rule_matches JOIN rules ON rules.name = rule_matches.rule
+         WHERE rule_matches.secret_name = ? AND rules.mount_uuid = ? AND rule_matches.applied < 2 ORDER BY priority, name`,
+        secretName,
+        mountUuid,
+      )
+      .toArray();
+  }
+
+  /** Has the first rule that wants an association set it again. @returns whether there is one */
+  takesOver({ mount_uuid, secret_name }: AssociationRow): boolean {
+    const [first] = this.origins(mount_uuid, secret_name);
+    if (first) this.again(first.name, secret_name);
+    return first !== undefined;
+  }
+
+  /** The names of the rules that want an association. */
+  originNames({ mount_uuid, secret_name }: AssociationRow): string[] {
+    return this.any() ? this.origins(mount_uuid, secret_name).map(({ name }) => name) : [];
+  }
+
+  any(): boolean {
+    return this.#sql.exec("SELECT 1 FROM rules LIMIT 1").toArray().length > 0;
+  }
+
+  problems(rule: string, limit: number): string[] {
+    return this.#matches("rule = ? AND applied = 2 ORDER BY secret_name LIMIT ?", rule, limit).map(
+      ({ secret_name, problem }) => `${secret_name}: ${problem}`,
+    );
+  }
+
+  /** Identifies the removals that wait: the generation, and every secret. */
+  planId(rule: RuleRow): string {
+    const hash = createHash("sha256").update(`${rule.name}\n${rule.generation}\n`);
+    const waiting = this.#sql.exec<{ secret_name: string }>(
+      "SELECT secret_name FROM rule_matches WHERE rule = ? AND generation < ? AND applied > 0 ORDER BY secret_name",
+      rule.name,
+      rule.generation,
+    );
+    for (const { secret_name } of waiting) hash.update(`${secret_name}\n`);
+    return `pl_${hash.digest("hex").slice(0, 16)}`;
+  }
+
+  /** Counts of the sync status of a rule's associations. */
+  statuses({ name, mount_uuid }: RuleRow): Record<string, number> {
+    const rows = this.#sql
+      .exec<{ status: string; n: number }>(
+        `SELECT status, count(*) AS n FROM rule_matches JOIN associations
+           ON associations.mount_uuid = ? AND associations.secret_name = rule_matches.secret_name
+         WHERE rule_matches.rule = ? AND applied = 1 GROUP BY status`,
+        mount_uuid,
+        name,
+      )
+      .toArray();
+    return Object.fromEntries(rows.map(({ status, n }) => [status, n]));
+  }
+
+  #matches(where: string, ...values: SqlStorageValue[]): MatchRow[] {
+    return this.#sql.exec<MatchRow>(`SELECT * FROM rule_matches WHERE ${where}`, ...values).toArray();
+  }
+}
+
+/** The state of a match as reads show it. */
+export const matchView = (rule: RuleRow, { secret_name, generation, applied, problem }: MatchRow): RuleMatch => {
+  if (generation < rule.generation) return { secret_name, state: "removing" };
+  if (applied === 2) return { secret_name, state: "refused", reason: problem ?? "" };
+  return { secret_name, state: applied === 1 ? "set" : "waiting" };
+};

@@ -1,0 +1,331 @@
+import type { RuleDefinition, RuleMount } from "../../contracts/sync-rules.ts";
+import type { SecretRef } from "../../contracts/sync-tasks.ts";
+import { Memo } from "../../platform/durable/memo.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
+import { textOf, warn } from "../../platform/observability/log.ts";
+import { kvStore } from "../../rpc/stubs.ts";
+import { announceAssociation } from "../associations/announcements.ts";
+import { type Associations, associationId, secretOf } from "../associations/associations.ts";
+import type { DesiredState } from "../associations/desired-state.ts";
+import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
+import type { AssociationRow } from "../schema.ts";
+import { mismatch, removalsAllowed } from "./rule.ts";
+import { namingOf, ruleMountOf, secretIn } from "./rule-naming.ts";
+import type { MatchRow, RuleRow, RuleStore } from "./rule-store.ts";
+
+const SCANNED = 500;
+const APPLIED = 50;
+const REMOVED = 200;
+/** Removals are counted by the hour. */
+const WINDOW_MS = 3_600_000;
+/** Pause after a mount or the queue has refused. */
+const RETRY_MS = 10_000;
+const RULES = "rules";
+
+/**
+ * Evaluates rules and applies them, a page at a time. Owned by `SyncDestination`, driven by its alarm, by puts, and by
+ * reports of mounts.
+ *
+ *     put ──► scanning ──all compared──► active ◄──► (changes of secrets)
+ *                 │                        │  too many removals
+ *                 │ too many match         ▼
+ *                 ▼                 confirmation_required ──confirm──► active
+ *           limit_exceeded                  deleting ──all removed──► (none)
+ *
+ * A secret that stops matching keeps its object until its removal is allowed: an hour's removals beyond `max_removals`
+ * wait for a confirmation of exactly their plan. Nothing is removed while secrets are still compared.
+ */
+export class RuleWork {
+  readonly #object: ObjectContext;
+  readonly #store: RuleStore;
+  readonly #record: DestinationRecord;
+  readonly #associations: Associations;
+  readonly #desiredState: DesiredState;
+  /** Whether some rule has work left. */
+  readonly #isPending: Memo<boolean>;
+  /** Not before (ms since 1970), after a refusal. */
+  #notBefore = 0;
+  #running: Promise<void> | null = null;
+
+  constructor(
+    object: ObjectContext,
+    store: RuleStore,
+    record: DestinationRecord,
+    associations: Associations,
+    desiredState: DesiredState,
+  ) {
+    this.#object = object;
+    this.#store = store;
+    this.#record = record;
+    this.#associations = associations;
+    this.#desiredState = desiredState;
+    this.#isPending = new Memo(() => store.all().some((row) => this.#hasWork(row)));
+  }
+
+  /** Drops what is cached of rows after a rollback, or a change of them. */
+  forget(): void {
+    this.#isPending.forget();
+  }
+
+  /** When work on rules is due (ms since 1970); null for none. */
+  due(): number | null {
+    return this.#isPending.get() ? this.#notBefore : null;
+  }
+
+  /** Stores a rule and begins its evaluation of all secrets. Called inside a transaction. */
+  begin(name: string, mount: RuleMount, definition: RuleDefinition): void {
+    const before = this.#store.find(name);
+    const was = before && (JSON.parse(before.definition) as RuleDefinition);
+    this.#store.put(name, mount, definition);
+    const isRenamed =
+      was && (was.name_template !== definition.name_template || was.granularity !== definition.granularity);
+    if (isRenamed || was?.priority !== definition.priority) this.#store.setAllAgain(name);
+    this.#announce(mount.uuid);
+    this.forget();
+  }
+
+  /** Allows the removals that wait. Called inside a transaction. */
+  confirm(row: RuleRow, now: number): void {
+    const { leaving } = this.#store.counts(row);
+    this.#store.set(row.name, { status: "active", problem: null, window: now, removed: -leaving });
+    this.forget();
+  }
+
+  /** Begins the end of a rule. Called inside a transaction. */
+  delete(row: RuleRow, onUnmatch: "delete" | "retain" | null): void {
+    const definition = JSON.parse(row.definition) as RuleDefinition;
+    const ends = onUnmatch === null ? definition : { ...definition, on_unmatch: onUnmatch };
+    this.#store.set(row.name, {
+      status: "deleting",
+      definition: JSON.stringify(ends),
+      generation: row.generation + 1,
+    });
+    this.#announce(row.mount_uuid);
+    this.forget();
+  }
+
+  /** Ends all rules at once, as the destination is deleted. Called inside a transaction. */
+  clear(): void {
+    for (const { mount_uuid } of this.#store.all()) this.#announce(mount_uuid);
+    this.#store.clear();
+    this.forget();
+  }
+
+  /** Whether a rule wants an association that requests no longer want: it sets it anew. Called inside a transaction. */
+  takesOver(row: AssociationRow): boolean {
+    this.forget();
+    return this.#store.takesOver(row);
+  }
+
+  /** Delivers the outbox topic `rules`: tells a mount which of its paths rules here may match. */
+  async deliver(mountUuid: string): Promise<void> {
+    const { env, name } = this.#object;
+    const rules = this.#store.ofMount(mountUuid).filter(({ status }) => status !== "deleting");
+    const prefixes = rules.map(({ definition }) => (JSON.parse(definition) as RuleDefinition).path_prefix);
+    await kvStore(env, mountUuid).follow(name, [...new Set(prefixes)]);
+  }
+
+  /** A mount reports secrets that were made, changed in their metadata, or removed. `""` stands for all. */
+  async matching(mountUuid: string, paths: readonly string[]): Promise<void> {
+    if (this.#store.ofMount(mountUuid).length === 0) return;
+    if (paths.includes("")) {
+      this.#object.commit(() => {
+        for (const row of this.#store.ofMount(mountUuid)) if (FOLLOWING.has(row.status)) this.#rescan(row);
+      });
+    } else {
+      const found = await kvStore(this.#object.env, mountUuid).surveyOf(paths);
+      this.#object.commit(() => {
+        for (const row of this.#store.ofMount(mountUuid)) {
+          if (!FOLLOWING.has(row.status)) continue;
+          const definition = JSON.parse(row.definition) as RuleDefinition;
+          for (const [index, path] of paths.entries()) {
+            const candidate = found[index] ?? null;
+            if (candidate && mismatch(definition, candidate) === null) this.#store.match(row, path);
+            else this.#store.unmatch(row, path);
+          }
+          this.#limit(row, definition);
+        }
+        this.forget();
+      });
+    }
+    this.#object.waitUntil(this.run(Date.now() + RETRY_MS));
+  }
+
+  /** Works until nothing is left, a mount or the queue refuses, or `deadline` (ms since 1970). One run at a time. */
+  run(deadline: number): Promise<void> {
+    this.#running ??= this.#run(deadline).finally(() => {
+      this.#running = null;
+    });
+    return this.#running;
+  }
+
+  /** What becomes of the object of a secret that no longer matches. */
+  removal({ on_unmatch: given }: RuleDefinition, { row }: Found): "delete" | "retain" {
+    return given ?? (row.deletion_policy === "retain" ? "retain" : "delete");
+  }
+
+  async #run(deadline: number): Promise<void> {
+    try {
+      for (let worked = true; worked && Date.now() < deadline; ) {
+        worked = false;
+        for (const { name } of this.#store.all()) {
+          const row = this.#store.find(name);
+          if (row && this.#hasWork(row)) worked = (await this.#step(row)) || worked;
+        }
+      }
+    } catch (failure) {
+      this.#notBefore = Date.now() + RETRY_MS;
+      warn("rule-failed", { destination: this.#object.name, because: textOf(failure) });
+    }
+  }
+
+  #hasWork(row: RuleRow): boolean {
+    if (row.status === "scanning" || row.status === "deleting") return true;
+    if (row.status !== "active") return false;
+    return this.#store.unapplied(row, 1).length > 0 || this.#store.leaving(row, 1).length > 0;
+  }
+
+  /** One page of work. @returns whether more may follow at once */
+  async #step(row: RuleRow): Promise<boolean> {
+    if (row.status === "scanning") return this.#scan(row);
+    if (this.#store.leaving(row, 1).length > 0) return this.#removeSome(row);
+    if (row.status === "deleting") {
+      this.#commit(() => this.#store.drop(row.name));
+      return true;
+    }
+    return this.#applySome(row);
+  }
+
+  async #scan(row: RuleRow): Promise<boolean> {
+    const { outbox, env } = this.#object;
+    // Changes must be reported before they can be missed.
+    if (outbox.holds(RULES, row.mount_uuid)) {
+      await outbox.drain(RULES, row.mount_uuid);
+      if (outbox.holds(RULES, row.mount_uuid)) return this.#later();
+    }
+    const definition = JSON.parse(row.definition) as RuleDefinition;
+    const page = await kvStore(env, row.mount_uuid).survey(definition.path_prefix, row.cursor, SCANNED);
+    this.#commit(() => {
+      const current = this.#store.find(row.name);
+      if (current?.generation !== row.generation || current.cursor !== row.cursor || current.status !== row.status)
+        return;
+      if (page.gone) {
+        this.#store.set(row.name, { status: "error", problem: "the mount was deleted" });
+        return;
+      }
+      for (const candidate of page.candidates) {
+        if (mismatch(definition, candidate) === null) this.#store.match(current, candidate.path);
+      }
+      if (this.#limit(current, definition)) return;
+      if (page.next !== null) this.#store.set(row.name, { cursor: page.next });
+      else {
+        this.#store.forgetUnset(current);
+        this.#store.set(row.name, { status: "active", cursor: "", evaluated: Date.now(), problem: null });
+      }
+    });
+    return true;
+  }
+
+  /** Ends the growth of a rule with too many matches, or begins it again. @returns whether there are too many */
+  #limit(row: RuleRow, { max_secrets: most }: RuleDefinition): boolean {
+    const { matched } = this.#store.counts(row);
+    if (matched <= most) {
+      if (row.status === "limit_exceeded") this.#rescan(row);
+      return false;
+    }
+    const problem = `more than ${most} secrets match: raise max_secrets, or match fewer`;
+    this.#store.set(row.name, { status: "limit_exceeded", problem });
+    return true;
+  }
+
+  #rescan(row: RuleRow): void {
+    this.#store.set(row.name, { status: "scanning", cursor: "", generation: row.generation + 1, problem: null });
+    this.forget();
+  }
+
+  #removeSome(row: RuleRow): boolean {
+    const now = Date.now();
+    const found = this.#record.find();
+    if (!found) return this.#later();
+    return this.#commit(() => {
+      const definition = JSON.parse(row.definition) as RuleDefinition;
+      const { applied, leaving } = this.#store.counts(row);
+      const isNew = now - row.window >= WINDOW_MS;
+      const removed = isNew ? 0 : row.removed;
+      if (row.status !== "deleting" && removed + leaving > removalsAllowed(definition, applied)) {
+        const problem = `${leaving} secrets no longer match; confirm their removal`;
+        this.#store.set(row.name, { status: "confirmation_required", problem });
+        return true;
+      }
+      const page = this.#store.leaving(row, REMOVED);
+      for (const match of page) this.#release(row, match, this.removal(definition, found), now);
+      this.#store.set(row.name, { removed: removed + page.length, ...(isNew && { window: now }) });
+      return true;
+    });
+  }
+
+  /** Ends a match. The association stays while another origin wants it. */
+  #release(row: RuleRow, { secret_name }: MatchRow, removal: "delete" | "retain", now: number): void {
+    this.#store.remove(row.name, secret_name);
+    const id = associationId({ mountAccessor: row.mount_accessor, secretName: secret_name });
+    const association = this.#associations.find(id);
+    if (!association || association.manual === 1) return;
+    const [next] = this.#store.origins(row.mount_uuid, secret_name);
+    if (next) this.#store.again(next.name, secret_name);
+    else if (removal === "delete") this.#associations.setDesired(association, "absent", now);
+    else {
+      this.#associations.delete(id);
+      announceAssociation(this.#object.outbox, secretOf(association));
+    }
+  }
+
+  async #applySome(row: RuleRow): Promise<boolean> {
+    const found = this.#record.find();
+    if (!found) return this.#later();
+    for (const { secret_name: secretName } of this.#store.unapplied(row, APPLIED)) {
+      const secret: SecretRef = { ...secretIn(ruleMountOf(row)), secretName };
+      const problem = await this.#apply(row, found, secret);
+      if (problem === "later") return this.#later();
+      this.#commit(() => this.#store.setApplied(row, secretName, problem));
+    }
+    return true;
+  }
+
+  /** Sets the association of a match, unless a request has set it, or a rule that comes first. @returns the problem */
+  async #apply(row: RuleRow, found: Found, secret: SecretRef): Promise<string | null> {
+    const association = this.#associations.find(associationId(secret));
+    const [first] = this.#store.origins(secret.mountUuid, secret.secretName);
+    const isPresent = association?.wish === "present";
+    if (isPresent && (association.manual === 1 || (first && first.name !== row.name))) return null;
+    const naming = namingOf(found, JSON.parse(row.definition) as RuleDefinition);
+    const set = await this.#desiredState.setByRule(secret, naming);
+    if (set.ok) return null;
+    return set.reason === "invalid" ? (set.message ?? "refused") : "later";
+  }
+
+  #later(): false {
+    this.#notBefore = Date.now() + RETRY_MS;
+    return false;
+  }
+
+  #commit<T>(change: () => T): T {
+    return this.#object.commit(() => {
+      const result = change();
+      this.forget();
+      return result;
+    });
+  }
+
+  #announce(mountUuid: string): void {
+    this.#object.outbox.enlistLatest(RULES, mountUuid, null);
+  }
+}
+
+/** Rules that follow changes of secrets. */
+const FOLLOWING: ReadonlySet<string> = new Set([
+  "scanning",
+  "active",
+  "limit_exceeded",
+  "confirmation_required",
+  "error",
+]);
