@@ -228,7 +228,8 @@ export class KvStore extends StoredObject implements KvStoreApi {
     if (seq <= (this.#state.get().moved?.seq ?? 0)) return;
     this.commit(() => {
       this.#state.set("moved", JSON.stringify({ path, seq }));
-      for (const destination of this.#watchers.destinations()) this.#delivery.enlistMoved(destination);
+      const concerned = new Set([...this.#watchers.destinations(), ...this.#followers.of(null)]);
+      for (const destination of concerned) this.#delivery.enlistMoved(destination);
     }, NOTHING);
     this.ctx.waitUntil(this.outbox.drain("moved"));
   }

@@ -148,7 +148,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     this.#associations = new Associations(sql, this.#work, this.#quota, this.#remoteObjects, events, origins);
     this.#resync = new Resync(object, this.#associations, this.#work, this.#breaker);
     this.#neighbours = new Neighbours(object, this.#record, this.#remoteObjects, this.#associations);
-    this.#relocation = new Relocation(object, this.#associations);
+    this.#relocation = new Relocation(object, this.#associations, this.#ruleStore);
     this.#announcements = new AnnouncementDelivery(object, this.#record, this.#associations, this.#work);
     this.#app = new CustomApp(object, this.#record);
 

@@ -50,6 +50,7 @@ import { serviceRoutes } from "./services.ts";
 import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
 import { destinationRoutes } from "./sync-destinations.ts";
+import { ruleRoutes } from "./sync-rules.ts";
 import { auditRoutes } from "./sys-audit.ts";
 import { authMountRoutes, mountedMethodRoutes } from "./sys-auth.ts";
 import { corsRoutes } from "./sys-cors.ts";
@@ -99,6 +100,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...syncConfigRoutes,
   ...destinationRoutes,
   ...associationRoutes,
+  ...ruleRoutes,
   ...repoHostAppRoutes,
 ]);
 

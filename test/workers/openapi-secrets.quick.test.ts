@@ -500,6 +500,14 @@ it("describes sync", async () => {
   await ok("GET", "/v1/sys/sync/associations/destinations?mount=secret&secret_name=app/db");
   await ok("GET", "/v1/sys/sync/associations/secret/app%2Fdb");
   await ok("GET", "/v1/sys/sync/associations/secret/app/db");
+  const rule = { mount: "secret", path_prefix: "app" };
+  await ok("POST", `${at}/rules/web?dry_run=true`, rule);
+  await ok("POST", `${at}/rules/web`, rule);
+  await ok("GET", `${at}/rules/web`);
+  await ok("GET", `${at}/rules/web/matches`);
+  await ok("LIST", `${at}/rules`);
+  await any("POST", `${at}/rules/web/confirm`, { plan_id: "pl_0" });
+  await ok("DELETE", `${at}/rules/web`);
   await any("DELETE", at);
   await ok("POST", `${at}/associations/remove`, wish);
   await ok("DELETE", at);

@@ -18,6 +18,7 @@ import { reported } from "./reported.ts";
 import { secrets } from "./secrets.ts";
 import { sync } from "./sync.ts";
 import { associations } from "./sync-associations.ts";
+import { syncRules } from "./sync-rules.ts";
 import { system } from "./system.ts";
 import { systemInfo } from "./system-info.ts";
 import { tokens } from "./tokens.ts";

@@ -6,6 +6,7 @@ import { Planned, STATUSES } from "./sync.ts";
 const status = z.enum(STATUSES);
 
 const explanation = {
+  origins: z.array(z.string()).optional().describe("`manual` and `rule:<name>`; absent without a rule."),
   error_code: z.string().optional(),
   error_message: z.string().optional(),
   note: z.string().optional(),

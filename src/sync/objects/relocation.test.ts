@@ -40,7 +40,9 @@ function destination(count: number, movedTo: () => string | null) {
       void (topic === "associations" ? listed.push(body) : pages.push(body)),
   };
   const env = { KV_STORE: { getByName: () => ({ movedTo: async () => movedTo() }) } };
-  const relocation = new Relocation({ env, outbox } as unknown as ObjectContext, associations);
+  const relocation = new Relocation({ env, outbox } as unknown as ObjectContext, associations, {
+    moved: () => undefined,
+  });
   /** Delivers pages until none is pending. @returns the number of pages */
   const deliver = async () => {
     let delivered = 0;

@@ -3,6 +3,7 @@ import type { OutboxRow } from "../../platform/durable/outbox.ts";
 import { kvStore } from "../../rpc/stubs.ts";
 import { announceListing } from "../associations/announcements.ts";
 import { type Associations, secretOf } from "../associations/associations.ts";
+import type { RuleStore } from "../rules/rule-store.ts";
 
 const PAGE = 500;
 
@@ -13,8 +14,10 @@ const PAGE = 500;
 export class Relocation {
   readonly #object: ObjectContext;
   readonly #associations: Associations;
+  readonly #rules: Pick<RuleStore, "moved">;
 
-  constructor(object: ObjectContext, associations: Associations) {
+  constructor(object: ObjectContext, associations: Associations, rules: Pick<RuleStore, "moved">) {
+    this.#rules = rules;
     this.#object = object;
     this.#associations = associations;
   }
@@ -36,6 +39,7 @@ export class Relocation {
     const path = await kvStore(env, mountUuid).movedTo();
     return () => {
       if (path === null) return;
+      this.#rules.moved(mountUuid, path);
       const after = JSON.parse(rows.at(-1)?.body ?? '""') as string;
       const page = associations.elsewhere(mountUuid, path, after, PAGE);
       for (const row of page) {

@@ -55,12 +55,12 @@ export class RuleStore {
       .toArray();
   }
 
-  /** Stores a rule and begins its evaluation of all secrets. */
+  /** Stores a rule. Unless it is paused its evaluation of all secrets begins. */
   put(name: string, mount: RuleMount, definition: RuleDefinition): void {
     this.#sql.exec(
       `INSERT INTO rules (name, mount_uuid, mount_accessor, mount_path, definition, priority, generation, status, cursor)
        VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, '')
-       ON CONFLICT (name) DO UPDATE SET mount_path = ?4, definition = ?5, priority = ?6, generation = generation + 1,
+       ON CONFLICT (name) DO UPDATE SET mount_path = ?4, definition = ?5, priority = ?6, generation = generation + (?7 = 'scanning'),
          status = ?7, cursor = '', problem = NULL`,
       name,
       mount.uuid,
@@ -107,11 +107,6 @@ export class RuleStore {
       secretName,
       rule.generation,
     );
-  }
-
-  /** Whether a secret is, or was until its removal, a match of a rule. */
-  holds(rule: string, secretName: string): boolean {
-    return this.#matches("rule = ? AND secret_name = ?", rule, secretName).length > 0;
   }
 
   /** Sets all associations of a rule again, because their names may have changed. */

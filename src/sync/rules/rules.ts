@@ -1,12 +1,14 @@
+import type { SurveyPage } from "../../contracts/kv-store.ts";
+import { kvStore } from "../../rpc/stubs.ts";
 import type { RuleDefinition, RuleMatch, RuleMount, RulePlan, RuleView } from "../../contracts/sync-rules.ts";
 import type { PlannedObject, SecretRef } from "../../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
-import { kvStore } from "../../rpc/stubs.ts";
 import type { AssociationCheck } from "../associations/association-check.ts";
 import { type Associations, associationId } from "../associations/associations.ts";
 import { checkTemplate } from "../associations/naming.ts";
 import type { Found } from "../configuration/destination-record.ts";
+import type { Step } from "../objects/object-plan.ts";
 import { mismatch } from "./rule.ts";
 import { namingOf, secretIn } from "./rule-naming.ts";
 import { matchView, type RuleRow, type RuleStore } from "./rule-store.ts";
@@ -18,6 +20,8 @@ const SHOWN_PROBLEMS = 20;
 const INLINE_MS = 1_500;
 /** Planned objects of a page of a preview. */
 const PREVIEWED = 500;
+/** Secrets of one call to a mount. */
+const SURVEYED = 1_000;
 
 /**
  * The rules of a destination: their definitions, reads and previews. `rule-work.ts` evaluates and applies them. Owned by
@@ -110,51 +114,65 @@ export class Rules {
     return ok(null);
   }
 
-  /** What a put of a rule would do: the counts of all secrets, and one page of objects. */
+  /** What a put of a rule would do: the counts of all secrets, and one page of the objects that change. */
   async preview(name: string, mount: RuleMount, definition: RuleDefinition, after: string): Promise<Result<RulePlan>> {
     const checked = this.#mayPut(name, mount, definition);
     if (!checked.ok) return checked;
+    const matched = await this.#matched(mount, definition);
+    if (!matched.ok) return matched;
     const naming = namingOf(checked.value, definition);
-    const summary = { matched: 0, create: 0, keep: 0, delete: 0, retain: 0, refused: 0 };
+    const summary = { matched: matched.value.size, create: 0, keep: 0, delete: 0, retain: 0, refused: 0 };
     const planned: { readonly secret: string; readonly entry: PlannedObject }[] = [];
-    const add = (secret: string, entry: PlannedObject, kind: keyof typeof summary): void => {
+    const add = (secretName: string, kind: keyof typeof summary, names: readonly string[], reason?: string): void => {
       summary[kind]++;
-      if (secret > after && planned.length <= PREVIEWED) planned.push({ secret, entry });
-    };
-    for (let from: string | null = ""; from !== null; ) {
-      const page = await kvStore(this.#object.env, mount.uuid).survey(definition.path_prefix, from, 500);
-      if (page.gone) return refuse("missing", "the mount was deleted");
-      for (const candidate of page.candidates) {
-        const secret: SecretRef = { ...secretIn(mount), secretName: candidate.path };
-        const association = associationId(secret);
-        const why = mismatch(definition, candidate);
-        if (why !== null) {
-          if (!this.#store.holds(name, candidate.path) || this.#hasOtherOrigin(secret, name)) continue;
-          const action = this.#work.removal(definition, checked.value);
-          for (const copy of this.#associations.externalNames(association)) {
-            add(candidate.path, { association, external_name: copy, action, reason: why }, action);
-          }
-          continue;
-        }
-        summary.matched++;
-        const plan = this.#check.check(secret, [], undefined, naming);
-        const exists = this.#associations.find(association)?.wish === "present";
-        const names = plan.ok ? plan.steps.flatMap((step) => ("copy" in step ? [step.copy.name] : [])) : [];
-        const external_name = names[0] ?? "";
-        if (!plan.ok) {
-          add(candidate.path, { association, external_name, action: "refuse", reason: plan.message ?? "" }, "refused");
-        } else if (exists) {
-          summary.keep++;
-        } else add(candidate.path, { association, external_name, action: "create" }, "create");
+      const association = associationId({ mountAccessor: mount.accessor, secretName });
+      const action = kind === "refused" ? "refuse" : (kind as PlannedObject["action"]);
+      for (const external_name of kind === "keep" ? [] : names) {
+        planned.push({ secret: secretName, entry: { association, external_name, action, ...(reason && { reason }) } });
       }
-      from = page.next;
+    };
+    for (const secretName of matched.value) {
+      const secret: SecretRef = { ...secretIn(mount), secretName };
+      const plan = this.#check.check(secret, [], undefined, naming);
+      const isSet = this.#associations.find(associationId(secret))?.wish === "present";
+      if (!plan.ok) add(secretName, "refused", [""], plan.message);
+      else add(secretName, isSet ? "keep" : "create", plan.steps.flatMap(nameOf));
     }
-    const page = planned.slice(0, PREVIEWED);
-    const next = planned.length > PREVIEWED ? (page.at(-1)?.secret ?? null) : null;
-    return ok({ summary, planned: page.map(({ entry }) => entry), next });
+    const removal = this.#work.removal(definition, checked.value);
+    for (const secretName of this.#leaving(name, matched.value)) {
+      if (this.#hasOtherOrigin(mount.uuid, secretName, name)) continue;
+      const id = associationId({ mountAccessor: mount.accessor, secretName });
+      add(secretName, removal, this.#associations.externalNames(id), "the rule no longer matches the secret");
+    }
+    planned.sort((one, other) => (one.secret < other.secret ? -1 : 1));
+    const rest = planned.filter(({ secret }) => secret > after);
+    const page = rest.slice(0, PREVIEWED).map(({ entry }) => entry);
+    return ok({ summary, planned: page, next: rest.length > PREVIEWED ? (rest[PREVIEWED - 1]?.secret ?? null) : null });
   }
 
-  #hasOtherOrigin({ mountUuid, secretName }: SecretRef, name: string): boolean {
+  /** The names of all secrets that a definition matches today. */
+  async #matched({ uuid }: RuleMount, definition: RuleDefinition): Promise<Result<ReadonlySet<string>>> {
+    const found = new Set<string>();
+    for (let from: string | null = ""; from !== null; ) {
+      const page: SurveyPage = await kvStore(this.#object.env, uuid).survey(definition.path_prefix, from, SURVEYED);
+      if (page.gone) return refuse("missing", "the mount was deleted");
+      for (const secret of page.candidates) if (mismatch(definition, secret) === null) found.add(secret.path);
+      from = page.next;
+    }
+    return ok(found);
+  }
+
+  /** The matches of a rule that are not among these. */
+  *#leaving(name: string, matched: ReadonlySet<string>): Generator<string> {
+    for (let after = ""; ; ) {
+      const page = this.#store.page(name, after, SURVEYED);
+      for (const { secret_name } of page) if (!matched.has(secret_name)) yield secret_name;
+      if (page.length < SURVEYED) return;
+      after = page.at(-1)?.secret_name ?? "";
+    }
+  }
+
+  #hasOtherOrigin(mountUuid: string, secretName: string, name: string): boolean {
     const row = this.#associations.ofSecret(mountUuid, secretName)[0];
     return row?.manual === 1 || this.#store.origins(mountUuid, secretName).some((rule) => rule.name !== name);
   }
@@ -175,3 +193,5 @@ export class Rules {
     };
   }
 }
+
+const nameOf = (step: Step): string[] => ("copy" in step ? [step.copy.name] : []);

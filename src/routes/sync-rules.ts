@@ -1,0 +1,133 @@
+import * as z from "zod";
+import { translateStatus } from "../compat/sync-names.ts";
+import { isVersioned } from "../contracts/mount.ts";
+import { accessControl } from "../contracts/stubs.ts";
+import type { RuleDefinition, RuleMount, RuleView } from "../contracts/sync-rules.ts";
+import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import { defineRule, RuleBody, staticPrefix } from "../sync/rules/rule.ts";
+import { envelope, keyList, noContent } from "./server/respond.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { destinationAt, flagIn, keyOf, limitIn, mountAt, slashless } from "./sync-paths.ts";
+
+/** Rules of a destination: associations for all secrets that match (docs/guides/sync.md). */
+
+type RuleCall = AuthorisedCall<"name" | "type" | "rule">;
+
+const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
+const MATCHES = 1_000;
+
+const Confirmation = z.object({ plan_id: z.string("plan_id: required").min(1, "plan_id: required") });
+
+/** The rule in a path. @throws RequestError 400 */
+function ruleName({ params: { rule } }: RuleCall): string {
+  if (NAME.test(rule)) return rule;
+  throw badRequest("rule: must be 1 to 63 lower-case letters, digits and -, and begin with a letter or digit");
+}
+
+/** The mount of a rule: the caller may read every secret that the rule can match. */
+async function sourceOf(call: RuleCall, rule: string, path: string, definition: RuleDefinition): Promise<RuleMount> {
+  const mount = await mountAt(call, path);
+  if (!mount) throw badRequest(`mount: no secret engine mount at ${slashless(path)}/`);
+  if (!isVersioned(mount)) throw badRequest(`mount: ${mount.path} is no KV version 2 mount, which alone can be synced`);
+  const { identity, namespace } = call.grant;
+  const caller = { accessor: identity.accessor, namespace, needs: ["read"], given: {} } as const;
+  const prefix = staticPrefix(definition);
+  const below = definition.path_prefix !== "" && prefix === definition.path_prefix && !prefix.endsWith("/");
+  const access = accessControl(call.env);
+  // `app` stands for itself and for what is below `app/`.
+  const checks = [
+    access.mayAlso({ ...caller, path: `${mount.path}data/${prefix}${below ? "/" : ""}`, below: true }),
+    ...(below ? [access.mayAlso({ ...caller, path: `${mount.path}data/${prefix}` })] : []),
+  ];
+  for (const checked of await Promise.all(checks)) {
+    if (!checked.ok) {
+      throw denied(
+        checked.message?.replace(
+          /^permission denied/,
+          `permission denied to read all secrets that rule ${JSON.stringify(rule)} can match`,
+        ),
+      );
+    }
+  }
+  return { uuid: mount.uuid, accessor: mount.accessor, path: mount.path };
+}
+
+function view(call: RuleCall, { definition, sync_operation_counters: counts, ...rule }: RuleView) {
+  const { granularity, on_unmatch, ...fields } = definition;
+  return {
+    ...rule,
+    ...fields,
+    ...(granularity !== null && { granularity }),
+    ...(on_unmatch !== null && { on_unmatch }),
+    sync_operation_counters: Object.fromEntries(
+      Object.entries(counts).map(([status, n]) => [translateStatus(call.dialect, status), n]),
+    ),
+  };
+}
+
+async function put(call: RuleCall, body: RuleBody): Promise<Response> {
+  const name = ruleName(call);
+  const object = destinationAt(call, keyOf(call));
+  unwrap(await object.read());
+  const definition = unwrap(defineRule(name, body));
+  const mount = await sourceOf(call, name, body.mount, definition);
+  if (body.dry_run || flagIn(call.query, "dry_run")) {
+    const plan = unwrap(await object.previewRule(name, mount, definition, call.query.get("after") ?? ""));
+    return envelope(call, { data: { dry_run: true, ...plan, next: plan.next ?? "" } });
+  }
+  return envelope(call, { data: view(call, unwrap(await object.putRule(name, mount, definition))) });
+}
+
+/** What becomes of objects when a rule is deleted. @throws RequestError 400 */
+function onUnmatch({ query }: RuleCall): "delete" | "retain" | null {
+  const given = query.get("on_unmatch");
+  if (given === null || given === "delete" || given === "retain") return given;
+  throw badRequest("on_unmatch: must be delete or retain");
+}
+
+export const ruleRoutes = [
+  secrets({
+    verb: "LIST",
+    path: "/sys/sync/destinations/:type/:name/rules",
+    handle: async (call) => keyList(call, [...unwrap(await destinationAt(call, keyOf(call)).ruleNames())]),
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/sync/destinations/:type/:name/rules/:rule",
+    handle: async (call) =>
+      envelope(call, { data: view(call, unwrap(await destinationAt(call, keyOf(call)).readRule(ruleName(call)))) }),
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/sync/destinations/:type/:name/rules/:rule",
+    body: RuleBody,
+    handle: put,
+  }),
+  secrets({
+    verb: "DELETE",
+    path: "/sys/sync/destinations/:type/:name/rules/:rule",
+    handle: async (call) => {
+      unwrap(await destinationAt(call, keyOf(call)).deleteRule(ruleName(call), onUnmatch(call)));
+      return noContent();
+    },
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/sync/destinations/:type/:name/rules/:rule/matches",
+    handle: async (call) => {
+      const limit = limitIn(call.query, MATCHES);
+      const after = call.query.get("after") ?? "";
+      const page = unwrap(await destinationAt(call, keyOf(call)).ruleMatches(ruleName(call), after, limit));
+      return envelope(call, { data: { matches: page.matches, next: page.next ?? "" } });
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: "/sys/sync/destinations/:type/:name/rules/:rule/confirm",
+    body: Confirmation,
+    handle: async (call, { plan_id }) => {
+      const confirmed = unwrap(await destinationAt(call, keyOf(call)).confirmRule(ruleName(call), plan_id));
+      return envelope(call, { data: view(call, confirmed) });
+    },
+  }),
+];

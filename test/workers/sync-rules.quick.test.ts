@@ -1,0 +1,242 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { issue, path, policies } from "./access.ts";
+import { del, get, mountKv, put } from "./client.ts";
+import {
+  association,
+  eventually,
+  makeDestination,
+  objects,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "./sync-helpers.ts";
+
+/** Associations by rule. */
+
+const AT = "/v1/sys/sync/destinations/in-mem/d";
+const rule = (name: string, body: object, options?: Parameters<typeof put>[2]) =>
+  put(`${AT}/rules/${name}`, { mount: "kv", ...body }, options);
+const read = async (name: string) => (await get(`${AT}/rules/${name}`)).body.data;
+const secrets = async () =>
+  Object.values(await objects("d"))
+    .map((value) => JSON.parse(value).of as string)
+    .sort();
+const holds = (...expected: string[]) => eventually(async () => expect(await secrets()).toEqual(expected.sort()));
+const add = (...names: string[]) => Promise.all(names.map((name) => write(name, { of: name })));
+
+beforeEach(async () => {
+  await mountKv();
+  await makeDestination("in-mem", "d");
+});
+
+describe("a rule", () => {
+  it("sets what matches today and later, and removes what no longer does", async () => {
+    await add("app/db", "app/web", "apple", "other");
+    const made = await rule("web", { path_prefix: "app" });
+    expect([made.status, made.body.data?.status], made.text).toEqual([200, "active"]);
+    await holds("app/db", "app/web");
+    expect(await association("in-mem/d", "app/db")).toMatchObject({ sync_status: "SYNCED", origins: ["rule:web"] });
+    await add("app/new", "apples");
+    await holds("app/db", "app/new", "app/web");
+    await add("app/new");
+    await del("/v1/kv/metadata/app/db");
+    await holds("app/new", "app/web");
+    await eventually(async () =>
+      expect(await read("web")).toMatchObject({
+        mount: "kv/",
+        status: "active",
+        progress: { matched: 2, applied: 2, pending_removals: 0 },
+        sync_operation_counters: { SYNCED: 2 },
+      }),
+    );
+    expect((await get(`${AT}/rules/web/matches`)).body.data).toEqual({
+      matches: [
+        { secret_name: "app/new", state: "set" },
+        { secret_name: "app/web", state: "set" },
+      ],
+      next: "",
+    });
+    expect((await get(`${AT}/rules?list=true`)).body.data.keys).toEqual(["web"]);
+    expect((await del(`${AT}/rules/web`)).status).toBe(204);
+    await holds();
+    await eventually(async () => expect((await get(`${AT}/rules/web`)).status).toBe(404));
+  });
+
+  it("follows metadata, globs and exclusions", async () => {
+    await add("a/one", "a/two", "a/private/x");
+    await put("/v1/kv/metadata/a/one", { custom_metadata: { env: "prod" } });
+    await put("/v1/kv/metadata/a/private/x", { custom_metadata: { env: "prod" } });
+    const body = { path_glob: ["a/**"], exclude_glob: ["a/private/**"], metadata_selector: { env: "prod" } };
+    expect((await rule("prod", body)).status).toBe(200);
+    await holds("a/one");
+    await put("/v1/kv/metadata/a/two", { custom_metadata: { env: "prod" } });
+    await holds("a/one", "a/two");
+    await put("/v1/kv/metadata/a/one", { custom_metadata: { env: "test" } });
+    await holds("a/two");
+  });
+
+  it("and a request, and another rule are one object, which goes with its last origin", async () => {
+    await add("app/db");
+    await rule("one", { path_prefix: "app" });
+    await rule("two", { path_glob: ["*/db"], priority: 50 });
+    await setAssociation("in-mem/d", "app/db");
+    expect(await association("in-mem/d", "app/db")).toMatchObject({ origins: ["manual", "rule:two", "rule:one"] });
+    expect(Object.keys(await objects("d"))).toHaveLength(1);
+    await removeAssociation("in-mem/d", "app/db");
+    await holds("app/db");
+    await del(`${AT}/rules/two`);
+    await holds("app/db");
+    await eventually(async () =>
+      expect(await association("in-mem/d", "app/db")).toMatchObject({ origins: ["rule:one"] }),
+    );
+    await del(`${AT}/rules/one`);
+    await holds();
+  });
+
+  it("names its objects by its own template, and again when that changes", async () => {
+    await add("app/db");
+    await rule("web", { path_prefix: "app", name_template: "one/{{ .SecretPath }}" });
+    await eventually(async () => expect(Object.keys(await objects("d"))).toEqual(["one/app/db"]));
+    await rule("web", { path_prefix: "app", name_template: "two/{{ .SecretPath }}" });
+    await eventually(async () => expect(Object.keys(await objects("d"))).toEqual(["two/app/db"]));
+    const byKey = {
+      path_prefix: "app",
+      granularity: "secret-key",
+      name_template: "{{ .SecretPath }}-{{ .SecretKey }}",
+    };
+    await rule("web", byKey);
+    await eventually(async () => expect(await objects("d")).toEqual({ "app/db-of": "app/db" }));
+  });
+
+  it("with retain leaves the object there", async () => {
+    await add("app/db");
+    await rule("web", { path_prefix: "app", on_unmatch: "retain" });
+    await holds("app/db");
+    await del(`${AT}/rules/web`);
+    await eventually(async () => expect(await association("in-mem/d", "app/db")).toBeUndefined());
+    await holds("app/db");
+  });
+
+  it("follows its mount to another path", async () => {
+    await add("app/db");
+    await rule("web", { path_prefix: "app" });
+    await holds("app/db");
+    expect((await put("/v1/sys/remount", { from: "kv", to: "moved" })).status).toBe(200);
+    await eventually(async () => expect((await read("web")).mount).toBe("moved/"));
+    await put("/v1/moved/data/app/web", { data: { of: "app/web" } });
+    await holds("app/db", "app/web");
+  });
+
+  it("ends with its mount, and with its destination", async () => {
+    await add("app/db");
+    await rule("web", { path_prefix: "app" });
+    await holds("app/db");
+    expect((await del("/v1/sys/sync/destinations/in-mem/d")).status).toBe(400);
+    await del("/v1/sys/mounts/kv");
+    await holds();
+    await eventually(async () =>
+      expect(await read("web")).toMatchObject({ status: "error", problems: ["the mount was deleted"] }),
+    );
+    expect((await del("/v1/sys/sync/destinations/in-mem/d?purge=true")).status).toBe(204);
+    await eventually(async () => expect((await get("/v1/sys/sync/destinations/in-mem/d")).status).toBe(404));
+  });
+
+  it("that is paused neither adds nor removes", async () => {
+    await add("app/db");
+    await rule("web", { path_prefix: "app" });
+    await holds("app/db");
+    expect((await rule("web", { path_prefix: "app", paused: true })).body.data.status).toBe("paused");
+    await add("app/new");
+    await del("/v1/kv/metadata/app/db");
+    expect((await read("web")).progress).toMatchObject({ pending_removals: 0 });
+    await rule("web", { path_prefix: "app" });
+    await holds("app/new");
+  });
+});
+
+describe("a removal of many", () => {
+  it("waits for a confirmation of exactly its plan", async () => {
+    await add(...Array.from({ length: 12 }, (_, n) => `app/${n}`), "app/keep/x");
+    await rule("web", { path_prefix: "app" });
+    await eventually(async () => expect(await secrets()).toHaveLength(13));
+    const narrowed = await rule("web", { path_prefix: "app/keep" });
+    expect(narrowed.body.data).toMatchObject({
+      status: "confirmation_required",
+      progress: { pending_removals: 12 },
+      problems: ["12 secrets no longer match; confirm their removal"],
+    });
+    expect(await secrets()).toHaveLength(13);
+    const confirm = (plan_id: string) => put(`${AT}/rules/web/confirm`, { plan_id });
+    const wrong = await confirm("pl_0000000000000000");
+    expect([wrong.status, wrong.body.errors]).toEqual([409, ["plan is out of date"]]);
+    expect((await confirm(narrowed.body.data.plan_id)).status).toBe(200);
+    await holds("app/keep/x");
+  });
+
+  it("does not happen when more match than the rule may add", async () => {
+    await add("app/a", "app/b");
+    await rule("web", { path_prefix: "app", max_secrets: 2 });
+    await holds("app/a", "app/b");
+    await add("app/c");
+    await eventually(async () => expect((await read("web")).status).toBe("limit_exceeded"));
+    expect(await secrets()).toEqual(["app/a", "app/b"]);
+    await del("/v1/kv/metadata/app/a");
+    await holds("app/b", "app/c");
+  });
+});
+
+describe("a dry run", () => {
+  it("says what a rule would do, and does nothing", async () => {
+    await add("app/db", "app/web", "other");
+    const plan = await rule("web", { path_prefix: "app", dry_run: true });
+    expect(plan.body.data, plan.text).toMatchObject({
+      dry_run: true,
+      summary: { matched: 2, create: 2, keep: 0, delete: 0, retain: 0, refused: 0 },
+      planned: [{ action: "create", external_name: expect.stringMatching(/app\/db$/) }, { action: "create" }],
+      next: "",
+    });
+    expect((await get(`${AT}/rules/web`)).status).toBe(404);
+    await rule("web", { path_prefix: "app" });
+    await holds("app/db", "app/web");
+    const narrowed = await rule("web", { path_prefix: "app/db", dry_run: true });
+    expect(narrowed.body.data).toMatchObject({
+      summary: { matched: 1, keep: 1, delete: 1 },
+      planned: [{ action: "delete", external_name: expect.stringMatching(/app\/web$/), reason: expect.any(String) }],
+    });
+  });
+});
+
+it("refuses bad rules, and callers who may not read all that can match", async () => {
+  const statuses: [object, number, RegExp][] = [
+    [{}, 400, /set match_all=true/],
+    [{ path_prefix: "a", mount: "none" }, 400, /no secret engine mount/],
+    [{ path_prefix: "a", path_glob: ["x["] }, 400, /path_glob: invalid glob/],
+    [{ path_prefix: "a", name_template: "fixed" }, 400, /name_template: /],
+    [{ path_prefix: "a", max_secrets: 0 }, 400, /max_secrets: must be 1 to 100000/],
+  ];
+  for (const [body, status, message] of statuses) {
+    const answer = await rule("web", body);
+    expect([answer.status, answer.body.errors], answer.text).toEqual([status, [expect.stringMatching(message)]]);
+  }
+  expect((await put(`${AT}/rules/Web_1`, { mount: "kv", match_all: true })).status).toBe(400);
+  expect((await put("/v1/sys/sync/destinations/in-mem/none/rules/x", { mount: "kv", match_all: true })).status).toBe(
+    404,
+  );
+  const sync = path("sys/sync/*", "create", "update", "read");
+  const rows: [string, object, number][] = [
+    [path("kv/data/app/*", "read"), { path_prefix: "app/" }, 200],
+    [path("kv/data/app/*", "read"), { path_prefix: "app" }, 403],
+    [`${path("kv/data/app/*", "read")}${path("kv/data/app", "read")}`, { path_prefix: "app" }, 200],
+    [path("kv/data/app/*", "read"), { match_all: true }, 403],
+    [path("kv/data/app/*", "read"), { path_glob: ["app/a*", "app/b*"] }, 200],
+    [`${path("kv/data/app/*", "read")}${path("kv/data/app/x", "deny")}`, { path_prefix: "app/" }, 403],
+    [`${path("kv/data/app/*", "read")}${path("kv/data/app/+/secret", "deny")}`, { path_prefix: "app/" }, 403],
+    [path("kv/data/app/+", "read"), { path_prefix: "app/" }, 403],
+  ];
+  for (const [index, [rules, body, status]] of rows.entries()) {
+    await policies({ [`p${index}`]: `${sync}${rules}` });
+    const { client_token: token } = await issue({ policies: [`p${index}`] });
+    const answer = await rule(`r${index}`, body, { token });
+    expect([index, answer.status], answer.text).toEqual([index, status]);
+  }
+});
