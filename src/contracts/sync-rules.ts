@@ -60,7 +60,7 @@ export interface RuleView {
   readonly sync_operation_counters: Readonly<Record<string, number>>;
   /** The newest problems, one sentence each: of the rule, and of secrets that cannot be set. */
   readonly problems: readonly string[];
-  /** What `confirm` must name while a confirmation is required. */
+  /** The plan for `confirm`, while a confirmation is required. */
   readonly plan_id?: string;
   readonly evaluated_at?: string;
 }
@@ -72,7 +72,7 @@ export interface RuleMatch {
   readonly reason?: string;
 }
 
-/** What a rule would do, without doing it. */
+/** The effect that a rule would have. */
 export interface RulePlan {
   readonly summary: Readonly<Record<"matched" | "create" | "keep" | "delete" | "retain" | "refused", number>>;
   readonly planned: readonly PlannedObject[];

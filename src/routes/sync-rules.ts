@@ -78,7 +78,7 @@ async function put(call: RuleCall, body: RuleBody): Promise<Response> {
   return envelope(call, { data: view(call, unwrap(await object.putRule(name, mount, definition))) });
 }
 
-/** What becomes of objects when a rule is deleted. @throws RequestError 400 */
+/** The removal that a deletion of a rule asks for; null: as the rule says. @throws RequestError 400 */
 function onUnmatch({ query }: RuleCall): "delete" | "retain" | null {
   const given = query.get("on_unmatch");
   if (given === null || given === "delete" || given === "retain") return given;

@@ -507,6 +507,8 @@ it("describes sync", async () => {
   await ok("GET", `${at}/rules/web/matches`);
   await ok("LIST", `${at}/rules`);
   await any("POST", `${at}/rules/web/confirm`, { plan_id: "pl_0" });
+  const narrowed = await ok("POST", `${at}/rules/web`, { mount: "secret", path_prefix: "none", max_removals: 0 });
+  await ok("POST", `${at}/rules/web/confirm`, { plan_id: narrowed.body.data.plan_id });
   await ok("DELETE", `${at}/rules/web`);
   await any("DELETE", at);
   await ok("POST", `${at}/associations/remove`, wish);

@@ -32,6 +32,7 @@ export const groups: readonly Group[] = [
   leases,
   sync,
   associations,
+  syncRules,
   events,
   hostVolumes,
   csiVolumes,

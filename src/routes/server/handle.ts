@@ -184,7 +184,7 @@ async function answer(
     await recheckLater();
     const { body, unknown } = parseBody(route, call, text, area, call.grant.constraints);
     const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
-    // What a read has found shows only to a token that may still read it; the effect of a write is answered.
+    // A read is answered only to a token that may still read; the effect of a write is answered in any case.
     if (READS.has(target.verb)) await recheckLater();
     return route.unwrapped ? answered : await wrapAnswer(call, call.grant.path, answered);
   } catch (failure) {

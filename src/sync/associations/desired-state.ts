@@ -13,7 +13,7 @@ import { type Associations, associationId, type SetNaming, secretOf } from "./as
 /** A request that sets the desired state also performs the work, so the wake-up is delayed by this long. */
 const INLINE_MS = 2_500;
 
-/** Whether a rule wants an association that requests no longer want; it sets it anew. */
+/** Whether a rule wants an association that requests no longer want; the rule then sets it again. */
 interface TakesOver {
   takesOver(row: AssociationRow): boolean;
 }

@@ -35,7 +35,7 @@ export function matchesPathGlob(path: string, glob: string): boolean {
       } else if (piece.kind === "one") {
         if (start < path.length && path[start] !== "/") next.add(start + 1);
       } else {
-        // What an earlier start has covered needs no second walk.
+        // Ends that an earlier start has covered are walked once.
         for (let end = Math.max(start, covered + 1); end <= path.length; end++) {
           next.add(end);
           covered = end;

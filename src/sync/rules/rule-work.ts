@@ -111,7 +111,7 @@ export class RuleWork {
     this.forget();
   }
 
-  /** Whether a rule wants an association that requests no longer want: it sets it anew. Called inside a transaction. */
+  /** Whether a rule wants an association that requests no longer want; the rule then sets it again. Called inside a transaction. */
   takesOver(row: AssociationRow): boolean {
     this.forget();
     return this.#store.takesOver(row);
@@ -159,7 +159,7 @@ export class RuleWork {
     return this.#running;
   }
 
-  /** What becomes of the object of a secret that no longer matches. */
+  /** The removal of the object of a secret that no longer matches. */
   removal({ on_unmatch: given }: RuleDefinition, { row }: Found): "delete" | "retain" {
     return given ?? (row.deletion_policy === "retain" ? "retain" : "delete");
   }

@@ -42,7 +42,7 @@ const whole = (least: number, most: number) =>
 
 /** The create body of a rule. */
 export const RuleBody = z.object({
-  mount: z.string("mount: required").min(1, "required").max(512),
+  mount: z.string("mount: required").min(1, "mount: required").max(512),
   path_prefix: z.string("must be a text").max(2_048).nullish(),
   path_glob: globs(),
   exclude_glob: globs(),
@@ -105,7 +105,7 @@ export function defineRule(name: string, body: RuleBody): Result<RuleDefinition>
   ) {
     return refuse(
       "invalid",
-      "metadata_selector: whoever may write metadata decides what matches; name a path_prefix too, or set match_all=true",
+      "metadata_selector: writers of metadata decide about matches; name a path_prefix too, or set match_all=true",
     );
   }
   const wrong = metadata_selector.find(({ operator, values }) => operator.endsWith("In") !== values.length > 0);

@@ -114,7 +114,7 @@ export class Rules {
     return ok(null);
   }
 
-  /** What a put of a rule would do: the counts of all secrets, and one page of the objects that change. */
+  /** The effect of a put: counts of all secrets, and one page of the objects that change. */
   async preview(name: string, mount: RuleMount, definition: RuleDefinition, after: string): Promise<Result<RulePlan>> {
     const checked = this.#mayPut(name, mount, definition);
     if (!checked.ok) return checked;
