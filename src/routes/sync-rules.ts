@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { translateStatus } from "../compat/sync-names.ts";
-import { isVersioned } from "../contracts/mount.ts";
-import { accessControl } from "../contracts/stubs.ts";
 import type { RuleDefinition, RuleMount, RuleView } from "../contracts/sync-rules.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import { isVersioned } from "../rights/mount-routes.ts";
+import { accessControl } from "../rpc/stubs.ts";
 import { defineRule, RuleBody, staticPrefix } from "../sync/rules/rule.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";

@@ -1,9 +1,9 @@
 import type { SurveyPage } from "../../contracts/kv-store.ts";
-import { kvStore } from "../../rpc/stubs.ts";
 import type { RuleDefinition, RuleMatch, RuleMount, RulePlan, RuleView } from "../../contracts/sync-rules.ts";
 import type { PlannedObject, SecretRef } from "../../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
+import { kvStore } from "../../rpc/stubs.ts";
 import type { AssociationCheck } from "../associations/association-check.ts";
 import { type Associations, associationId } from "../associations/associations.ts";
 import { checkTemplate } from "../associations/naming.ts";
