@@ -1,4 +1,5 @@
 import type { TestProject } from "vitest/node";
+import { startMadeUp } from "../made-up/stand-ins.ts";
 import { defaultKey } from "./cloud-a-sm/server.ts";
 import { startAzure } from "./cloud-b/azure.ts";
 import { startIssuer } from "./issuer.ts";
@@ -40,15 +41,16 @@ declare module "vitest" {
 /** Starts the provider doubles that tests inside the Workers runtime reach over loopback. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const azure = await startAzure();
-  const [standIns, issuer, webhooks, otlp] = await Promise.all([
+  const [standIns, madeUp, issuer, webhooks, otlp] = await Promise.all([
     startStandIns({ otherTenants: azure.otherTenants }),
+    startMadeUp(),
     startIssuer(),
     startWebhookReceiver(),
     startOtlpReceiver(),
   ]);
   // Suites that open accounts themselves have the doubles' first ones.
   await Promise.all(standIns.map((standIn) => standIn.open()));
-  const places = await startPlacesServer(standIns);
+  const places = await startPlacesServer([...standIns, ...madeUp]);
   const settings = settingsOf(standIns);
   const at = (setting: string): string => settings[setting] ?? "";
   project.provide("providerSettings", {
@@ -69,8 +71,8 @@ export default async function setup(project: TestProject): Promise<() => Promise
     webhooks: webhooks.url,
     otlp: otlp.url,
   });
-  project.provide("standIns", { types: standIns.map(({ type }) => type), url: places.url });
+  project.provide("standIns", { types: [...standIns, ...madeUp].map(({ type }) => type), url: places.url });
   return async () => {
-    await Promise.all([azure, issuer, webhooks, otlp, places, ...standIns].map((double) => double.close()));
+    await Promise.all([azure, issuer, webhooks, otlp, places, ...standIns, ...madeUp].map((double) => double.close()));
   };
 }

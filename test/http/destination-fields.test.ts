@@ -4,12 +4,15 @@ import { type Definition, define, MASK, masked, resolved } from "../../src/sync/
 import { type FieldDescription, requiredFields } from "../../src/sync/destinations/description.ts";
 import { destinationTypes } from "../../src/sync/destinations/index.ts";
 import { settingsOf, startStandIns } from "../doubles/stand-ins.ts";
+import { madeUpTypes } from "../made-up/destinations.ts";
+import { startMadeUp } from "../made-up/stand-ins.ts";
 
 // Each row comes from a type's description and the body of its stand-in.
 
 type Body = Readonly<Record<string, unknown>>;
 
-const standIns = await startStandIns();
+const standIns = (await Promise.all([startStandIns(), startMadeUp()])).flat();
+const types = [...destinationTypes.values(), ...madeUpTypes];
 afterAll(() => Promise.all(standIns.map((standIn) => standIn.close())));
 const settings = settingsOf(standIns);
 
@@ -38,7 +41,7 @@ function otherValues(before: unknown, { choices, placeholder }: FieldDescription
 }
 
 describe.each(standIns)("$type", (standIn) => {
-  const type = destinationTypes.get(standIn.type);
+  const type = types.find((one) => one.type === standIn.type);
   if (!type) throw new Error(`no type ${standIn.type}`);
   const { description } = type;
   const body = async (): Promise<Body> => (await standIn.open()).body;

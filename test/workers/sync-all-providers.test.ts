@@ -1,8 +1,18 @@
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { type DestinationType, destinationTypes } from "../../src/sync/destinations/index.ts";
+import { madeUpTypes } from "../made-up/destinations.ts";
 import { get, mountKv, put } from "./client.ts";
 import { association, eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
 import { RemotePlace } from "./sync-places.ts";
+
+const known = destinationTypes as Map<string, DestinationType<unknown>>;
+beforeAll(() => {
+  for (const type of madeUpTypes) known.set(type.type, type);
+});
+afterAll(() => {
+  for (const { type } of madeUpTypes) known.delete(type);
+});
 
 describe.each(env.TEST_STAND_INS.types)("at %s", (type) => {
   const path = `/sys/sync/destinations/${type}/d`;

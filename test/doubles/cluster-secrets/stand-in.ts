@@ -37,7 +37,7 @@ export async function startStandIn(): Promise<StandIn> {
             secrets.names().map((name) => {
               const { metadata, data } = secrets.view(name);
               const owned = metadata.labels["app.kubernetes.io/managed-by"] === "sallyport";
-              return { name, value: Buffer.from(data["value"] ?? "", "base64").toString(), owned };
+              return { name, value: textOf(data), owned };
             }),
           ),
         write: (name, value) => secrets.replace(name, { value }),
@@ -48,4 +48,11 @@ export async function startStandIn(): Promise<StandIn> {
     },
     close: () => double.close(),
   };
+}
+
+/** The value as it was pushed: the text of one key, or a map. */
+function textOf(data: Readonly<Record<string, string>>): string {
+  const decoded = Object.entries(data).map(([key, value]) => [key, Buffer.from(value, "base64").toString()] as const);
+  const [[key, value] = ["value", ""], ...others] = decoded;
+  return key === "value" && others.length === 0 ? value : JSON.stringify(Object.fromEntries(decoded));
 }

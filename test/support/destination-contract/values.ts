@@ -116,7 +116,7 @@ export const valueCases: readonly Case[] = [
   {
     name: "changes a value to one of another length",
     async run(subject) {
-      const known = await subject.pushed({ value: canary("-long".repeat(200)) });
+      const known = await subject.pushed({ value: canary("-long".repeat(100)) });
       await subject.pushed({ ...known, value: canary() });
       subject.holds(canary());
     },
