@@ -1,3 +1,4 @@
+import { memo } from "../../src/lib/memo.ts";
 import { startStandIn as ciVariables } from "./ci-variables/stand-in.ts";
 import { startStandIn as cloudAPs } from "./cloud-a-ps/stand-in.ts";
 import { startStandIn as cloudASm } from "./cloud-a-sm/stand-in.ts";
@@ -8,17 +9,20 @@ import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
 import { startStandIn as clusterSecrets } from "./cluster-secrets/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
 import { startStandIn as kvV2 } from "./kv-v2/stand-in.ts";
+import { type RepoHostDouble, startRepoHost } from "./repo-host/server.ts";
 import { startStandIn as repoHost } from "./repo-host/stand-in.ts";
 import { startStandIn as repoHostVariables } from "./repo-host-variables/stand-in.ts";
 import type { StandIn } from "./stand-in.ts";
 
 /**
- * Logins of one cloud for several doubles, because a Worker has one setting for each login endpoint. The endpoint of the
- * first stand-in with the setting logs in for all.
+ * Parts of doubles that several types share, because a Worker has one setting for each address. The double of the first
+ * stand-in with the setting answers for all.
  */
 interface Shared extends Pick<CloudBOptions, "otherTenants"> {
   /** Access keys that the first double with STS knows; a double adds its own. */
   readonly awsKeys: KnownKey[];
+  /** The double of all types of one provider, started once. */
+  readonly repoHost: () => Promise<RepoHostDouble>;
 }
 
 /** Starts the double of each destination type, on a port of its own. */
@@ -37,8 +41,8 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
 ];
 
 export function startStandIns(shared: Pick<Shared, "otherTenants"> = {}): Promise<StandIn[]> {
-  const awsKeys: KnownKey[] = [];
-  return Promise.all(starts.map((start) => start({ ...shared, awsKeys })));
+  const parts: Shared = { ...shared, awsKeys: [], repoHost: memo(() => startRepoHost()) };
+  return Promise.all(starts.map((start) => start(parts)));
 }
 
 /** Settings of a Worker that calls the stand-ins. */

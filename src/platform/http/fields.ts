@@ -12,7 +12,7 @@ export const flag = () =>
     if (typeof value !== "string") return value;
     if (/^(1|t|true)$/i.test(value)) return true;
     return /^(0|f|false)?$/i.test(value) ? false : value;
-  }, z.boolean());
+  }, z.boolean("must be true or false"));
 
 /** An integer, or its decimal text; an empty one is 0. @param rule the error message for other values, instead of zod's */
 export function integer(rule?: string) {

@@ -3,7 +3,7 @@ import { isListed, isLoopback } from "../../lib/hosts.ts";
 
 /** Addresses of servers that a destination's owner runs: the operator lists the hosts (`SYNC_ALLOWED_HOSTS`). */
 
-const ADDRESS_RULE = "must be a URL of a host alone, such as https://vault.example.com:8200";
+export const ADDRESS_RULE = "must be a URL of a host alone, such as https://vault.example.com:8200";
 
 /** The field of such an address: an origin. */
 export const addressField = () =>

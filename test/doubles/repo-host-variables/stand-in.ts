@@ -1,5 +1,5 @@
 import type { Account, Fault as ApiFault } from "../repo-host/account.ts";
-import { startRepoHost } from "../repo-host/server.ts";
+import type { RepoHostDouble } from "../repo-host/server.ts";
 import { vaultAt } from "../repo-host/state.ts";
 import { byName, type Fault, type Place, type StandIn } from "../stand-in.ts";
 
@@ -19,8 +19,8 @@ const faults: Record<Fault, ApiFault> = {
 };
 
 /** GitHub's variables, with the repository of an account. */
-export async function startStandIn(): Promise<StandIn> {
-  const double = await startRepoHost();
+export async function startStandIn(shared: { repoHost(): Promise<RepoHostDouble> }): Promise<StandIn> {
+  const double = await shared.repoHost();
   return {
     type: "repo-host-variables",
     settings: { REPO_HOST_URL: double.url },

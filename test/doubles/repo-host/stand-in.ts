@@ -1,6 +1,6 @@
 import { byName, type Fault, type Place, type StandIn } from "../stand-in.ts";
 import type { Account, Fault as ApiFault } from "./account.ts";
-import { startRepoHost } from "./server.ts";
+import type { RepoHostDouble } from "./server.ts";
 import { vaultAt } from "./state.ts";
 
 const writes = ["putSecret", "deleteSecret"];
@@ -19,8 +19,8 @@ const faults: Record<Fault, ApiFault> = {
 };
 
 /** GitHub Actions, with the repository of an account. */
-export async function startStandIn(): Promise<StandIn> {
-  const double = await startRepoHost();
+export async function startStandIn(shared: { repoHost(): Promise<RepoHostDouble> }): Promise<StandIn> {
+  const double = await shared.repoHost();
   let first: Account | null = double.main;
   return {
     type: "repo-host",
