@@ -79,6 +79,8 @@ export interface Setup {
   /** HMAC key for the fingerprints of values. */
   readonly fingerprintKey: string;
   readonly atOnce: number;
+  /** The most tasks that a Worker performs as one; absent: each alone. */
+  readonly batch?: number;
 }
 
 /** The treatment of an existing object. `owned-only`: only objects with our marker are changed. */

@@ -223,6 +223,7 @@ export class DestinationRecord {
           ? randomBytes(32).toString("hex")
           : Buffer.from(this.#keys.open(row.fingerprint_key, this.#context("fingerprint key"))).toString("hex"),
       atOnce: type.pace.atOnce,
+      ...(type.kind === "remote" && type.batch && { batch: type.batch.most }),
     };
   }
 

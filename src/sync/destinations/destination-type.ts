@@ -58,7 +58,7 @@ export interface ToInspect extends KnownObject {
 }
 
 /** An object to remove. */
-interface ObsoleteObject extends KnownObject {
+export interface ObsoleteObject extends KnownObject {
   /** Remove the object only if it is ours (by its marker; for types without one, by our record). Otherwise return ok. */
   ownedOnly: boolean;
 }
@@ -160,9 +160,27 @@ interface DestinationTypeCommon<Connection> {
   shown?(connection: Connection): Record<string, unknown>;
 }
 
+/** The outcomes of a call for many objects, by name; a failure is that of every object. */
+export type Batched<Outcome> = ReadonlyMap<string, Outcome> | Failure;
+
+/**
+ * Writes of many objects in one call, for targets where each call is a deployment or a restart. A refused batch is tried
+ * in halves and then object by object, so one bad object does not keep the others from being written.
+ */
+export interface Batching<Connection> {
+  /** How long a ready task waits for others. */
+  readonly windowMs: number;
+  /** The most objects of one call. */
+  readonly most: number;
+  putMany(objects: readonly ExternalObject[], connection: Connection, context: CallContext): Promise<Batched<Put>>;
+  removeMany(objects: readonly ObsoleteObject[], connection: Connection, context: CallContext): Promise<Batched<Done>>;
+}
+
 /** A destination at a provider. The methods call the provider's API and never throw. */
 export interface RemoteDestinationType<Connection> extends DestinationTypeCommon<Connection> {
   readonly kind: "remote";
+  /** Absent: each object is a call. */
+  readonly batch?: Batching<Connection>;
   /** Makes the object exist with this value and these tags. */
   put(object: ExternalObject, connection: Connection, context: CallContext): Promise<Put>;
   /** Tries the owed clean-up of an object that is as desired. Present for types whose `put` may return `owed`. */

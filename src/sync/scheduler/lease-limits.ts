@@ -1,7 +1,7 @@
 import type { SyncResult } from "../../contracts/sync-tasks.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import type { Found } from "../configuration/destination-record.ts";
-import type { Pace } from "../destinations/destination-type.ts";
+import type { DestinationType } from "../destinations/index.ts";
 import type { Breaker } from "./breaker.ts";
 import { Pacing } from "./pacing.ts";
 import { isCall } from "./retry-policy.ts";
@@ -29,30 +29,34 @@ export class LeaseLimits {
   }
 
   /** How many tasks may be leased now. */
-  free({ type: { pace } }: Found, now: number, { only, holder }: Caller): number {
-    const limit = this.#limit(pace, now, holder);
+  free({ type }: Found, now: number, { only, holder }: Caller): number {
+    const limit = this.#limit(type, now, holder);
     const slots = (only === undefined ? limit : Math.max(1, limit)) - this.#work.leased(now);
-    return Math.min(slots, this.#pacing.room(pace, now));
+    return Math.min(slots, this.#pacing.room(type.pace, now));
   }
 
   /** When a task may be ready (ms since 1970), or null. */
-  due({ type: { pace } }: Found, now: number, { holder }: Caller = {}): number | null {
-    const ready = this.#work.nextReady();
-    if (ready === null) return null;
+  due({ type }: Found, now: number, { holder }: Caller = {}): number | null {
+    const { pace } = type;
+    const first = this.#work.nextReady();
+    if (first === null) return null;
+    // The first ready task of a batch waits for others.
+    const ready = first + (batchOf(type)?.windowMs ?? 0);
     const at = Math.max(ready, this.#breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(pace, now));
     // With all slots taken, a completion frees one and polls again; the end of a lease covers a Worker that died.
-    const taken = this.#work.leased(now) >= this.#limit(pace, Math.max(now, at), holder);
+    const taken = this.#work.leased(now) >= this.#limit(type, Math.max(now, at), holder);
     return taken ? Math.max(at, this.#work.firstLeaseEnd() ?? 0) : at;
   }
 
   /**
-   * The most leases. A Worker that holds all of them may hold as many again in reserve: it makes no more calls at a
-   * time than the limit, and no other Worker leases anything meanwhile. So the limit bounds the calls of all Workers.
+   * The most leases. A Worker that holds all of them may hold as many again in reserve, or whole batches: it makes no
+   * more calls at a time than the limit, and no other Worker leases anything meanwhile. So the limit bounds the calls of
+   * all Workers.
    */
-  #limit({ atOnce }: Pace, now: number, holder: string | undefined): number {
-    const limit = this.#breaker.limit(atOnce, now);
-    const hasReserve = holder !== undefined && !this.isTrial() && this.#work.isOnlyHolder(holder, now);
-    return hasReserve ? 2 * limit : limit;
+  #limit(type: DestinationType<unknown>, now: number, holder: string | undefined): number {
+    const limit = this.#breaker.limit(type.pace.atOnce, now);
+    const isAlone = holder !== undefined && !this.isTrial() && this.#work.isOnlyHolder(holder, now);
+    return isAlone ? limit * (batchOf(type)?.most ?? 2) : limit;
   }
 
   /** Whether a lease is a trial of an open breaker. */
@@ -71,3 +75,6 @@ export class LeaseLimits {
     this.#pacing.spend(found.type.pace, result.copies.filter(isCall).length - 1, now);
   }
 }
+
+/** How a type writes many objects in one call; undefined for others. */
+export const batchOf = (type: DestinationType<unknown>) => (type.kind === "remote" ? type.batch : undefined);

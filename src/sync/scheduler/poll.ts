@@ -60,8 +60,8 @@ export class Poll {
   #lease(slots: number, caller: Caller): PollAnswer {
     const now = Date.now();
     const due = this.#leasing.due(now, caller);
-    // Most polls of a burst find no ready task; they need no transaction.
-    if (caller.only === undefined && (due === null || due > now)) {
+    // Most polls of a burst find no ready task; they need no transaction. One task of a batch waits like the others.
+    if ((caller.only === undefined || this.#leasing.collects) && (due === null || due > now)) {
       return { ...IDLE, retryInMs: due === null ? null : due - now };
     }
     // Unsealed first, so that a sealed service leases no task.

@@ -6,7 +6,7 @@ import type { Associations } from "../associations/associations.ts";
 import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
 import { objectTask, type RemoteObjects } from "../objects/remote-objects.ts";
 import type { AssociationRow, RemoteObjectRow } from "../schema.ts";
-import type { Caller, LeaseLimits } from "./lease-limits.ts";
+import { batchOf, type Caller, type LeaseLimits } from "./lease-limits.ts";
 
 /**
  * Leases the tasks of one destination in the order that `WorkQueue` decides (`platform/durable/work-queue.ts`), within
@@ -40,6 +40,12 @@ export class TaskLeasing {
     return found && this.#limits.due(found, now, caller);
   }
 
+  /** Whether ready tasks wait for others, to be performed as one. */
+  get collects(): boolean {
+    const found = this.#record.find();
+    return found !== null && batchOf(found.type) !== undefined;
+  }
+
   /** The settings that tasks need, or null without a destination. @throws Sealed */
   setup(): Setup | null {
     const found = this.#record.find();
@@ -52,7 +58,8 @@ export class TaskLeasing {
     if (!found) return [];
     const place = this.#record.place(found);
     const tagKeys = Object.keys(this.#record.tags(found.row));
-    const free = Math.min(slots, this.#limits.free(found, now, caller));
+    // A slot holds a batch.
+    const free = Math.min(slots * (batchOf(found.type)?.most ?? 1), this.#limits.free(found, now, caller));
     return this.#work
       .lease(free, now, { ...caller, trial: this.#limits.isTrial() })
       .flatMap((lease) => this.#task(lease, found, tagKeys, place, now));

@@ -10,10 +10,11 @@ import { tracedWork } from "../../platform/observability/otlp/spans.ts";
 import { settings } from "../../platform/settings.ts";
 import { accessControl, syncControl, syncDestination } from "../../rpc/stubs.ts";
 import { isCall } from "../scheduler/retry-policy.ts";
+import { performTasks } from "./batch.ts";
 import { GateLease } from "./gate-lease.ts";
 import { identityAccess } from "./identity.ts";
 import { SecretReads } from "./secret-reads.ts";
-import { type AppAccess, performTask, type SecretRead, TASK_MS, type TaskDependencies } from "./task.ts";
+import { type AppAccess, type LeasedTask, performTask, TASK_MS, type TaskDependencies } from "./task.ts";
 
 /**
  * The Worker's side of secret sync: polls a destination for tasks, performs them in parallel and reports the results.
@@ -95,7 +96,7 @@ export async function performWork(env: Env, destination: string, options: Option
   }
 }
 
-type Leased = readonly [setup: Setup, task: SyncTask, read: { readonly secret: SecretRead; readonly end: number }];
+type Leased = readonly [setup: Setup, leased: LeasedTask];
 
 /** A run without progress for this long accepts no callers: its invocation may have ended. */
 const SILENT_MS = 2_000;
@@ -114,6 +115,8 @@ const QUICK_MS = 1_000;
  * One Worker's work for one destination. Tasks ahead are leased and read, and wait for a place:
  *
  *   poll --leased--> ahead --a place is free--> running --completed--> results --next poll--> recorded
+ *
+ * A place holds one task, or a batch of them.
  */
 class Run {
   readonly #env: Env;
@@ -131,6 +134,8 @@ class Run {
   #running = 0;
   /** The destination's own limit of tasks at a time; unknown before the first poll with tasks. */
   #atOnce: number | null = null;
+  /** Whether the destination's tasks are performed in batches. */
+  #batches = false;
   /** When the oldest result is reported at the latest, ms since 1970. */
   #reportBy = 0;
   /** The duration of the latest task, ms. */
@@ -247,48 +252,61 @@ class Run {
   #free(): number {
     if (this.#options.only !== undefined) return this.#atOnce === null ? 1 : 0;
     // The object leases more than the destination's limit only to a Worker that holds all leases.
-    const most = this.#places() * (this.#taskMs < QUICK_MS ? 2 : 1);
-    return Math.max(0, most - this.#running - this.#ahead.length);
+    const most = this.#places() * (this.#taskMs < QUICK_MS && !this.#batches ? 2 : 1);
+    // Tasks ahead of a batch take one place.
+    const ahead = this.#batches ? Math.min(1, this.#ahead.length) : this.#ahead.length;
+    return Math.max(0, most - this.#running - ahead);
   }
 
   /** Accepts leased tasks. @param sent when the poll was sent: the leases are not older */
   #accept(setup: Setup, tasks: readonly SyncTask[], sent: number): void {
     const end = sent + TASK_MS;
-    for (const task of tasks) this.#ahead.push([setup, task, { secret: this.#reads.read(task), end }]);
+    for (const task of tasks) this.#ahead.push([setup, { task, secret: this.#reads.read(task), end }]);
     this.#atOnce = setup.atOnce;
+    this.#batches = setup.batch !== undefined;
     this.#begin();
   }
 
   /** Begins tasks ahead while places are free. */
   #begin(): void {
     while (this.#running < this.#places()) {
-      const next = this.#ahead.shift();
-      if (!next) return;
+      const [first] = this.#ahead;
+      if (!first) return;
+      const [setup] = first;
+      // Tasks of one poll share their settings.
+      const others = this.#ahead.findIndex(([other]) => other !== setup);
+      const count = Math.min(setup.batch ?? 1, others === -1 ? this.#ahead.length : others);
+      const next = this.#ahead.splice(0, count).map(([, leased]) => leased);
       this.#running++;
-      void this.#perform(...next);
+      void this.#perform(setup, next);
     }
   }
 
-  async #perform(...[setup, task, given]: Leased): Promise<void> {
+  /** @param tasks one task, or those of a batch */
+  async #perform(setup: Setup, tasks: readonly LeasedTask[]): Promise<void> {
     const began = Date.now();
-    const push = () => performTask(this.#dependencies, setup, task, given);
-    const result = await tracedWork(
-      this.#env,
-      task.trace,
-      "secret-sync",
-      push,
-      (each) => failureOf(each) !== undefined,
+    const push = async () =>
+      setup.batch === undefined
+        ? Promise.all(tasks.map((leased) => performTask(this.#dependencies, setup, leased)))
+        : performTasks(this.#dependencies, setup, tasks);
+    const trace = tasks.find(({ task }) => task.trace)?.task.trace;
+    const results = await tracedWork(this.#env, trace, "secret-sync", push, (all) =>
+      all.some((each) => failureOf(each) !== undefined),
     );
-    auditTask(this.#destination, task, result);
-    countTask(this.#destination, result);
     this.#progressAt = Date.now();
     this.#taskMs = this.#progressAt - began;
-    if (this.#results.length === 0) this.#reportBy = this.#progressAt + REPORT_MS;
-    this.#results.push(result);
+    const isFirst = this.#results.length === 0;
+    if (isFirst) this.#reportBy = this.#progressAt + REPORT_MS;
+    for (const [at, result] of results.entries()) {
+      const task = tasks[at]?.task;
+      if (task) auditTask(this.#destination, task, result);
+      countTask(this.#destination, result);
+      this.#results.push(result);
+    }
     this.#running--;
     this.#begin();
     if (this.#isPollDue()) this.#due.resolve();
-    else if (this.#results.length === 1) void scheduler.wait(REPORT_MS).then(() => this.#due.resolve());
+    else if (isFirst) void scheduler.wait(REPORT_MS).then(() => this.#due.resolve());
   }
 
   /** Whether to poll: results are due, or a caller has joined and a place is free. */

@@ -4,6 +4,9 @@ import type { Result } from "../../lib/result.ts";
 import { kvStore } from "../../rpc/stubs.ts";
 import type { SecretRead } from "./task.ts";
 
+/** The most secrets of one call, whose answer has all of them. */
+const MAX_NAMES = 16;
+
 /** Reads to be made with one call. */
 interface Batch {
   /** The position in the answer, by the secret's name. */
@@ -28,7 +31,8 @@ export class SecretReads {
 
   read({ desired, mountUuid, secretName }: SyncTask): SecretRead {
     if (desired !== "present") return Promise.resolve(null);
-    const { names, answers } = this.#batches.get(mountUuid) ?? this.#gather(mountUuid);
+    const open = this.#batches.get(mountUuid);
+    const { names, answers } = open && open.names.size < MAX_NAMES ? open : this.#gather(mountUuid);
     const at = names.get(secretName) ?? names.size;
     names.set(secretName, at);
     const read = answers.then((all) => all[at] ?? null);
@@ -41,7 +45,7 @@ export class SecretReads {
     const names = new Map<string, number>();
     const together = this.#gatherMs > 0 ? scheduler.wait(this.#gatherMs) : Promise.resolve();
     const answers = together.then(() => {
-      this.#batches.delete(mountUuid);
+      if (this.#batches.get(mountUuid)?.names === names) this.#batches.delete(mountUuid);
       const store = kvStore(this.#env, mountUuid);
       const [first = "", ...others] = names.keys();
       return others.length === 0 ? store.newest(first).then((one) => [one]) : store.newestOf([first, ...others]);

@@ -53,8 +53,7 @@ async function removal(updatePolicy: UpdatePolicy) {
       identities: async () => Promise.reject(new Error("no identity is needed")),
     },
     setup,
-    task,
-    { secret: Promise.resolve(null), end: Date.now() + TASK_MS },
+    { task, secret: Promise.resolve(null), end: Date.now() + TASK_MS },
   );
   return { state: result.copies[0]?.state, calls };
 }

@@ -1,8 +1,7 @@
-import { createHash, createHmac } from "node:crypto";
 import type { NewestVersion } from "../../contracts/kv-store.ts";
 import type { AppCredentials } from "../../contracts/sync-control.ts";
 import type { SyncDestinationApi } from "../../contracts/sync-destination.ts";
-import type { ObjectResult, ObjectTask, Setup, SyncResult, SyncTask, Trouble } from "../../contracts/sync-tasks.ts";
+import type { ObjectTask, Setup, SyncResult, SyncTask, Trouble } from "../../contracts/sync-tasks.ts";
 import type { Result } from "../../lib/result.ts";
 import type { Remote } from "../../platform/durable/rpc.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
@@ -10,12 +9,12 @@ import { restricted } from "../../providers/network-policy.ts";
 import { failure, type Permit, sender } from "../../providers/outcome.ts";
 import { refusedKeys } from "../associations/external-name.ts";
 import { typeOf } from "../configuration/definition.ts";
-import type { CallContext, ProviderSettings, Put } from "../destinations/destination-type.ts";
+import type { ProviderSettings } from "../destinations/destination-type.ts";
 import type { DestinationType } from "../destinations/index.ts";
 import { tagsDigest } from "../objects/tags-digest.ts";
-import { isPaused } from "../scheduler/retry-policy.ts";
 import type { IdentityAccess } from "./identity.ts";
 import { type Content, contentsOf } from "./payload.ts";
+import { type MakeContext, TaskRun, untouched } from "./task-run.ts";
 
 export type AppAccess = (namespace: string, name: string) => Promise<Result<AppCredentials>>;
 
@@ -34,25 +33,55 @@ export interface TaskDependencies {
  * runtime ends work after a response (30 s: Cloudflare Workers, `ctx.waitUntil`).
  */
 export const TASK_MS = 20_000;
-/** No object is begun with less time left. */
-const MIN_MS = 2_000;
 
 /** The newest version of a task's secret, read after the task was leased; null when the task needs none. */
 export type SecretRead = Promise<Result<NewestVersion | null> | null>;
 
-/**
- * Performs one task: pushes and removes objects. Never throws: failures are outcomes.
- * @param end the time of the lease plus `TASK_MS`
- */
+/** A leased task with the reading of its secret. `end`: the time of the lease plus `TASK_MS`. */
+export interface LeasedTask {
+  readonly task: SyncTask;
+  readonly secret: SecretRead;
+  readonly end: number;
+}
+
+/** A task before its calls. */
+export interface PreparedTask {
+  readonly run: TaskRun;
+  readonly type: DestinationType<unknown>;
+  readonly puts: readonly (readonly [copy: ObjectTask, content: Content])[];
+  readonly removals: readonly ObjectTask[];
+  readonly sourceGone: boolean;
+  result(): SyncResult;
+}
+
+/** Performs one task: pushes and removes objects. Never throws: failures are outcomes. */
 export async function performTask(
   dependencies: TaskDependencies,
   setup: Setup,
-  task: SyncTask,
-  { secret, end }: { readonly secret: SecretRead; readonly end: number },
+  leased: LeasedTask,
 ): Promise<SyncResult> {
-  const tags = tagsDigest(setup.tags);
-  const base = { lease: task.lease, tagKeys: Object.keys(setup.tags), tagsDigest: tags, unfinished: false };
-  const failed = (trouble: Trouble, copies: readonly ObjectTask[] = []): SyncResult => ({
+  const prepared = await prepareTask(dependencies, setup, leased);
+  if ("lease" in prepared) return prepared;
+  const { run, puts, removals, sourceGone } = prepared;
+  try {
+    // Pushes precede removals: a renamed secret may exist twice for a moment, but is never missing.
+    for (const [copy, content] of puts) await run.put(copy, content);
+    for (const copy of removals) await run.remove(copy, sourceGone);
+    return prepared.result();
+  } catch (thrown) {
+    return failedTask(setup, leased, thrown);
+  }
+}
+
+/** Reads and plans a task. Never throws. @returns the result of a task without calls */
+export async function prepareTask(
+  dependencies: TaskDependencies,
+  setup: Setup,
+  leased: LeasedTask,
+): Promise<PreparedTask | SyncResult> {
+  const { task, secret, end } = leased;
+  const base = baseOf(setup, task);
+  const failed = (trouble: Trouble, copies: readonly ObjectTask[]): SyncResult => ({
     ...base,
     trouble,
     version: null,
@@ -71,17 +100,39 @@ export async function performTask(
     if (copies === null) return { ...base, version: null, copies: [], unfinished: true };
     const context = await contextOf(dependencies, setup, type);
     if ("trouble" in context) return failed(context.trouble, copies);
-    const run = new TaskRun(type, setup, task, { make: context.make, tags, end });
-    // Pushes precede removals: a renamed secret may exist twice for a moment, but is never missing.
+    const run = new TaskRun(type, setup, task, { make: context.make, tags: base.tagsDigest, end });
     const contents = new Map(values.map((content) => [content.key, content]));
-    for (const copy of copies)
-      if (isDesired(copy, source)) await run.put(copy, contents.get(copy.subKey) ?? NO_CONTENT);
-    for (const copy of copies) if (!isDesired(copy, source)) await run.remove(copy, source === null);
-    return { ...base, version: source?.version ?? null, copies: run.results, unfinished: run.unfinished };
+    const desired = copies.filter((copy) => isDesired(copy, source));
+    return {
+      run,
+      type,
+      puts: desired.map((copy) => [copy, contents.get(copy.subKey) ?? NO_CONTENT] as const),
+      removals: copies.filter((copy) => !isDesired(copy, source)),
+      sourceGone: source === null,
+      result: () => ({
+        ...base,
+        version: source?.version ?? null,
+        copies: run.results,
+        unfinished: run.unfinished,
+      }),
+    };
   } catch (thrown) {
-    warn("sync-task-failed", { destination: setup.type, association: task.lease.id, because: textOf(thrown) });
-    return failed(internal("internal", "the service failed; it tries again"));
+    return failedTask(setup, leased, thrown);
   }
+}
+
+const baseOf = (setup: Setup, task: SyncTask) => ({
+  lease: task.lease,
+  tagKeys: Object.keys(setup.tags),
+  tagsDigest: tagsDigest(setup.tags),
+  unfinished: false,
+});
+
+/** The result of a task that ended by a fault of this service. */
+export function failedTask(setup: Setup, { task }: LeasedTask, thrown: unknown): SyncResult {
+  warn("sync-task-failed", { destination: setup.type, association: task.lease.id, because: textOf(thrown) });
+  const trouble = internal("internal", "the service failed; it tries again");
+  return { ...baseOf(setup, task), trouble, version: null, copies: [] };
 }
 
 /** The content of a blocked object, which is not pushed. */
@@ -141,8 +192,6 @@ function isToBePlanned(copies: readonly ObjectTask[], values: readonly Content[]
   return !same || live.some((copy) => copy.blocked);
 }
 
-type MakeContext = (deadlineMs: number) => CallContext;
-
 /** Makes the context of an adapter's calls; reads the custom application when the connection names one. */
 export async function contextOf(
   dependencies: Pick<TaskDependencies, "settings" | "permit" | "apps" | "identities" | "clusterId">,
@@ -165,165 +214,3 @@ export async function contextOf(
     }),
   };
 }
-
-/** Performs the objects of one task, one after the other, and collects their results. */
-class TaskRun {
-  readonly results: ObjectResult[] = [];
-  unfinished = false;
-  readonly #type: DestinationType<unknown>;
-  readonly #setup: Setup;
-  readonly #task: SyncTask;
-  readonly #context: MakeContext;
-  readonly #end: number;
-  readonly #tags: string;
-  /** A failure that would affect every further object. */
-  #stopped: Trouble | null = null;
-
-  constructor(
-    type: DestinationType<unknown>,
-    setup: Setup,
-    task: SyncTask,
-    run: { readonly make: MakeContext; readonly tags: string; readonly end: number },
-  ) {
-    this.#type = type;
-    this.#setup = setup;
-    this.#task = task;
-    this.#context = run.make;
-    this.#tags = run.tags;
-    this.#end = run.end;
-  }
-
-  async put(copy: ObjectTask, { value, data }: Content): Promise<void> {
-    if (copy.blocked) return this.#leave(copy);
-    const fingerprint = this.#fingerprint(value);
-    const same = copy.outside !== undefined && copy.outside !== null && copy.fingerprint === fingerprint;
-    if (same) return copy.owed ? this.#cleanUp(copy, fingerprint) : this.#record(copy, { state: "kept", fingerprint });
-    const { maxValueBytes } = this.#type;
-    if (Buffer.byteLength(value) > maxValueBytes) {
-      const message = `the value is larger than the ${maxValueBytes} bytes that the destination takes`;
-      return this.#leave(copy, failure("client", "value_too_large", message));
-    }
-    if (!this.#mayBegin()) return this.#leave(copy, this.#stopped ?? undefined);
-    if (this.#type.kind === "stored") return this.#record(copy, { state: "pushed", fingerprint, value });
-    const { granularity, idempotencyToken } = this.#task;
-    const done = await this.#type.put(
-      {
-        name: copy.name,
-        reference: copy.reference,
-        value,
-        data,
-        tags: { ...this.#setup.tags },
-        previousTagKeys: [...copy.previousTagKeys],
-        tagsWritten: copy.tagsWritten === this.#tags,
-        knownToExist: copy.knownToExist,
-        unsureSince: copy.unsureSince ?? undefined,
-        idempotencyToken: digest([idempotencyToken, copy.name, value]),
-        contentType: granularity === "secret-path" ? "application/json" : "text/plain",
-        updatePolicy: this.#setup.updatePolicy,
-      },
-      this.#setup.connection,
-      this.#context(this.#budget()),
-    );
-    if (done.outcome !== "ok") return this.#fail(copy, done);
-    this.#record(copy, { state: done.left ? "left" : "pushed", fingerprint, ...settled(done) });
-  }
-
-  /** Tries the owed clean-up of an object that is up to date. */
-  async #cleanUp(copy: ObjectTask, fingerprint: string): Promise<void> {
-    const type = this.#type;
-    if (type.kind === "stored" || !type.cleanUp) return this.#record(copy, { state: "kept", fingerprint });
-    if (!this.#mayBegin()) return this.#leave(copy);
-    const { name, reference } = copy;
-    const done = await type.cleanUp({ name, reference }, this.#setup.connection, this.#context(this.#budget()));
-    if (done.outcome !== "ok") return this.#fail(copy, done);
-    this.#record(copy, { state: "kept", fingerprint, ...settled(done) });
-  }
-
-  /** @param sourceGone the secret is deleted, or its association is set to absent */
-  async remove(copy: ObjectTask, sourceGone: boolean): Promise<void> {
-    if (copy.ours === "no") return this.#record(copy, { state: "absent" });
-    if (this.#setup.retain) return this.#record(copy, { state: "retained" });
-    if (sourceGone && copy.outside === null) return this.#record(copy, { state: "absent" });
-    if (!this.#mayBegin()) return this.#leave(copy);
-    if (this.#type.kind === "stored") return this.#record(copy, { state: "absent" });
-    const { connection, updatePolicy } = this.#setup;
-    const known = { name: copy.name, reference: copy.reference };
-    const context = this.#context(this.#budget());
-    if (copy.ours === "maybe") {
-      // A push of unknown outcome may have failed, and an object found now may belong to another writer.
-      const seen = await this.#type.inspect(known, connection, context);
-      if (seen.outcome === "ok" && (seen.state === "absent" || seen.owned === false)) {
-        return this.#record(copy, { state: "absent" });
-      }
-      if (seen.outcome !== "ok" && seen.outcome !== "client") return this.#fail(copy, seen);
-    }
-    const done = await this.#type.remove({ ...known, ownedOnly: updatePolicy !== "replace" }, connection, context);
-    if (done.outcome === "ok") this.#record(copy, { state: "absent" });
-    else this.#fail(copy, done);
-  }
-
-  #budget(): number {
-    return this.#end - Date.now();
-  }
-
-  #mayBegin(): boolean {
-    if (this.#stopped !== null) return false;
-    const enough = this.#budget() >= MIN_MS;
-    this.unfinished ||= !enough;
-    return enough;
-  }
-
-  /** Records an object without a call. */
-  #leave(copy: ObjectTask, trouble?: Trouble): void {
-    this.results.push({ ...untouched(copy), ...(trouble && { trouble }) });
-  }
-
-  #record({ subKey, name }: ObjectTask, result: Omit<ObjectResult, "subKey" | "name">): void {
-    this.results.push({ subKey, name, ...result });
-  }
-
-  #fail(copy: ObjectTask, trouble: Trouble): void {
-    // A refusal concerns this object only; other failures affect the next objects, too.
-    const general =
-      trouble.outcome !== "client" || trouble.code === "auth_failed" || trouble.code === "permission_denied";
-    if (general || isPaused(trouble)) this.#stopped = trouble;
-    this.#record(copy, {
-      state: "failed",
-      trouble,
-      ...(trouble.code === "not_owned" && { notOurs: true }),
-      ...unsureBefore(copy),
-    });
-  }
-
-  /** A keyed fingerprint of content, tags and target, to detect an object that is up to date. */
-  #fingerprint(value: string): string {
-    const { connection, tags, fingerprintKey } = this.#setup;
-    const where = Object.entries(connection as Record<string, unknown>).filter(
-      ([field]) => !this.#type.sensitive.includes(field),
-    );
-    return createHmac("sha256", fingerprintKey)
-      .update(JSON.stringify([value, Object.entries(tags).sort(), where.sort()]))
-      .digest("hex");
-  }
-}
-
-const settled = ({ reference, owed }: Extract<Put, { outcome: "ok" }>) => ({
-  ...(reference !== undefined && { reference }),
-  ...(owed && { owed }),
-});
-
-const untouched = ({ subKey, name, outside, ours, unsureSince, tagsWritten }: ObjectTask): ObjectResult => ({
-  subKey,
-  name,
-  state: "untouched",
-  ...(outside !== undefined && { certain: true }),
-  ...(ours === "no" && { notOurs: true }),
-  ...(tagsWritten && { tagsWritten }),
-  ...unsureBefore({ unsureSince }),
-});
-
-/** Keeps the start of an earlier uncertain push in a result without a call. */
-const unsureBefore = ({ unsureSince }: Pick<ObjectTask, "unsureSince">) =>
-  unsureSince === null ? {} : { unsureSince };
-
-const digest = (parts: readonly string[]): string => createHash("sha256").update(JSON.stringify(parts)).digest("hex");

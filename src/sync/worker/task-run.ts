@@ -1,0 +1,221 @@
+import { createHash, createHmac } from "node:crypto";
+import type { ObjectResult, ObjectTask, Setup, SyncTask, Trouble } from "../../contracts/sync-tasks.ts";
+import { failure } from "../../providers/outcome.ts";
+import type { CallContext, Done, ExternalObject, ObsoleteObject, Put } from "../destinations/destination-type.ts";
+import type { DestinationType } from "../destinations/index.ts";
+import { isPaused } from "../scheduler/retry-policy.ts";
+import type { Content } from "./payload.ts";
+
+/** No object is begun with less time left. */
+const MIN_MS = 2_000;
+
+export type MakeContext = (deadlineMs: number) => CallContext;
+
+/** The push of an object that waits for its outcome. */
+export interface ObjectPut {
+  readonly copy: ObjectTask;
+  readonly fingerprint: string;
+  readonly object: ExternalObject;
+}
+
+/** The removal of an object that waits for its outcome. */
+export interface ObjectRemoval {
+  readonly copy: ObjectTask;
+  readonly object: ObsoleteObject;
+}
+
+/**
+ * The objects of one task, with their results. Each object begins with a push or removal, or is recorded without one; an
+ * outcome settles it. Reads no rows; costs a call of the adapter for each object.
+ */
+export class TaskRun {
+  readonly results: ObjectResult[] = [];
+  unfinished = false;
+  readonly #type: DestinationType<unknown>;
+  readonly #setup: Setup;
+  readonly #task: SyncTask;
+  readonly #context: MakeContext;
+  readonly #end: number;
+  readonly #tags: string;
+  /** A failure that would affect every further object. */
+  #stopped: Trouble | null = null;
+
+  constructor(
+    type: DestinationType<unknown>,
+    setup: Setup,
+    task: SyncTask,
+    run: { readonly make: MakeContext; readonly tags: string; readonly end: number },
+  ) {
+    this.#type = type;
+    this.#setup = setup;
+    this.#task = task;
+    this.#context = run.make;
+    this.#tags = run.tags;
+    this.#end = run.end;
+  }
+
+  /** The settings of the destination. */
+  get connection(): unknown {
+    return this.#setup.connection;
+  }
+
+  /** The context of one call, with the time that is left. */
+  context(): CallContext {
+    return this.#context(this.#budget());
+  }
+
+  async put(copy: ObjectTask, content: Content): Promise<void> {
+    const write = await this.beginPut(copy, content);
+    if (write === null || this.#type.kind === "stored") return;
+    this.settlePut(write, await this.#type.put(write.object, this.connection, this.context()));
+  }
+
+  /** The push of an object; null when it is recorded without one. */
+  async beginPut(copy: ObjectTask, { value, data }: Content): Promise<ObjectPut | null> {
+    if (copy.blocked) return this.leave(copy);
+    const fingerprint = this.#fingerprint(value);
+    const same = copy.outside !== undefined && copy.outside !== null && copy.fingerprint === fingerprint;
+    if (same && copy.owed) return this.#cleanUp(copy, fingerprint);
+    if (same) return this.#record(copy, { state: "kept", fingerprint });
+    const { maxValueBytes } = this.#type;
+    if (Buffer.byteLength(value) > maxValueBytes) {
+      const message = `the value is larger than the ${maxValueBytes} bytes that the destination takes`;
+      return this.leave(copy, failure("client", "value_too_large", message));
+    }
+    if (!this.mayBegin()) return this.leave(copy, this.#stopped ?? undefined);
+    if (this.#type.kind === "stored") return this.#record(copy, { state: "pushed", fingerprint, value });
+    const { granularity, idempotencyToken } = this.#task;
+    const object: ExternalObject = {
+      name: copy.name,
+      reference: copy.reference,
+      value,
+      data,
+      tags: { ...this.#setup.tags },
+      previousTagKeys: [...copy.previousTagKeys],
+      tagsWritten: copy.tagsWritten === this.#tags,
+      knownToExist: copy.knownToExist,
+      unsureSince: copy.unsureSince ?? undefined,
+      idempotencyToken: digest([idempotencyToken, copy.name, value]),
+      contentType: granularity === "secret-path" ? "application/json" : "text/plain",
+      updatePolicy: this.#setup.updatePolicy,
+    };
+    return { copy, fingerprint, object };
+  }
+
+  settlePut({ copy, fingerprint }: ObjectPut, done: Put): void {
+    if (done.outcome !== "ok") this.#fail(copy, done);
+    else this.#record(copy, { state: done.left ? "left" : "pushed", fingerprint, ...settled(done) });
+  }
+
+  /** Tries the owed clean-up of an object that is up to date. */
+  async #cleanUp(copy: ObjectTask, fingerprint: string): Promise<null> {
+    const type = this.#type;
+    if (type.kind === "stored" || !type.cleanUp) return this.#record(copy, { state: "kept", fingerprint });
+    if (!this.mayBegin()) return this.leave(copy);
+    const { name, reference } = copy;
+    const done = await type.cleanUp({ name, reference }, this.#setup.connection, this.#context(this.#budget()));
+    if (done.outcome !== "ok") return this.#fail(copy, done);
+    return this.#record(copy, { state: "kept", fingerprint, ...settled(done) });
+  }
+
+  async remove(copy: ObjectTask, sourceGone: boolean): Promise<void> {
+    const removal = await this.beginRemoval(copy, sourceGone);
+    if (removal === null || this.#type.kind === "stored") return;
+    this.settleRemoval(removal, await this.#type.remove(removal.object, this.connection, this.context()));
+  }
+
+  /**
+   * The removal of an object; null when it is recorded without one.
+   * @param sourceGone the secret is deleted, or its association is set to absent
+   */
+  async beginRemoval(copy: ObjectTask, sourceGone: boolean): Promise<ObjectRemoval | null> {
+    if (copy.ours === "no") return this.#record(copy, { state: "absent" });
+    if (this.#setup.retain) return this.#record(copy, { state: "retained" });
+    if (sourceGone && copy.outside === null) return this.#record(copy, { state: "absent" });
+    if (!this.mayBegin()) return this.leave(copy);
+    if (this.#type.kind === "stored") return this.#record(copy, { state: "absent" });
+    const known = { name: copy.name, reference: copy.reference };
+    if (copy.ours === "maybe") {
+      // A push of unknown outcome may have failed, and an object found now may belong to another writer.
+      const seen = await this.#type.inspect(known, this.connection, this.context());
+      if (seen.outcome === "ok" && (seen.state === "absent" || seen.owned === false)) {
+        return this.#record(copy, { state: "absent" });
+      }
+      if (seen.outcome !== "ok" && seen.outcome !== "client") return this.#fail(copy, seen);
+    }
+    return { copy, object: { ...known, ownedOnly: this.#setup.updatePolicy !== "replace" } };
+  }
+
+  settleRemoval({ copy }: ObjectRemoval, done: Done): void {
+    if (done.outcome === "ok") this.#record(copy, { state: "absent" });
+    else this.#fail(copy, done);
+  }
+
+  #budget(): number {
+    return this.#end - Date.now();
+  }
+
+  /** Whether another call may begin: no failure affects it, and there is time. */
+  mayBegin(): boolean {
+    if (this.#stopped !== null) return false;
+    const enough = this.#budget() >= MIN_MS;
+    this.unfinished ||= !enough;
+    return enough;
+  }
+
+  /** Records an object without a call. */
+  leave(copy: ObjectTask, trouble?: Trouble): null {
+    this.results.push({ ...untouched(copy), ...(trouble && { trouble }) });
+    return null;
+  }
+
+  #record({ subKey, name }: ObjectTask, result: Omit<ObjectResult, "subKey" | "name">): null {
+    this.results.push({ subKey, name, ...result });
+    return null;
+  }
+
+  #fail(copy: ObjectTask, trouble: Trouble): null {
+    // A refusal concerns this object only; other failures affect the next objects, too.
+    const general =
+      trouble.outcome !== "client" || trouble.code === "auth_failed" || trouble.code === "permission_denied";
+    if (general || isPaused(trouble)) this.#stopped = trouble;
+    return this.#record(copy, {
+      state: "failed",
+      trouble,
+      ...(trouble.code === "not_owned" && { notOurs: true }),
+      ...unsureBefore(copy),
+    });
+  }
+
+  /** A keyed fingerprint of content, tags and target, to detect an object that is up to date. */
+  #fingerprint(value: string): string {
+    const { connection, tags, fingerprintKey } = this.#setup;
+    const where = Object.entries(connection as Record<string, unknown>).filter(
+      ([field]) => !this.#type.sensitive.includes(field),
+    );
+    return createHmac("sha256", fingerprintKey)
+      .update(JSON.stringify([value, Object.entries(tags).sort(), where.sort()]))
+      .digest("hex");
+  }
+}
+
+const settled = ({ reference, owed }: Extract<Put, { outcome: "ok" }>) => ({
+  ...(reference !== undefined && { reference }),
+  ...(owed && { owed }),
+});
+
+export const untouched = ({ subKey, name, outside, ours, unsureSince, tagsWritten }: ObjectTask): ObjectResult => ({
+  subKey,
+  name,
+  state: "untouched",
+  ...(outside !== undefined && { certain: true }),
+  ...(ours === "no" && { notOurs: true }),
+  ...(tagsWritten && { tagsWritten }),
+  ...unsureBefore({ unsureSince }),
+});
+
+/** Keeps the start of an earlier uncertain push in a result without a call. */
+const unsureBefore = ({ unsureSince }: Pick<ObjectTask, "unsureSince">) =>
+  unsureSince === null ? {} : { unsureSince };
+
+const digest = (parts: readonly string[]): string => createHash("sha256").update(JSON.stringify(parts)).digest("hex");
