@@ -8,6 +8,7 @@ import { startStandIn as cloudBKv } from "./cloud-b-kv/stand-in.ts";
 import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
 import { startStandIn as clusterSecrets } from "./cluster-secrets/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
+import { startStandIn as edgeWorker } from "./edge-worker/stand-in.ts";
 import { startStandIn as kvV2 } from "./kv-v2/stand-in.ts";
 import { type RepoHostDouble, startRepoHost } from "./repo-host/server.ts";
 import { startStandIn as repoHost } from "./repo-host/stand-in.ts";
@@ -37,6 +38,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   ciVariables,
   deployProject,
   clusterSecrets,
+  edgeWorker,
   kvV2,
 ];
 

@@ -22,12 +22,18 @@ export class RemotePlace {
     return new RemotePlace((await post(type)) as Opened);
   }
 
+  /** The values by name. */
+  async values(): Promise<Record<string, string>> {
+    return Object.fromEntries([...(await this.objects())].map(([name, { value }]) => [name, value]));
+  }
+
   async objects(): Promise<ReadonlyMap<string, StoredObject>> {
     return new Map((await this.#call("objects")) as [string, StoredObject][]);
   }
 
   write = (name: string, value: string) => this.#call("write", name, value);
   remove = (name: string) => this.#call("remove", name);
+  writes = async (): Promise<number> => Number(await this.#call("writes"));
   fail = (fault: Fault, times: number) => this.#call("fail", fault, times);
 
   #call = (method: string, ...given: unknown[]) => post(`${this.#id}/${method}`, given);

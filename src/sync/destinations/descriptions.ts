@@ -6,6 +6,7 @@ import { description as cloudCSm } from "./cloud-c-sm/description.ts";
 import { description as clusterSecrets } from "./cluster-secrets/description.ts";
 import { description as deployProject } from "./deploy-project/description.ts";
 import type { DestinationDescription } from "./description.ts";
+import { description as edgeWorker } from "./edge-worker/description.ts";
 import { description as inMem } from "./in-mem/description.ts";
 import { description as kvV2 } from "./kv-v2/description.ts";
 import { description as repoHost } from "./repo-host/description.ts";
@@ -23,6 +24,7 @@ const all = [
   ciVariables,
   deployProject,
   clusterSecrets,
+  edgeWorker,
   kvV2,
   inMem,
 ] as const;

@@ -6,6 +6,7 @@ import { cloudCSm } from "./cloud-c-sm/adapter.ts";
 import { clusterSecretsDestination } from "./cluster-secrets/adapter.ts";
 import { deployProject } from "./deploy-project/adapter.ts";
 import type { DestinationType } from "./destination-type.ts";
+import { edgeWorker } from "./edge-worker/adapter.ts";
 import { inMem } from "./in-mem/adapter.ts";
 import { kvV2Destination } from "./kv-v2/adapter.ts";
 import { repoHost } from "./repo-host/adapter.ts";
@@ -30,6 +31,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     ciVariables,
     deployProject,
     clusterSecretsDestination,
+    edgeWorker,
     kvV2Destination,
     inMem,
   ].map((type) => [type.type, type as DestinationType<unknown>]),
