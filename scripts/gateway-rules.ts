@@ -13,7 +13,7 @@ const RESERVED = /^\/(?:cdn-cgi|__cf_local|__scheduled|__explorer)(?:\/|$)/i;
 const PLATFORM_FIELD = /^(?:mf|cf)-(?!access-jwt-assertion:)/i;
 /** Headers in which proxies describe a client; replaced by the gateway's own statement. */
 const FORWARDED_FIELD = /^(?:forwarded|x-forwarded-(?:for|host|port|proto)|x-real-ip|true-client-ip):/i;
-const EVENT_STREAM = /\/v1\/event\/stream$/;
+const EVENT_STREAM = /\/v1\/(?:event\/stream$|(?:[^/]+\/)*sys\/events\/subscribe\/)/;
 
 /**
  * The head without the platform's headers, and with the client's address and scheme when the gateway states them.

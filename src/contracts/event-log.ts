@@ -49,4 +49,6 @@ export interface EventLogApi extends StoredObjectApi {
   subscriptions(): readonly string[];
   /** Adds or removes an event subscription, which is woken after an append. @returns false when there is no room */
   setSubscription(name: string, exists: boolean): boolean;
+  /** Calls a relay after an append from now on, until it has no subscribers to event notifications. Idempotent. */
+  notifyRelay(name: string): void;
 }

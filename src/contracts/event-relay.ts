@@ -1,4 +1,10 @@
 import type { HealthStats } from "../platform/observability/metrics/health-stats.ts";
+import type { FeedPage } from "./event-log.ts";
+
+/** Lines that matter to event notifications, and changes of rights: all of them after an index. */
+export interface NotifiedPage extends FeedPage {
+  readonly after: number;
+}
 
 /** The methods of `EventRelay` that other objects and Workers call. */
 export interface EventRelayApi {
@@ -10,4 +16,6 @@ export interface EventRelayApi {
   };
   /** Health statistics; a relay has no rows and no deadlines. */
   vitals(): HealthStats;
+  /** Wakes the subscribers to event notifications. @returns their number */
+  notify(page: NotifiedPage): number;
 }

@@ -73,6 +73,12 @@ export interface Located {
   readonly path: string;
 }
 
+/** Where a mount is, and its constant names. */
+export interface MountPlace extends Located {
+  readonly type: MountType;
+  readonly accessor: string;
+}
+
 /** The move of a mount. Paths from the root, with the namespace. */
 export interface Remount {
   readonly source_mount: string;
@@ -108,7 +114,7 @@ export interface MountsApi {
   /** Returns the mount of a path. */
   findMount(namespace: string, path: string): Mount | null;
   /** Returns the place of a mount by its uuid; null after its deletion. */
-  mountPlace(uuid: string): Located | null;
+  mountPlace(uuid: string): MountPlace | null;
   /** Counts the mounts of all namespaces by type and returns the first `limit`, by full path. */
   everyMount(limit: number): Record<
     MountType,

@@ -5,4 +5,4 @@ export const SERVICE_TOPICS = ["Secret", "Sync", "Lease", "Engine"] as const;
 export type ServiceTopic = (typeof SERVICE_TOPICS)[number];
 
 /** The rights of a token on the paths of a pattern. */
-export type PathRight = Pick<PathRule, "path" | "capabilities">;
+export type PathRight = Pick<PathRule, "path" | "capabilities" | "subscribeEventTypes">;

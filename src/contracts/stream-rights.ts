@@ -23,6 +23,11 @@ export interface StreamQuestion {
   readonly namespace: string;
   /** Whether the stream may have service topics. Absent from older releases, which do not check `Scope.paths`. */
   readonly service?: boolean;
+  /**
+   * The subscription to event notifications for which the token needs `read`: a path and the namespace of the request.
+   * Absent for streams; not checked by older releases, whose `Scope.paths` have no event types.
+   */
+  readonly subscribe?: { readonly namespace: string; readonly path: string };
 }
 
 export type StreamAnswer =

@@ -16,9 +16,15 @@ export class EngineEvents {
     this.#events.emit({ topic: "Lease", type, key: id, path, payload: { Path: id, ...details } });
   }
 
-  role(type: string, name: string): void {
+  role(type: string, name: string, details: Details = {}): void {
     const path = `roles/${name}`;
-    this.#events.emit({ topic: "Engine", type, key: path, path, payload: { Role: name } });
+    this.#events.emit({ topic: "Engine", type, key: path, path, payload: { Role: name, ...details } });
+  }
+
+  /** A credential was issued; its lease has an event of its own. */
+  credentials(role: string): void {
+    const path = `creds/${role}`;
+    this.#events.emit({ topic: "Engine", type: "CredentialsIssued", key: path, path, payload: { Role: role } });
   }
 
   config(type: string, details: Details = {}): void {

@@ -256,8 +256,8 @@ export class Permissions {
   }
 }
 
-const keyOf = ({ accessor, namespace, topics, service }: StreamQuestion): string =>
-  JSON.stringify([accessor, namespace, topics, service]);
+const keyOf = ({ accessor, namespace, topics, service, subscribe }: StreamQuestion): string =>
+  JSON.stringify([accessor, namespace, topics, service, subscribe]);
 
 /** Whether the end of the token of `ended` is the end of the token of `accessor`: its own, or its parent's. */
 const endsWithToken = (accessor: string, ended: string): boolean =>

@@ -8,7 +8,32 @@ export type SecretChange =
   | "SecretUndeleted"
   | "SecretDestroyed"
   | "SecretMetadataWritten"
-  | "SecretMetadataDeleted";
+  | "SecretMetadataDeleted"
+  | "SecretConfigWritten";
+
+/** The requests that make a change, by upstream's names; the first one unless the request says otherwise. */
+const OPERATIONS = {
+  SecretWritten: ["data-write"],
+  SecretPatched: ["data-patch"],
+  SecretDeleted: ["delete", "data-delete"],
+  SecretUndeleted: ["undelete"],
+  SecretDestroyed: ["destroy"],
+  SecretMetadataWritten: ["metadata-write", "metadata-patch"],
+  SecretMetadataDeleted: ["metadata-delete"],
+  SecretConfigWritten: ["config-write"],
+} as const satisfies Readonly<Record<SecretChange, readonly string[]>>;
+
+export type SecretOperation = (typeof OPERATIONS)[SecretChange][number];
+
+export interface ChangeDetails {
+  /** The new version. */
+  readonly Version?: number;
+  /** Those that the request names. */
+  readonly Versions?: readonly number[] | undefined;
+  readonly Operation?: SecretOperation;
+  readonly CurrentVersion?: number | undefined;
+  readonly OldestVersion?: number | undefined;
+}
 
 /** Events about the secrets of one mount. Methods run inside the object's transaction. */
 export class SecretEvents {
@@ -22,14 +47,19 @@ export class SecretEvents {
     return this.#events.deliver(rows);
   }
 
-  /** @param details `Version`, the new one, or `Versions`, those that the request names */
-  record(type: SecretChange, path: string, details: Readonly<Record<string, unknown>> = {}): void {
-    this.#emit(type, path, `${type.startsWith("SecretMetadata") ? "metadata" : "data"}/${path}`, details);
+  record(type: SecretChange, path: string, details: ChangeDetails = {}): void {
+    const folder = type.startsWith("SecretMetadata") ? "metadata" : "data";
+    this.#emit(type, path, `${folder}/${path}`, { Api: 2, Operation: OPERATIONS[type][0], ...details });
+  }
+
+  /** A change of the mount's configuration. */
+  recordConfig(): void {
+    this.#emit("SecretConfigWritten", "", "config", { Api: 2, Operation: OPERATIONS.SecretConfigWritten[0] });
   }
 
   /** A change by the API of version 1. */
-  recordUnversioned(type: SecretChange, path: string): void {
-    this.#emit(type, path, path, {});
+  recordUnversioned(type: "SecretWritten" | "SecretDeleted", path: string): void {
+    this.#emit(type, path, path, { Api: 1, Operation: type === "SecretWritten" ? "write" : "delete" });
   }
 
   #emit(type: SecretChange, key: string, path: string, details: Readonly<Record<string, unknown>>): void {

@@ -4,6 +4,7 @@ import { feedPage } from "../events/feed-page.ts";
 import type { LogView } from "../events/group.ts";
 import type { Line } from "../events/line.ts";
 import { LineStore, lineMigrations } from "../events/line-store.ts";
+import { NotifiedRelays } from "../events/notifications/notified-relays.ts";
 import type { Readers } from "../events/readers.ts";
 import { Ring } from "../events/ring.ts";
 import { subscriberMigrations } from "../events/subscriptions/schema.ts";
@@ -11,7 +12,7 @@ import { Subscribers } from "../events/subscriptions/subscribers.ts";
 import { NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
-import { eventSubscription } from "../rpc/stubs.ts";
+import { eventRelay, eventSubscription } from "../rpc/stubs.ts";
 import { readerSeries, readersOf, stream } from "./event-streams.ts";
 
 /**
@@ -24,6 +25,7 @@ export class EventLog extends StoredObject implements EventLogApi {
   readonly #view: LogView;
   readonly #readers: Readers;
   readonly #subscribers: Subscribers;
+  readonly #notified: NotifiedRelays;
   /** The newest durable index, and the newest published one. */
   #durable: number;
   /** Appended lines that are not published yet. */
@@ -48,6 +50,13 @@ export class EventLog extends StoredObject implements EventLogApi {
     };
     this.#readers = readersOf(this.#view, () => this.env);
     this.#subscribers = new Subscribers(this.sql, (name, newest) => eventSubscription(this.env, name).wake(newest));
+    this.#notified = new NotifiedRelays({
+      sql: this.sql,
+      pageAfter: (cursor) => feedPage(this.#view, cursor, null),
+      newest: () => this.#durable,
+      notify: (name, page) => eventRelay(this.env, name).notify(page),
+      forget: (name) => this.commit(() => this.#notified.remove(name), NOTHING),
+    });
   }
 
   /**
@@ -71,6 +80,7 @@ export class EventLog extends StoredObject implements EventLogApi {
       this.#publishing ??= this.#publish();
       await this.#publishing;
     }
+    this.#notified.notifyFirst();
     return indexes;
   }
 
@@ -117,6 +127,10 @@ export class EventLog extends StoredObject implements EventLogApi {
     return this.commit(() => this.#subscribers.set(name, exists), NOTHING);
   }
 
+  notifyRelay(name: string): void {
+    this.commit(() => this.#notified.register(name), NOTHING);
+  }
+
   protected override measured(now: number): Series[] {
     const { lines, bytes, newest } = this.#store;
     const oldestAt = this.#store.oldestAt();
@@ -141,6 +155,7 @@ export class EventLog extends StoredObject implements EventLogApi {
   protected override onRollback(): void {
     this.#store.reload();
     this.#subscribers.forget();
+    this.#notified.reload();
   }
 
   /**
@@ -159,6 +174,7 @@ export class EventLog extends StoredObject implements EventLogApi {
     }
     this.#durable = newest;
     this.#readers.wake(lines);
+    this.#notified.notify();
     void this.#subscribers.notify(newest);
   }
 }

@@ -1,7 +1,9 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Bounds } from "../contracts/event-log.ts";
-import type { EventRelayApi } from "../contracts/event-relay.ts";
+import type { EventRelayApi, NotifiedPage } from "../contracts/event-relay.ts";
+import type { NotificationRequest } from "../contracts/notification.ts";
 import { Feed } from "../events/feed.ts";
+import { NotificationSubscriptions } from "../events/notifications/subscriptions.ts";
 import type { Readers } from "../events/readers.ts";
 import type { Subscription } from "../events/subscription.ts";
 import { objectStub } from "../platform/durable/jurisdiction.ts";
@@ -12,12 +14,13 @@ import { eventLog } from "../rpc/stubs.ts";
 import { readerSeries, readersOf, stream } from "./event-streams.ts";
 
 /**
- * Serves streams close to their readers and is itself one reader of the log. It stores nothing: after a restart its
- * readers resume by index at any server.
+ * Serves streams and event notifications close to their readers, and is itself one reader of the log. It stores
+ * nothing: after a restart its readers resume by index at any server.
  */
 export class EventRelay extends DurableObject<Env> implements EventRelayApi {
   readonly #feed: Feed;
   readonly #readers: Readers;
+  readonly #notifications: NotificationSubscriptions;
   /** Streams being opened. */
   #opening = 0;
 
@@ -42,6 +45,7 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
       },
     );
     this.#readers = readersOf(this.#feed, () => this.env);
+    this.#notifications = new NotificationSubscriptions(ctx, () => this.env, this.#name);
   }
 
   /** Newest index, number of readers, and whether the feed is connected. */
@@ -59,8 +63,32 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
     };
   }
 
-  /** Opens a stream; the body is a `Subscription`. Same answers as the log; 503 also while the log is unreachable. */
+  notify(page: NotifiedPage): number {
+    return this.#notifications.notify(page);
+  }
+
+  override webSocketMessage(socket: WebSocket): void {
+    this.#notifications.unexpected(socket);
+  }
+
+  override webSocketClose(socket: WebSocket): void {
+    this.#notifications.closed(socket);
+  }
+
+  override webSocketError(socket: WebSocket): void {
+    this.#notifications.closed(socket);
+  }
+
+  override alarm(): Promise<void> {
+    return this.#notifications.check();
+  }
+
+  /** Opens a subscription to event notifications, or a stream; then the body is a `Subscription`. Same answers as the log; 503 also while the log is unreachable. */
   override async fetch(request: Request): Promise<Response> {
+    const url = new URL(request.url);
+    if (url.pathname === "/notifications") {
+      return this.#notifications.open(JSON.parse(url.searchParams.get("request") ?? "") as NotificationRequest);
+    }
     const subscription = await request.json<Subscription>();
     this.#opening += 1;
     try {

@@ -17,7 +17,7 @@ import { Followers } from "../kv/followers.ts";
 import { listFolder } from "../kv/listing.ts";
 import { MountState } from "../kv/mount-state.ts";
 import { kvMigrations } from "../kv/schema.ts";
-import { type SecretChange, SecretEvents } from "../kv/secret-events.ts";
+import { type ChangeDetails, type SecretChange, SecretEvents } from "../kv/secret-events.ts";
 import { Secrets } from "../kv/secrets.ts";
 import { changeConfig, changeSettings } from "../kv/settings.ts";
 import { UnversionedSecrets } from "../kv/unversioned.ts";
@@ -131,19 +131,29 @@ export class KvStore extends StoredObject implements KvStoreApi {
   /** Soft-deletes the newest version. A missing path counts as deleted. */
   deleteNewest(path: string): Result<Written["watchers"]> {
     const secret = this.#secrets.find(path);
-    return secret ? this.deleteVersions(path, [secret.current_version]) : ok([]);
+    const versions = secret ? [secret.current_version] : [];
+    const details = { Versions: versions, Operation: "data-delete" } as const;
+    return secret
+      ? this.#change("SecretDeleted", path, (now) => this.#secrets.delete(path, versions, now), details)
+      : ok([]);
   }
 
   deleteVersions(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    return this.#change("SecretDeleted", path, (now) => this.#secrets.delete(path, versions, now), versions);
+    return this.#change("SecretDeleted", path, (now) => this.#secrets.delete(path, versions, now), {
+      Versions: versions,
+    });
   }
 
   undelete(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    return this.#change("SecretUndeleted", path, () => this.#secrets.undelete(path, versions), versions);
+    return this.#change("SecretUndeleted", path, () => this.#secrets.undelete(path, versions), {
+      Versions: versions,
+    });
   }
 
   destroyVersions(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    return this.#change("SecretDestroyed", path, () => this.#secrets.destroy(path, versions), versions);
+    return this.#change("SecretDestroyed", path, () => this.#secrets.destroy(path, versions), {
+      Versions: versions,
+    });
   }
 
   // ---- data, by the API of version 1 ----
@@ -182,7 +192,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     const isFollowed = this.commit(() => {
       this.#state.markVersioned();
       this.#secrets.store(next.value);
-      this.#events.record("SecretMetadataWritten", path);
+      this.#events.record("SecretMetadataWritten", path, { Operation: patch ? "metadata-patch" : "metadata-write" });
       return this.#delivery.enlistFollowers(path);
     }, [path]);
     if (isFollowed) this.ctx.waitUntil(this.outbox.drain("matching"));
@@ -217,6 +227,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     this.commit(() => {
       this.#state.markVersioned();
       this.#state.set("config", config);
+      this.#events.recordConfig();
     });
   }
 
@@ -372,13 +383,9 @@ export class KvStore extends StoredObject implements KvStoreApi {
       this.#state.markVersioned();
       this.#secrets.insert(row);
       if (prunes) this.#secrets.prune(path, version - kept);
-      this.#secrets.store({
-        ...secret,
-        updated: now,
-        current_version: version,
-        oldest_version: prunes ? version - kept + 1 : secret.oldest_version,
-      });
-      this.#events.record(type, path, { Version: version });
+      const oldest = prunes ? version - kept + 1 : secret.oldest_version;
+      this.#secrets.store({ ...secret, updated: now, current_version: version, oldest_version: oldest });
+      this.#events.record(type, path, { Version: version, CurrentVersion: version, OldestVersion: oldest });
       // Rules match a secret from its first version on.
       isFollowed = version === 1 && this.#delivery.enlistFollowers(path);
       return this.#delivery.enlist(path);
@@ -390,15 +397,17 @@ export class KvStore extends StoredObject implements KvStoreApi {
   /**
    * Changes versions of a path and notifies its watchers if something changed.
    * @param change returns whether it changed something
-   * @param versions the versions that the request names; absent for the whole path
+   * @param details of the event, beside the versions of the path
    */
-  #change(type: SecretChange, path: string, change: Change, versions?: readonly number[]): Result<Written["watchers"]> {
+  #change(type: SecretChange, path: string, change: Change, details: ChangeDetails = {}): Result<Written["watchers"]> {
     const now = Date.now();
     const watchers = this.commit(() => {
       this.#state.markVersioned();
+      const secret = this.#secrets.find(path);
       if (!change(now)) return [];
       this.#secrets.touch(path, now);
-      this.#events.record(type, path, { Versions: versions });
+      const versions = { CurrentVersion: secret?.current_version, OldestVersion: secret?.oldest_version };
+      this.#events.record(type, path, { ...versions, ...details });
       return this.#delivery.enlist(path);
     }, [path]);
     return ok(this.#announce(watchers));

@@ -1,5 +1,5 @@
 import type { Append, NewEvent } from "../contracts/event.ts";
-import type { Located } from "../contracts/mount.ts";
+import type { Located, MountPlace } from "../contracts/mount.ts";
 import type { ServiceTopic } from "../contracts/service-topics.ts";
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
 import { settings } from "../platform/settings.ts";
@@ -19,6 +19,11 @@ interface ServiceEvent {
   /** Names, versions, times and codes; never a value. */
   readonly payload: Readonly<Record<string, unknown>>;
 }
+
+/** An event in the outbox. A row of an older release has no time. */
+type Recorded = ServiceEvent & { readonly at?: number };
+
+type Place = Located | MountPlace;
 
 /** Records service events in the transaction of their change. */
 export interface ServiceEmitter {
@@ -40,13 +45,13 @@ export class ServiceEvents implements ServiceEmitter {
   readonly #env: Env;
   readonly #source: string;
   readonly #outbox: () => Outbox;
-  readonly #place: () => Promise<Located | null>;
+  readonly #place: () => Promise<Place | null>;
   /** When the last delivery began. */
   #deliveredAt = 0;
   #isScheduled = false;
 
   /** @param place where the object is now; null after its deletion, when its events are dropped */
-  constructor(env: Env, source: string, outbox: () => Outbox, place: () => Promise<Located | null>) {
+  constructor(env: Env, source: string, outbox: () => Outbox, place: () => Promise<Place | null>) {
     this.#env = env;
     this.#source = source;
     this.#outbox = outbox;
@@ -60,7 +65,7 @@ export class ServiceEvents implements ServiceEmitter {
 
   emit(event: ServiceEvent): void {
     if (!settings(this.#env).SERVICE_EVENTS.includes(event.topic)) return;
-    this.#outbox().enlist(TOPIC, LANE, event);
+    this.#outbox().enlist(TOPIC, LANE, { ...event, at: Date.now() });
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     // After the transaction; without waiting, because the rows are durable and the alarm delivers them too.
@@ -80,17 +85,21 @@ export class ServiceEvents implements ServiceEmitter {
     const place = await this.#place();
     if (!place) return;
     const entries = rows.map(
-      ({ seq, body }): Append => ({ seq, events: [eventAt(place, JSON.parse(body) as ServiceEvent)] }),
+      ({ seq, body }): Append => ({ seq, events: [eventAt(place, JSON.parse(body) as Recorded)] }),
     );
     await eventLog(this.#env).append(this.#source, entries);
   }
 }
 
-function eventAt(
-  { namespace, path: mount }: Located,
-  { topic, type, key, path, also, payload }: ServiceEvent,
-): NewEvent {
+function eventAt(place: Place, { topic, type, key, path, also, payload, at }: Recorded): NewEvent {
+  const { namespace, path: mount } = place;
   const root = namespace + mount;
+  const about = {
+    Namespace: namespace,
+    ...(mount !== "" && { Mount: mount }),
+    ...("type" in place && { MountType: place.type, MountAccessor: place.accessor }),
+    ...(at !== undefined && { Time: new Date(at).toISOString() }),
+  };
   const keys = also === null ? [root + path] : [root + path, root + (also ?? "")];
   return {
     Topic: topic,
@@ -99,6 +108,6 @@ function eventAt(
     Namespace: "",
     FilterKeys: keys,
     Account: serviceAccount(namespace),
-    Payload: { [topic]: { Namespace: namespace, ...(mount !== "" && { Mount: mount }), ...payload } },
+    Payload: { [topic]: { ...about, ...payload } },
   };
 }

@@ -1,7 +1,8 @@
+import type { PathRule } from "../contracts/policies.ts";
 import { type PathRight, SERVICE_TOPICS } from "../contracts/service-topics.ts";
 import type { Labels } from "../publishing/event-headers.ts";
 import { inCanonicalNames } from "./aliases.ts";
-import { compilePaths, granted, ruleFor } from "./path-rules.ts";
+import { compilePaths, granted, type PathAcl, ruleFor } from "./path-rules.ts";
 
 export const isServiceTopic = (topic: string): boolean => (SERVICE_TOPICS as readonly string[]).includes(topic);
 
@@ -19,10 +20,15 @@ export function pathJudge(rules: readonly PathRight[] | null): PathJudge {
   if (rules === null) return () => true;
   const acl = compilePaths([{ namespace: "", paths: rules }]);
   return ({ Topic, FilterKeys }) => {
-    const [path = ""] = FilterKeys ?? [];
-    const at = Topic === "Sync" ? path.indexOf("sys/sync/") : 0;
-    const caseless = Topic !== "Secret" && ROLE.test(path) ? path.split("/").length - 1 : null;
-    const named = inCanonicalNames(acl, path.slice(0, at), path.slice(at), caseless);
-    return granted(ruleFor(named.acl, named.path)).some((each) => each === "read" || each === "list");
+    const rule = ruleAt(acl, Topic, FilterKeys?.[0] ?? "");
+    return granted(rule).some((each) => each === "read" || each === "list");
   };
+}
+
+/** The rule that decides about the path of an event of a topic. @param path from the root */
+export function ruleAt(acl: PathAcl, topic: string, path: string): PathRule | undefined {
+  const at = topic === "Sync" ? path.indexOf("sys/sync/") : 0;
+  const caseless = topic !== "Secret" && ROLE.test(path) ? path.split("/").length - 1 : null;
+  const named = inCanonicalNames(acl, path.slice(0, at), path.slice(at), caseless);
+  return ruleFor(named.acl, named.path);
 }

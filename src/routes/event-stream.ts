@@ -22,11 +22,11 @@ function indexIn(text: string, message: string): number {
   return Math.max(-1, Math.min(Number(index), Number.MAX_SAFE_INTEGER - 1));
 }
 
-const startIndex = (text: string | null): number =>
+export const startIndex = (text: string | null): number =>
   text ? indexIn(text, `Unable to parse index: ${shown(text)} is not an integer of 64 bits`) : 0;
 
 /** Resume position of a reconnecting reader: the last event id (WHATWG HTML 9.2.4). */
-function resumeIndex(headers: Headers): number | null {
+export function resumeIndex(headers: Headers): number | null {
   const id = headers.get("Last-Event-ID");
   if (!id) return null;
   const message = `Last-Event-ID: ${shown(id)} is not the id of a line`;
@@ -41,10 +41,10 @@ function flag(name: string, text: string | null): boolean {
   throw badRequest(`${name}: ${shown(text)} is neither true nor false`);
 }
 
-const SERVER_SENT = "text/event-stream";
+export const SERVER_SENT = "text/event-stream";
 
 /** The preferred output format: lines, unless server-sent events have strictly higher preference. */
-function formatOf(accept: string | null): Subscription["format"] {
+export function formatOf(accept: string | null): Subscription["format"] {
   const quality = new Map<string, number>();
   for (const range of (accept ?? "").toLowerCase().split(",")) {
     const [type = "", ...parameters] = range.split(";").map((part) => part.trim());

@@ -26,6 +26,7 @@ import { cubbyholeRoutes } from "./cubbyhole.ts";
 import { deploymentRoutes } from "./deployments.ts";
 import { engineRoutes } from "./engine.ts";
 import { evaluationRoutes } from "./evaluations.ts";
+import { eventNotificationRoutes } from "./event-notifications.ts";
 import { eventStreamRoutes } from "./event-stream.ts";
 import { eventSubscriptionRoutes } from "./event-subscriptions.ts";
 import { hostVolumeRoutes } from "./host-volumes.ts";
@@ -78,6 +79,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...quotaRoutes,
   ...documentRoutes,
   ...metricsRoutes,
+  ...eventNotificationRoutes,
   ...auditRoutes,
   ...activationRoutes,
   ...backupRoutes,

@@ -51,7 +51,21 @@ describe("topic Secret", () => {
       Namespace: "",
       Index: expect.any(Number),
       FilterKeys: ["kv/data/app/db", "kv/"],
-      Payload: { Secret: { Namespace: "", Mount: "kv/", Path: "app/db", Version: 1 } },
+      Payload: {
+        Secret: {
+          Namespace: "",
+          Mount: "kv/",
+          MountType: "kv",
+          MountAccessor: expect.stringMatching(/^kv_[0-9a-f]{8}$/),
+          Time: expect.stringMatching(/^\d{4}-.*Z$/),
+          Path: "app/db",
+          Api: 2,
+          Operation: "data-write",
+          Version: 1,
+          CurrentVersion: 1,
+          OldestVersion: 0,
+        },
+      },
     });
     await patch("/v1/kv/data/app/db", { data: { password: "hunter3" } });
     await del("/v1/kv/data/app/db");
@@ -59,25 +73,29 @@ describe("topic Secret", () => {
     await send("POST", "/v1/kv/delete/app/db", { versions: [1] });
     await send("POST", "/v1/kv/destroy/app/db", { versions: [1, 2] });
     await put("/v1/kv/metadata/app/db", { custom_metadata: { owner: "hunter4" } });
+    await patch("/v1/kv/metadata/app/db", { custom_metadata: { owner: "hunter5" } });
+    await put("/v1/kv/config", { max_versions: 5 });
     await del("/v1/kv/metadata/app/db");
     const seen: unknown[] = [];
     let text = "";
-    while (seen.length < 7) {
+    while (seen.length < 9) {
       const line = await stream.nextLine();
       text += JSON.stringify(line);
       for (const { Type, FilterKeys, Payload } of line.Events) {
-        const { Version, Versions } = (Payload as unknown as { Secret: Record<string, unknown> }).Secret;
-        seen.push([Type, FilterKeys?.[0], Version ?? Versions]);
+        const { Operation, Version, Versions } = (Payload as unknown as { Secret: Record<string, unknown> }).Secret;
+        seen.push([Type, Operation, FilterKeys?.[0], Version ?? Versions]);
       }
     }
     expect(seen).toEqual([
-      ["SecretPatched", "kv/data/app/db", 2],
-      ["SecretDeleted", "kv/data/app/db", [2]],
-      ["SecretUndeleted", "kv/data/app/db", [2]],
-      ["SecretDeleted", "kv/data/app/db", [1]],
-      ["SecretDestroyed", "kv/data/app/db", [1, 2]],
-      ["SecretMetadataWritten", "kv/metadata/app/db", undefined],
-      ["SecretMetadataDeleted", "kv/metadata/app/db", undefined],
+      ["SecretPatched", "data-patch", "kv/data/app/db", 2],
+      ["SecretDeleted", "data-delete", "kv/data/app/db", [2]],
+      ["SecretUndeleted", "undelete", "kv/data/app/db", [2]],
+      ["SecretDeleted", "delete", "kv/data/app/db", [1]],
+      ["SecretDestroyed", "destroy", "kv/data/app/db", [1, 2]],
+      ["SecretMetadataWritten", "metadata-write", "kv/metadata/app/db", undefined],
+      ["SecretMetadataWritten", "metadata-patch", "kv/metadata/app/db", undefined],
+      ["SecretConfigWritten", "config-write", "kv/config", undefined],
+      ["SecretMetadataDeleted", "metadata-delete", "kv/metadata/app/db", undefined],
     ]);
     expect(text).not.toContain("hunter");
   });
@@ -246,7 +264,7 @@ describe("topics Lease and Engine", () => {
     await del("/v1/cloud-b/config");
     const seen: unknown[] = [];
     let text = "";
-    while (seen.length < 7) {
+    while (seen.length < 8) {
       const line = await stream.nextLine();
       text += JSON.stringify(line);
       for (const { Topic, Type, Key, FilterKeys } of line.Events) seen.push([Topic, Type, Key, ...(FilterKeys ?? [])]);
@@ -254,6 +272,7 @@ describe("topics Lease and Engine", () => {
     expect(seen).toEqual([
       ["Engine", "ConfigWritten", "cloud-b/", "cloud-b/config", "cloud-b/"],
       ["Engine", "RoleWritten", "cloud-b/roles/ops", "cloud-b/roles/ops", "cloud-b/"],
+      ["Engine", "CredentialsIssued", "cloud-b/creds/ops", "cloud-b/creds/ops", "cloud-b/"],
       ["Lease", "LeaseIssued", id, "cloud-b/creds/ops", "cloud-b/"],
       ["Lease", "LeaseRenewed", id, "cloud-b/creds/ops", "cloud-b/"],
       ["Lease", "LeaseRevoked", id, "cloud-b/creds/ops", "cloud-b/"],
@@ -271,8 +290,8 @@ describe("topics Lease and Engine", () => {
     const stream = await openStream("?topic=Lease&topic=Engine&index=-1", { token });
     for (const role of ["a", "ops", "b"]) await writeRole(role, dynamicRole(tenant));
     for (const role of ["a", "ops"]) succeeded(await creds(role));
-    const [role = "", lease = ""] = await types(stream, 2);
-    expect(role).toBe("RoleWritten cloud-b/roles/b");
+    const [role = "", credentials, lease = ""] = await types(stream, 3);
+    expect([role, credentials]).toEqual(["RoleWritten cloud-b/roles/b", "CredentialsIssued cloud-b/creds/ops"]);
     expect(lease).toContain("LeaseIssued cloud-b/creds/ops/");
   });
 
@@ -314,7 +333,7 @@ describe("topic Sync", () => {
         seen.push([Type, ...(FilterKeys ?? []), Payload]);
       }
     }
-    const Sync = { Namespace: "", Type: "in-mem", Name: "d" };
+    const Sync = { Namespace: "", Time: expect.any(String), Type: "in-mem", Name: "d" };
     const at = "sys/sync/destinations/in-mem/d";
     const secret = [`${at}/associations`, "kv/app"];
     const names = { Mount: "kv/", Path: "app" };

@@ -122,12 +122,14 @@ export async function withSettings(changes: Record<string, string>, objects = se
   }
 }
 
-/** The topics about the secrets API that all objects publish from now on. */
-export const enableServiceEvents = (topics: string): Promise<void> =>
+/** The topics about the secrets API that all objects publish, and requests find enabled, from now on. */
+export function enableServiceEvents(topics: string): Promise<void> {
+  Object.assign(settings(env), { SERVICE_EVENTS: topics });
   // The objects of a Worker share its environment, which its settings are kept by.
-  runInDurableObject(log() as DurableObjectStub, (object) => {
+  return runInDurableObject(log() as DurableObjectStub, (object) => {
     Object.assign(settings((object as unknown as { env: object }).env), { SERVICE_EVENTS: topics });
   });
+}
 
 /** Also the relays, which let the log go by themselves; an object with a timer or a stream refuses. */
 export async function evict(): Promise<void> {

@@ -2,6 +2,7 @@ import type { ClusterRights } from "../../contracts/cluster-rights.ts";
 import type { PathRight } from "../../contracts/service-topics.ts";
 import type { Scope, StreamAnswer, StreamQuestion } from "../../contracts/stream-rights.ts";
 import { isServiceTopic } from "../../rights/path-judge.ts";
+import { granted, ruleFor } from "../../rights/path-rules.ts";
 import { isJudgedByEvent, mayReadTopic } from "../../rights/topic-rights.ts";
 import { policyKey } from "../cluster-acl/cluster-acl.ts";
 import type { ClusterNamespaces } from "../namespaces/cluster-namespaces.ts";
@@ -43,8 +44,16 @@ function streamScope(
 function pathsOf({ root, paths }: Grants): PathRight[] | null {
   if (root) return null;
   const rules = [...paths.exact.values(), ...paths.wild.map(({ rule }) => rule)];
-  return rules.map(({ path, capabilities }) => ({ path, capabilities }));
+  return rules.map(({ path, capabilities, subscribeEventTypes }) => ({
+    path,
+    capabilities,
+    ...(subscribeEventTypes && { subscribeEventTypes }),
+  }));
 }
+
+/** Whether a token may open a subscription to event notifications. */
+const maySubscribe = ({ root, paths }: Grants, { namespace, path }: NonNullable<StreamQuestion["subscribe"]>) =>
+  root || granted(ruleFor(paths, namespace + path)).includes("read");
 
 /** A longer list costs more than the questions that it saves. */
 const MAX_POLICIES = 50;
@@ -58,6 +67,8 @@ function policiesOf(row: TokenRow, holders: TokenHolders): string[] | null {
 
 /** How long rights through an entity are valid unchecked, ms, should the line that reports their change be late. */
 const ENTITY_MS = 30_000;
+/** As upstream. Subscriptions to notifications may be idle, and a question would wake their object. */
+const SUBSCRIBER_ENTITY_MS = 300_000;
 
 /** Authorizes event streams; one answer per question, in order. */
 export function streamAnswers(
@@ -76,12 +87,14 @@ export function streamAnswers(
     const row = tokens.byAccessor(question.accessor, now, true);
     if (!row || !holders.isEntityActive(row)) return { allowed: false };
     const grants = holders.grantsOf(row);
+    if (question.subscribe && !maySubscribe(grants, question.subscribe)) return { allowed: false };
     const since = clusterNamespaces.since(question.namespace);
     const scope = streamScope(grants.cluster, question, existing, since);
     if (!scope) return { allowed: false };
     const policies = policiesOf(row, holders);
     const end = tokens.endOf(row);
-    const expires = row.entity_id === "" ? end : Math.min(end ?? Infinity, now + ENTITY_MS);
+    const validMs = question.subscribe ? SUBSCRIBER_ENTITY_MS : ENTITY_MS;
+    const expires = row.entity_id === "" ? end : Math.min(end ?? Infinity, now + validMs);
     const seen = question.service ? { ...scope, paths: pathsOf(grants) } : scope;
     return { allowed: true, scope: seen, expires, policies };
   });

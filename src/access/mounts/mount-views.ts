@@ -3,6 +3,7 @@ import {
   type ListedMount,
   type Located,
   type Mount,
+  type MountPlace,
   type MountType,
   mountTypes,
   type VisibleAuthMount,
@@ -89,9 +90,11 @@ export class MountViews {
   }
 
   /** The place of a mount; null after its deletion. */
-  place(uuid: string): Located | null {
+  place(uuid: string): MountPlace | null {
     const mount = this.#table.every().find((each) => each.uuid === uuid);
-    return mount ? { namespace: mount.namespace, path: mount.path } : null;
+    if (!mount) return null;
+    const { namespace, path, type, accessor } = mount;
+    return { namespace, path, type, accessor };
   }
 
   /** Counts the mounts of all namespaces by type, with the first `limit` of each by full path. */

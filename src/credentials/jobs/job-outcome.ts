@@ -198,6 +198,7 @@ export class JobOutcomes {
     const orphans = type.issue.orphans(issue, now);
     if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
     recordAction("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: terms.ttl });
+    events.credentials(terms.role);
     events.lease("LeaseIssued", id, { Role: terms.role, ExpireTime: timeOf(expires) });
     const ttl = Math.max(1, secondsLeft(expires, now));
     const warnings = isCut ? [cappedTtlWarning(terms.ttl, ttl)] : terms.warnings;
@@ -208,13 +209,14 @@ export class JobOutcomes {
     const { type, jobs, roles, scope, events } = this.#stores;
     const { name } = write;
     jobs.delete(id);
-    const outcome = type.roles.outcome(write, roles.find(name), now);
+    const known = roles.find(name);
+    const outcome = type.roles.outcome(write, known, now);
     if ("problem" in outcome) return refuse("invalid", outcome.problem);
     roles.put(name, outcome.role);
     for (const { of, removal, because } of outcome.removals) {
       this.startRemoval(`${of} ${id}`, removal, because, null, now);
     }
-    events.role("RoleWritten", name);
+    events.role("RoleWritten", name, { Created: known === null });
     recordAction("role-written", { engine: scope, role: name });
     return done();
   }

@@ -14,8 +14,10 @@ export const subscriptionMigrations: Migration[] = [
         body TEXT NOT NULL) STRICT`,
 ];
 
-/** The table of `EventLog`. */
+/** Tables of `EventLog`. */
 export const subscriberMigrations: Migration[] = [
   // Subscriptions that are woken after an append.
   "CREATE TABLE subscriptions (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID",
+  // Relays with subscribers to event notifications, which are called after an append.
+  "CREATE TABLE notified_relays (name TEXT PRIMARY KEY) STRICT, WITHOUT ROWID",
 ];

@@ -1,0 +1,348 @@
+import { gapNotice } from "../../compat/notifications.ts";
+import type { FeedPage } from "../../contracts/event-log.ts";
+import type { NotifiedPage } from "../../contracts/event-relay.ts";
+import type { NotificationRequest } from "../../contracts/notification.ts";
+import { notificationJudge } from "../../rights/notification-rights.ts";
+import type { Scope, StreamQuestion } from "../../contracts/stream-rights.ts";
+import { within } from "../../lib/timeout.ts";
+import { textOf, warn } from "../../platform/observability/log.ts";
+import { lineFrom } from "../feed-line.ts";
+import type { Line } from "../line.ts";
+import { type Ask, type Permission, Permissions, PermissionsUnavailable } from "../permissions.ts";
+import { Frames } from "./frames.ts";
+import { Recent } from "./recent.ts";
+import { type Selection, selectionOf } from "./selection.ts";
+import { framesIn } from "./wanted.ts";
+
+/** Close codes of RFC 6455. */
+const NORMAL = 1000;
+const TRY_AGAIN_LATER = 1013;
+
+/** Unsent bytes of a subscriber at which delivery to it pauses. */
+const FULL_BYTES = 256 * 1024;
+/** How often paused subscribers are looked at. */
+const PAUSE_MS = 50;
+/** Pause after a failed read of the log, and its time limit. */
+const RETRY_MS = 1_000;
+const TIMEOUT_MS = 10_000;
+/** Time after which the cursors of a burst are kept. Less than the idle time after which an object hibernates. */
+const KEEP_MS = 250;
+
+/** Where the frames of one subscriber go. */
+export interface Sink {
+  /** Bytes that were sent and have not left. */
+  readonly waiting: number;
+  send(frame: string | Uint8Array): void;
+  close(code: number, reason: string): void;
+  /** Stores the last delivered index beside the subscription. */
+  keep(cursor: number): void;
+}
+
+/** The log as a notifier reads it. */
+export interface NotifiedLog {
+  lines(cursor: number): Promise<FeedPage>;
+}
+
+export interface Subscriber {
+  readonly request: NotificationRequest;
+  readonly sink: Sink;
+  readonly selects: Selection;
+  /** Null until its rights are asked for, as after hibernation. */
+  permission: Permission | null;
+  /** Lines up to here were delivered, or were not for it. */
+  cursor: number;
+  isKept: boolean;
+  /** Since when it takes nothing. */
+  fullSince: number | null;
+}
+
+/**
+ * Delivers event notifications to any number of subscribers, each a cursor: in order, once a connection, by the rights
+ * of the moment. A subscriber whose rights are being asked for, or that takes nothing, waits without a queue, and reads
+ * the log again later.
+ *
+ *   open ──token revoked, right lost──> closed (1000)
+ *     └──takes nothing for `stallMs`──> closed (1013)
+ */
+export class Notifier {
+  readonly #log: NotifiedLog;
+  readonly #stallMs: () => number;
+  readonly #permissions: Permissions;
+  readonly #subscribers = new Set<Subscriber>();
+  readonly #recent = new Recent();
+  #newest = 0;
+  /** Changes of rights up to this index are known. */
+  #observed = 0;
+  #isRunning = false;
+  #runsAgain = false;
+  #keeping = false;
+  #timer: ReturnType<typeof setTimeout> | undefined;
+
+  /** @param onAnswers called when the time of the next question changes */
+  constructor(log: NotifiedLog, ask: Ask, stallMs: () => number, onAnswers: () => void) {
+    this.#log = log;
+    this.#stallMs = stallMs;
+    this.#permissions = new Permissions(ask, () => {
+      onAnswers();
+      this.run();
+    });
+  }
+
+  get count(): number {
+    return this.#subscribers.size;
+  }
+
+  /** Time of the next question about rights; infinite without one. */
+  get nextAsk(): number {
+    return this.#permissions.nextAsk();
+  }
+
+  get newest(): number {
+    return this.#newest;
+  }
+
+  subscribersOf(accessor: string): number {
+    let count = 0;
+    for (const { request } of this.#subscribers) if (request.accessor === accessor) count += 1;
+    return count;
+  }
+
+  /**
+   * The permission of a new subscriber; null without the right. Rejects with `PermissionsUnavailable` when the rights
+   * cannot be determined.
+   * @param newest the newest line
+   */
+  admit(request: NotificationRequest, newest = 0): Promise<Permission | null> {
+    // The answer includes the changes up to here, and nobody else has an older one.
+    if (this.#subscribers.size === 0) this.#observed = Math.max(this.#observed, newest);
+    return this.#permissions.admit(questionOf(request));
+  }
+
+  /** @param permission null: to be asked for, before anything is sent */
+  add(request: NotificationRequest, permission: Permission | null, cursor: number, sink: Sink): Subscriber {
+    const selects = selectionOf(request);
+    const subscriber = { request, sink, selects, permission, cursor, isKept: true, fullSince: null };
+    this.#subscribers.add(subscriber);
+    return subscriber;
+  }
+
+  /** The subscribers beyond an index. */
+  beyond(newest: number): Subscriber[] {
+    return [...this.#subscribers].filter(({ cursor }) => cursor > newest);
+  }
+
+  remove(subscriber: Subscriber): void {
+    if (!this.#subscribers.delete(subscriber)) return;
+    if (subscriber.permission) this.#permissions.release(subscriber.permission);
+  }
+
+  /** Lines have arrived. */
+  lines(page: NotifiedPage): void {
+    const lines = page.lines.map(lineFrom);
+    this.#observe(lines, page);
+    this.#recent.push({ after: page.after, lines, upTo: page.upTo, evicted: page.evicted });
+    this.reach(page.upTo);
+  }
+
+  /** The log reaches up to an index. */
+  reach(newest: number): void {
+    this.#newest = Math.max(this.#newest, newest);
+    this.run();
+  }
+
+  /** Delivers to all that are behind. Never rejects. */
+  run(): void {
+    this.#runsAgain = true;
+    if (this.#isRunning) return;
+    this.#isRunning = true;
+    void this.#run()
+      .catch((failure: unknown) => {
+        warn("notifications-not-delivered", { because: textOf(failure) });
+        this.#again(RETRY_MS);
+      })
+      .finally(() => {
+        this.#isRunning = false;
+        if (this.#runsAgain) this.run();
+      });
+  }
+
+  async #run(): Promise<void> {
+    while (this.#runsAgain) {
+      this.#runsAgain = false;
+      this.#askForMissing();
+      void this.#permissions.askDue();
+      this.#dropDenied();
+      this.#deliver(this.#recent);
+      const behind = this.#furthestBehind();
+      if (behind !== null) {
+        const page = await within(TIMEOUT_MS, this.#log.lines(behind));
+        if (page.upTo <= behind) throw new Error("the log has no line that it told of");
+        const lines = page.lines.map(lineFrom);
+        this.#observe(lines, { ...page, after: behind });
+        this.#deliver({ after: behind, lines, upTo: page.upTo, evicted: page.evicted });
+        this.#runsAgain = true;
+      }
+    }
+    if ([...this.#subscribers].every(({ cursor }) => cursor >= this.#recent.upTo)) this.#recent.clear();
+    this.#keepSoon();
+    this.#waitForOthers();
+  }
+
+  /** Changes of rights apply from the line on that reports them. */
+  #observe(lines: readonly Line[], { after, evicted }: Pick<NotifiedPage, "after" | "evicted">): void {
+    if (evicted > after && evicted > this.#observed) this.#permissions.invalidateAll();
+    for (const { index, headers } of lines) {
+      if (index <= this.#observed) continue;
+      this.#permissions.onHeaders(headers);
+      this.#observed = index;
+    }
+  }
+
+  #askForMissing(): void {
+    for (const subscriber of this.#subscribers) {
+      if (subscriber.permission !== null || this.#asking.has(subscriber)) continue;
+      this.#asking.add(subscriber);
+      this.admit(subscriber.request)
+        .then((permission) => {
+          if (permission === null) return this.#close(subscriber, NORMAL, PERMISSION_DENIED);
+          subscriber.permission = permission;
+          if (!this.#subscribers.has(subscriber)) this.#permissions.release(permission);
+        })
+        .catch((failure: unknown) => {
+          if (!(failure instanceof PermissionsUnavailable)) throw failure;
+          this.#again(RETRY_MS);
+        })
+        .finally(() => {
+          this.#asking.delete(subscriber);
+          this.run();
+        });
+    }
+  }
+
+  readonly #asking = new Set<Subscriber>();
+
+  #dropDenied(): void {
+    for (const subscriber of this.#subscribers) {
+      if (subscriber.permission?.denied) this.#close(subscriber, NORMAL, PERMISSION_DENIED);
+    }
+  }
+
+  /** Whether a subscriber may be sent something now. */
+  #isReady(subscriber: Subscriber, now: number): boolean {
+    if (subscriber.permission?.stateAt(now) !== "open") return false;
+    if (subscriber.sink.waiting < FULL_BYTES) {
+      subscriber.fullSince = null;
+      return true;
+    }
+    subscriber.fullSince ??= now;
+    if (now - subscriber.fullSince >= this.#stallMs()) this.#close(subscriber, TRY_AGAIN_LATER, "slow consumer");
+    return false;
+  }
+
+  /** The least cursor of those that need lines which are not in memory; null for none. */
+  #furthestBehind(): number | null {
+    const now = Date.now();
+    let least: number | null = null;
+    for (const subscriber of this.#subscribers) {
+      const { cursor } = subscriber;
+      if (cursor >= this.#newest || (least !== null && least <= cursor)) continue;
+      if (this.#isReady(subscriber, now)) least = cursor;
+    }
+    return least;
+  }
+
+  /** Sends lines to the subscribers that have all lines before them. */
+  #deliver({ after, lines, upTo, evicted }: Delivered): void {
+    const now = Date.now();
+    const frames = framesIn(lines);
+    for (const subscriber of this.#subscribers) {
+      const { cursor, request, sink } = subscriber;
+      if (cursor < after || cursor >= upTo || !this.#isReady(subscriber, now)) continue;
+      const judge = judgeOf(subscriber.permission?.scope);
+      if (evicted > cursor) sink.send(new Frames(gapNotice(cursor + 1, evicted + 1, now)).in(request.format));
+      for (let at = firstAfter(frames, cursor); at < frames.length; at += 1) {
+        const each = frames[at];
+        if (!each || !subscriber.selects(each.notification)) continue;
+        const { topic, type, namespace, metadata } = each.notification;
+        const isSeen = topic === "" || judge({ topic, type, namespace, path: metadata["path"] ?? "" });
+        if (isSeen) sink.send(each.in(request.format));
+      }
+      subscriber.cursor = upTo;
+      subscriber.isKept = false;
+    }
+  }
+
+  #close(subscriber: Subscriber, code: number, reason: string): void {
+    this.remove(subscriber);
+    subscriber.sink.close(code, reason);
+  }
+
+  /** Keeps cursors once for all lines of a burst. */
+  #keepSoon(): void {
+    if (this.#keeping) return;
+    this.#keeping = true;
+    setTimeout(() => {
+      this.#keeping = false;
+      for (const subscriber of this.#subscribers) {
+        if (subscriber.isKept) continue;
+        subscriber.sink.keep(subscriber.cursor);
+        subscriber.isKept = true;
+      }
+    }, KEEP_MS);
+  }
+
+  /** Looks again at subscribers that are behind and not ready. Those whose rights are asked for have their answer. */
+  #waitForOthers(): void {
+    for (const { fullSince, cursor } of this.#subscribers) {
+      if (fullSince !== null && cursor < this.#newest) return this.#again(PAUSE_MS);
+    }
+    const next = this.nextAsk;
+    const isBehind = [...this.#subscribers].some(({ cursor }) => cursor < this.#newest);
+    if (isBehind && next !== Number.POSITIVE_INFINITY) this.#again(Math.max(PAUSE_MS, next - Date.now()));
+  }
+
+  #again(afterMs: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.run(), afterMs);
+  }
+}
+
+/** The place of the first notification after an index. */
+function firstAfter(frames: readonly Frames[], index: number): number {
+  let [low, high] = [0, frames.length];
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if ((frames[middle]?.notification.index ?? 0) > index) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+const PERMISSION_DENIED = "permission denied";
+
+interface Delivered {
+  readonly after: number;
+  readonly lines: readonly Line[];
+  readonly upTo: number;
+  readonly evicted: number;
+}
+
+/** No topic of a stream: an older release answers with rights that show nothing. */
+const questionOf = ({ accessor, namespace, pattern }: NotificationRequest): StreamQuestion => ({
+  accessor,
+  topics: [],
+  namespace: "default",
+  service: true,
+  subscribe: { namespace, path: `sys/events/subscribe/${pattern}` },
+});
+
+type Judge = ReturnType<typeof notificationJudge>;
+const judges = new WeakMap<Scope, Judge>();
+
+/** Compiled once for each answer about rights. */
+function judgeOf(scope: Scope | undefined): Judge {
+  if (scope?.paths === undefined) return () => false;
+  const judge = judges.get(scope) ?? notificationJudge(scope.paths);
+  judges.set(scope, judge);
+  return judge;
+}

@@ -1,0 +1,110 @@
+import { clusterHeader } from "../compat/dialect.ts";
+import { NOTIFICATION_TYPES } from "../compat/notifications.ts";
+import type { NotificationRequest } from "../contracts/notification.ts";
+import { SERVICE_TOPICS } from "../contracts/service-topics.ts";
+import { selectionOf } from "../events/notifications/selection.ts";
+import { FilterError } from "../lib/bexpr/errors.ts";
+import { matchesGlob } from "../lib/glob.ts";
+import { parseGoBool } from "../lib/go-bool.ts";
+import { refuse } from "../lib/result.ts";
+import { objectStub } from "../platform/durable/jurisdiction.ts";
+import { badRequest, denied, RequestError, refusalError } from "../platform/http/errors.ts";
+import { type ClientLocation, nearestPlace, placedName } from "../platform/place.ts";
+import { settings } from "../platform/settings.ts";
+import { formatOf, resumeIndex, SERVER_SENT, startIndex } from "./event-stream.ts";
+import { type AuthorisedCall, secrets } from "./server/route.ts";
+
+/**
+ * Upstream's event notifications over a WebSocket (https://developer.hashicorp.com/vault/api-docs/system/events), or as
+ * server-sent events. All refusals come before the upgrade.
+ */
+
+/** A hibernating socket keeps its subscription in 16 KiB. */
+const MAX_REQUEST = 8_000;
+
+async function subscribe(call: AuthorisedCall): Promise<Response> {
+  const request = requestOf(call);
+  const fault = filterFault(request);
+  if (fault !== null) return new Response(`Error subscribing: ${fault}`, { status: 400, headers: PLAIN });
+  const { env, request: incoming } = call;
+  const place = settings(env).EVENT_RELAYS > 0 ? nearestPlace((incoming.cf ?? {}) as ClientLocation) : null;
+  const name = placedName(
+    `notifications-${place ?? "anywhere"}`,
+    request.accessor,
+    Math.max(1, settings(env).EVENT_RELAYS),
+  );
+  const opened = await objectStub(env, env.EVENT_RELAY, name, place).fetch(
+    `https://event-relay/notifications?${new URLSearchParams({ request: JSON.stringify(request) })}`,
+    { headers: request.format === "server-sent-events" ? {} : { Upgrade: "websocket" }, signal: incoming.signal },
+  );
+  if (opened.status === 403) throw denied();
+  if (opened.status >= 400) {
+    throw refusalError(refuse(opened.status === 429 ? "limited" : "unavailable", await opened.text()));
+  }
+  return answered(opened);
+}
+
+/** @throws RequestError 400, 426 */
+function requestOf({ request, query, params, grant, env }: AuthorisedCall): NotificationRequest {
+  const pattern = params["eventType"] ?? "";
+  if (pattern === "") throw badRequest("did not specify eventType to subscribe to");
+  const json = parseGoBool(query.get("json") || "false");
+  if (json === null) throw badRequest(`invalid parameter for JSON: ${(query.get("json") ?? "").slice(0, 40)}`);
+  const upgrades = request.method === "GET" && request.headers.get("Upgrade")?.toLowerCase() === "websocket";
+  const streams = !upgrades && formatOf(request.headers.get("Accept")) === "server-sent-events";
+  if (!upgrades && !streams) throw new RequestError(426, "Upgrade: must be websocket", { Upgrade: "websocket" });
+  const index = query.get("index");
+  const asked: NotificationRequest = {
+    accessor: grant.identity.accessor,
+    namespace: grant.namespace,
+    pattern,
+    namespaces: query.getAll("namespaces").filter((glob) => glob !== ""),
+    filter: query.get("filter") ?? "",
+    format: streams ? "server-sent-events" : json ? "json" : "protobuf",
+    from: resumeIndex(request.headers) ?? (index ? startIndex(index) : -1),
+  };
+  if (JSON.stringify(asked).length > MAX_REQUEST) throw badRequest("filter: the request is too long");
+  const disabled = disabledTopic(env, pattern);
+  if (disabled !== null) throw badRequest(`eventType: the topic ${disabled} is disabled by the setting SERVICE_EVENTS`);
+  return asked;
+}
+
+/** The topic of a pattern whose types are all disabled; null for any other pattern. */
+function disabledTopic(env: Env, pattern: string): string | null {
+  const matched = SERVICE_TOPICS.filter((topic) =>
+    NOTIFICATION_TYPES[topic]?.some((type) => matchesGlob(type, pattern)),
+  );
+  const enabled = settings(env).SERVICE_EVENTS.split(",");
+  return matched.some((topic) => enabled.includes(topic)) ? null : (matched[0] ?? null);
+}
+
+/** Why the filter is refused; null if it is not. */
+function filterFault(request: NotificationRequest): string | null {
+  try {
+    selectionOf(request);
+    return null;
+  } catch (failure) {
+    if (failure instanceof FilterError) return failure.message;
+    throw failure;
+  }
+}
+
+const PLAIN = { "Content-Type": "text/plain; charset=utf-8", "Cache-Control": "no-store" };
+
+/** The answer of the relay, with headers that tell where the subscription starts. */
+function answered(opened: Response): Response {
+  const headers = new Headers();
+  for (const name of clusterHeader.oldestIndex) headers.set(name, opened.headers.get("x-oldest-index") ?? "0");
+  for (const name of clusterHeader.startIndex) headers.set(name, opened.headers.get("x-start-index") ?? "0");
+  if (opened.webSocket) return new Response(null, { status: 101, webSocket: opened.webSocket, headers });
+  headers.set("Content-Type", SERVER_SENT);
+  headers.set("Cache-Control", "no-store, no-transform");
+  // Prevents local tooling from compressing the stream, which would never flush it.
+  headers.set("Content-Encoding", "identity");
+  return new Response(opened.body, { headers });
+}
+
+export const eventNotificationRoutes = [
+  secrets({ verb: "GET", path: "/sys/events/subscribe/:eventType+", fresh: true, unwrapped: true, handle: subscribe }),
+  secrets({ verb: "GET", path: "/sys/events/subscribe", fresh: true, refuses: true, handle: subscribe }),
+];
