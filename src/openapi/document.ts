@@ -280,7 +280,9 @@ function answerObject(answer: Answer, writer: SchemaWriter, example: Json | unde
   return {
     description,
     content: {
-      "application/json": { schema: line, "x-sallyport-framing": "application/x-ndjson", ...shown },
+      ...(!answer.serverSent && {
+        "application/json": { schema: line, "x-sallyport-framing": "application/x-ndjson", ...shown },
+      }),
       "text/event-stream": { schema: line, "x-sallyport-framing": "the `data` of one event" },
     },
   };
@@ -288,11 +290,15 @@ function answerObject(answer: Answer, writer: SchemaWriter, example: Json | unde
 
 function socketObject(answer: Extract<Answer, { kind: "socket" }>, writer: SchemaWriter): Json {
   const { description, protocol, sends, takes } = answer;
-  const chosen = { description: "The protocol.", required: true, schema: { type: "string", const: protocol } };
+  const chosen = (name: string) => ({
+    description: "The protocol.",
+    required: true,
+    schema: { type: "string", const: name },
+  });
   return {
     description,
-    headers: { "Sec-WebSocket-Protocol": chosen },
-    "x-sallyport-frames": { sent: writer.input(sends), taken: writer.input(takes) },
+    ...(protocol !== undefined && { headers: { "Sec-WebSocket-Protocol": chosen(protocol) } }),
+    "x-sallyport-frames": { sent: writer.input(sends), ...(takes && { taken: writer.input(takes) }) },
   };
 }
 

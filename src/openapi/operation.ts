@@ -85,16 +85,19 @@ export type Answer =
       /** The connection becomes a WebSocket. */
       readonly kind: "socket";
       readonly description: string;
-      readonly protocol: string;
-      /** One message of the service, and one of the client: JSON text. */
+      /** The subprotocol; absent for none. */
+      readonly protocol?: string;
+      /** One message of the service, and one of the client: JSON text. A client may have nothing to say. */
       readonly sends: z.ZodType;
-      readonly takes: z.ZodType;
+      readonly takes?: z.ZodType;
     }
   | {
       readonly kind: "stream";
       readonly description: string;
       /** Schema of one line. */
       readonly schema: z.ZodType;
+      /** The lines come as server-sent events only. */
+      readonly serverSent?: true;
     };
 
 /** The non-null parts of the secrets API envelope. */

@@ -37,6 +37,8 @@ export const secretsRights: Readonly<Record<string, string>> = {
   "POST /v1/sys/audit/:output": "update sudo",
   "DELETE /v1/sys/audit/:output": "delete sudo",
   "GET /v1/sys/internal/specs/openapi": "anybody",
+  "GET /v1/sys/events/subscribe/:eventType+": "read",
+  "GET /v1/sys/events/subscribe": "read",
   "GET /v1/.well-known/jwks.json": "anybody",
   "GET /v1/sys/internal/ui/resultant-acl": "read",
   "GET /v1/sys/internal/ui/namespaces": "any token",

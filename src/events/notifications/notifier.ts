@@ -204,9 +204,9 @@ export class Notifier {
       this.#asking.add(subscriber);
       this.admit(subscriber.request)
         .then((permission) => {
-          if (permission === null) return this.#close(subscriber, NORMAL, PERMISSION_DENIED);
-          subscriber.permission = permission;
-          if (!this.#subscribers.has(subscriber)) this.#permissions.release(permission);
+          if (permission === null) this.#close(subscriber, NORMAL, PERMISSION_DENIED);
+          else if (this.#subscribers.has(subscriber)) subscriber.permission = permission;
+          else this.#permissions.release(permission);
         })
         .catch((failure: unknown) => {
           if (!(failure instanceof PermissionsUnavailable)) throw failure;
@@ -293,12 +293,10 @@ export class Notifier {
 
   /** Looks again at subscribers that are behind and not ready. Those whose rights are asked for have their answer. */
   #waitForOthers(): void {
-    for (const { fullSince, cursor } of this.#subscribers) {
-      if (fullSince !== null && cursor < this.#newest) return this.#again(PAUSE_MS);
-    }
-    const next = this.nextAsk;
-    const isBehind = [...this.#subscribers].some(({ cursor }) => cursor < this.#newest);
-    if (isBehind && next !== Number.POSITIVE_INFINITY) this.#again(Math.max(PAUSE_MS, next - Date.now()));
+    const behind = [...this.#subscribers].filter(({ cursor }) => cursor < this.#newest);
+    if (behind.length === 0) return;
+    if (behind.some(({ fullSince }) => fullSince !== null)) this.#again(PAUSE_MS);
+    else if (this.nextAsk !== Number.POSITIVE_INFINITY) this.#again(Math.max(PAUSE_MS, this.nextAsk - Date.now()));
   }
 
   #again(afterMs: number): void {

@@ -14,7 +14,7 @@ import { type Kept, SocketSink, StreamSink } from "./sinks.ts";
 const MAX_SUBSCRIBERS = 30_000;
 const MAX_PER_TOKEN = 10_000;
 /** How often an idle relay checks the log for lines whose call was lost. */
-const CHECK_MS = 300_000;
+const CHECK_MS = 60_000;
 const TIMEOUT_MS = 10_000;
 /** Close codes of RFC 6455. */
 const NORMAL = 1000;

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { REPORT_SCHEMAS } from "../../cluster/reports/event-reader.ts";
 import { MAX_EVENTS, MAX_REPORT_BYTES } from "../../cluster/reports/report-body.ts";
 import { clusterHeader } from "../../compat/dialect.ts";
-import { bare, count, flag, group, nothing, text } from "../operation.ts";
+import { bare, count, flag, group, nothing, text, word } from "../operation.ts";
 import { pretty } from "../parameters.ts";
 import { index, timeOrNull } from "../shapes.ts";
 
@@ -71,6 +71,31 @@ const Reports = z.union([
   z.object({ Index: z.int().optional(), Events: z.array(Report) }).describe("A line of another stream."),
 ]);
 
+const CloudEvent = z
+  .object({
+    id: z.string(),
+    source: z.string(),
+    specversion: z.literal("1.0"),
+    type: z.literal("*"),
+    data: z.object({
+      event: z.object({ id: z.string(), metadata: z.record(z.string(), z.string()) }),
+      namespace: z.string().optional(),
+      event_type: z.string(),
+      plugin_info: z
+        .object({
+          mount_class: z.literal("secret"),
+          mount_accessor: z.string(),
+          mount_path: z.string(),
+          plugin: z.string(),
+          version: z.string().optional(),
+        })
+        .optional(),
+    }),
+    datacontentype: z.literal("application/cloudevents"),
+    time: z.string(),
+  })
+  .meta({ id: "CloudEvent" });
+
 export const events = group(
   "Events",
   { name: "The name of the subscription." },
@@ -107,6 +132,40 @@ export const events = group(
       },
       headers: { "Last-Event-ID": text("Of a client that reconnects: the id of its last line.") },
       answers: { 200: { kind: "stream", description: "The lines.", schema: Line } },
+    },
+    "GET /sys/events/subscribe/:eventType+": {
+      id: "subscribeEvents",
+      summary: "Subscribe to event notifications (WebSocket)",
+      description: [
+        "Each message is a CloudEvents object as JSON text and a line feed, or without `json` upstream's protobuf message; the client sends nothing.",
+        "With `Accept: text/event-stream` and no upgrade the body is server-sent events.",
+        `\`${clusterHeader.startIndex[0]}\` is the first index of the subscription, \`${clusterHeader.oldestIndex[0]}\` the oldest one in the buffer.`,
+        "Of each event's path the token needs `list` and `subscribe`, with a matching entry of `subscribe_event_types`.",
+      ].join(" "),
+      path: { eventType: "A glob over event types, such as `kv*`." },
+      query: {
+        json: flag("JSON instead of protobuf."),
+        namespaces: {
+          description: "A glob over namespaces below the request's, which is always included; repeatable.",
+          schema: { type: "array", items: { type: "string" } },
+        },
+        filter: text(
+          "An expression over `event_type`, `operation`, `source_plugin_mount`, `data_path` and `namespace`.",
+        ),
+        index: {
+          description: "The first index; without one new events only. The metadata of each event has its `index`.",
+          schema: { type: "integer", minimum: -1, default: -1 },
+        },
+      },
+      headers: {
+        Upgrade: word("Requests a WebSocket.", "websocket"),
+        "Last-Event-ID": text("Of a client of server-sent events that reconnects: the id of its last event."),
+      },
+      answers: {
+        101: { kind: "socket", description: "The subscription is open.", sends: CloudEvent },
+        200: { kind: "stream", description: "The events.", schema: CloudEvent, serverSent: true },
+      },
+      errors: [426],
     },
     "GET /event/subscriptions": {
       id: "listEventSubscriptions",
