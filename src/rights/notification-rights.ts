@@ -3,7 +3,7 @@ import { compilePaths, granted } from "./path-rules.ts";
 import type { PathRight } from "../contracts/service-topics.ts";
 import { ruleAt } from "./path-judge.ts";
 
-/** What decides who may see a notification. */
+/** The parts of a notification that its rights depend on. */
 export interface Judged {
   readonly topic: string;
   readonly type: string;

@@ -1,8 +1,8 @@
 import { clusterHeader } from "../compat/dialect.ts";
-import { NOTIFICATION_TYPES } from "../compat/notifications.ts";
 import type { NotificationRequest } from "../contracts/notification.ts";
 import { SERVICE_TOPICS } from "../contracts/service-topics.ts";
 import { selectionOf } from "../events/notifications/selection.ts";
+import { NOTIFICATION_TYPES } from "../events/notifications/upstream-events.ts";
 import { FilterError } from "../lib/bexpr/errors.ts";
 import { matchesGlob } from "../lib/glob.ts";
 import { parseGoBool } from "../lib/go-bool.ts";

@@ -48,6 +48,7 @@ const parameters: Readonly<Record<string, string>> = {
   source: "platform",
   bytes: "16",
   algorithm: "sha2-256",
+  eventType: "kv*",
   node: "00000000-0000-4000-8000-000000000001",
 };
 

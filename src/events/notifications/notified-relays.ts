@@ -77,7 +77,7 @@ export class NotifiedRelays {
   notify(): void {
     try {
       for (const name of this.#names.get()) {
-        // After a start: the lines before may have been published to nobody.
+        // After a start: earlier lines may not have been sent.
         if (this.#isFirst) this.#relay(name).upTo = 0;
         void this.#call(name);
       }

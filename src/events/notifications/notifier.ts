@@ -1,4 +1,3 @@
-import { gapNotice } from "../../compat/notifications.ts";
 import type { FeedPage } from "../../contracts/event-log.ts";
 import type { NotifiedPage } from "../../contracts/event-relay.ts";
 import type { NotificationRequest } from "../../contracts/notification.ts";
@@ -12,6 +11,7 @@ import { type Ask, type Permission, Permissions, PermissionsUnavailable } from "
 import { Frames } from "./frames.ts";
 import { Recent } from "./recent.ts";
 import { type Selection, selectionOf } from "./selection.ts";
+import { gapNotice } from "./upstream-events.ts";
 import { framesIn } from "./wanted.ts";
 
 /** Close codes of RFC 6455. */
@@ -113,7 +113,7 @@ export class Notifier {
    * @param newest the newest line
    */
   admit(request: NotificationRequest, newest = 0): Promise<Permission | null> {
-    // The answer includes the changes up to here, and nobody else has an older one.
+    // The answer includes the changes up to here, and no other subscriber has an older one.
     if (this.#subscribers.size === 0) this.#observed = Math.max(this.#observed, newest);
     return this.#permissions.admit(questionOf(request));
   }

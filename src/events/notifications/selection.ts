@@ -1,10 +1,10 @@
-import { GAP_TYPE } from "../../compat/notifications.ts";
 import type { Notification, NotificationRequest } from "../../contracts/notification.ts";
 import { compileFilter } from "../../lib/bexpr/compile.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 import { matchesGlob } from "../../lib/glob.ts";
+import { GAP_TYPE } from "./upstream-events.ts";
 
-/** What a filter may select; a missing value is an empty text. */
+/** The fields of a filter; a missing value is an empty text. */
 interface Row {
   readonly event_type: string;
   readonly operation: string;

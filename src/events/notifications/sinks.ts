@@ -2,7 +2,7 @@ import type { NotificationRequest } from "../../contracts/notification.ts";
 import { serverSentHeartbeat } from "./frames.ts";
 import type { Sink } from "./notifier.ts";
 
-/** What a hibernating socket keeps: at most 16 KiB. */
+/** The attachment of a hibernating socket: at most 16 KiB. */
 export interface Kept {
   readonly request: NotificationRequest;
   readonly cursor: number;

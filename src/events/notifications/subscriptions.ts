@@ -106,7 +106,7 @@ export class NotificationSubscriptions {
       this.#isRegistered = false;
       await this.#register();
       const { newest } = await within(TIMEOUT_MS, eventLog(this.#env()).bounds());
-      // A log that was restored begins anew.
+      // A restored log assigns the same indexes again.
       for (const subscriber of this.#notifier.beyond(newest)) {
         this.#notifier.remove(subscriber);
         subscriber.sink.close(SERVICE_RESTART, "the event log was restored");

@@ -1,8 +1,8 @@
-import { gapNotice, notificationOf } from "../../compat/notifications.ts";
 import type { StreamEvent } from "../../contracts/event.ts";
 import type { EventHeader } from "../../publishing/event-headers.ts";
 import type { Line } from "../line.ts";
 import { Frames } from "./frames.ts";
+import { gapNotice, notificationOf } from "./upstream-events.ts";
 
 /** Topics with notifications, and those that change rights. */
 const NOTIFIED: ReadonlySet<string> = new Set(["Secret", "Lease", "Engine"]);

@@ -1,7 +1,7 @@
-import type { StreamEvent } from "../contracts/event.ts";
-import type { Notification, NotifyingPlugin } from "../contracts/notification.ts";
-import type { ServiceTopic } from "../contracts/service-topics.ts";
-import { translateMountType } from "./cloud-b-names.ts";
+import { translateMountType } from "../../compat/cloud-b-names.ts";
+import type { StreamEvent } from "../../contracts/event.ts";
+import type { Notification, NotifyingPlugin } from "../../contracts/notification.ts";
+import type { ServiceTopic } from "../../contracts/service-topics.ts";
 
 /**
  * Upstream's event notifications, derived from the events of the log
