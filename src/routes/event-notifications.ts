@@ -22,7 +22,7 @@ import { type AuthorisedCall, secrets } from "./server/route.ts";
 /** A hibernating socket keeps its subscription in 16 KiB. */
 const MAX_REQUEST = 8_000;
 
-async function subscribe(call: AuthorisedCall): Promise<Response> {
+async function subscribe(call: AuthorisedCall<never, "eventType">): Promise<Response> {
   const request = requestOf(call);
   const fault = filterFault(request);
   if (fault !== null) return new Response(`Error subscribing: ${fault}`, { status: 400, headers: PLAIN });
@@ -45,7 +45,7 @@ async function subscribe(call: AuthorisedCall): Promise<Response> {
 }
 
 /** @throws RequestError 400, 426 */
-function requestOf({ request, query, params, grant, env }: AuthorisedCall): NotificationRequest {
+function requestOf({ request, query, params, grant, env }: AuthorisedCall<never, "eventType">): NotificationRequest {
   const pattern = params["eventType"] ?? "";
   if (pattern === "") throw badRequest("did not specify eventType to subscribe to");
   const json = parseGoBool(query.get("json") || "false");
