@@ -1,4 +1,4 @@
-import { translateMountType } from "../../compat/cloud-b-names.ts";
+import { translateMountType } from "../../compat/engine-names.ts";
 import type { StreamEvent } from "../../contracts/event.ts";
 import type { Notification, NotifyingPlugin } from "../../contracts/notification.ts";
 import type { ServiceTopic } from "../../contracts/service-topics.ts";
