@@ -1,7 +1,7 @@
-import { matchesGlob } from "../lib/glob.ts";
-import { compilePaths, granted } from "./path-rules.ts";
 import type { PathRight } from "../contracts/service-topics.ts";
+import { matchesGlob } from "../lib/glob.ts";
 import { ruleAt } from "./path-judge.ts";
+import { compilePaths, granted } from "./path-rules.ts";
 
 /** The parts of a notification that its rights depend on. */
 export interface Judged {

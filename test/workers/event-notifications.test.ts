@@ -1,9 +1,9 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { eventLog } from "../../src/contracts/stubs.ts";
 import { placedName } from "../../src/platform/place.ts";
 import { Settings } from "../../src/platform/settings.ts";
+import { eventLog } from "../../src/rpc/stubs.ts";
 import { holderOf, issue, path, policies } from "./access.ts";
 import { del, mountKv, put, send } from "./client.ts";
 import { creds, dynamicRole, mountEngine, openTenant, revoke, succeeded, writeRole } from "./engine-helpers.ts";

@@ -1,10 +1,10 @@
-import { parseHeaders } from "../../publishing/event-headers.ts";
 import type { FeedPage } from "../../contracts/event-log.ts";
 import type { NotifiedPage } from "../../contracts/event-relay.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { within } from "../../lib/timeout.ts";
 import { Memo } from "../../platform/durable/memo.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
+import { parseHeaders } from "../../publishing/event-headers.ts";
 import { concernsNotifications } from "./wanted.ts";
 
 const DEADLINE_MS = 10_000;

@@ -1,10 +1,10 @@
 import type { FeedPage } from "../../contracts/event-log.ts";
 import type { NotifiedPage } from "../../contracts/event-relay.ts";
 import type { NotificationRequest } from "../../contracts/notification.ts";
-import { notificationJudge } from "../../rights/notification-rights.ts";
 import type { Scope, StreamQuestion } from "../../contracts/stream-rights.ts";
 import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
+import { notificationJudge } from "../../rights/notification-rights.ts";
 import { lineFrom } from "../feed-line.ts";
 import type { Line } from "../line.ts";
 import { type Ask, type Permission, Permissions, PermissionsUnavailable } from "../permissions.ts";

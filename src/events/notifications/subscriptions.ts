@@ -1,10 +1,10 @@
 import type { Bounds } from "../../contracts/event-log.ts";
 import type { NotifiedPage } from "../../contracts/event-relay.ts";
 import type { NotificationRequest } from "../../contracts/notification.ts";
-import { accessControl, eventLog } from "../../rpc/stubs.ts";
 import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { settings } from "../../platform/settings.ts";
+import { accessControl, eventLog } from "../../rpc/stubs.ts";
 import { PermissionsUnavailable } from "../permissions.ts";
 import { serverSentHeartbeat } from "./frames.ts";
 import { Notifier, type Sink, type Subscriber } from "./notifier.ts";
