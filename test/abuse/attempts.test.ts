@@ -5,8 +5,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Reply, Wires } from "./raw-http.ts";
 import { deploymentSecrets, Service } from "./service.ts";
 
-/* Attempts to get in at the service as `npm start` runs it, over plain sockets: rights that end during a request, denied
-   lists, and addresses of the service's own network. */
+/* Attempts to get in at the service as `npm start` runs it, over plain sockets: rights that end during a request or by
+   null, denied lists, and addresses of the service's own network. */
 
 const ROOT: string = deploymentSecrets.DEV_ROOT_TOKEN;
 const PATIENCE_MS = 30_000;
@@ -203,6 +203,52 @@ describe("a body that ends after the right to send it", () => {
       expect(await interrupted(call, token, "chunks", end)).toBe(403);
     }
     expect(await accessors()).toBe(before);
+  });
+});
+
+describe("null for the policies of", () => {
+  const login = async (...call: Call): Promise<string> => JSON.parse((await must(...call)).text).auth.client_token;
+  const writes = async (token: string): Promise<number> =>
+    (await send(["PUT", `/v1/secret/data/null${++made}`, { data: {} }], token)).status;
+  /** Enables an auth method with one login. @returns how to log in, and the login's own path */
+  async function approle(): Promise<{ path: string; signIn: () => Promise<string> }> {
+    const method = `ar${++made}`;
+    await must("POST", `/v1/sys/auth/${method}`, { type: "approle" });
+    const path = `/v1/auth/${method}/role/app`;
+    await must("POST", path, { bind_secret_id: false, token_bound_cidrs: "127.0.0.0/8", token_policies: ["writer"] });
+    const { role_id } = JSON.parse((await must("GET", `${path}/role-id`)).text).data;
+    return { path, signIn: () => login("POST", `/v1/auth/${method}/login`, { role_id }) };
+  }
+
+  beforeAll(() => must("PUT", "/v1/sys/policies/acl/writer", { policy: WRITER }));
+
+  it("a user ends the rights of the next login", async () => {
+    const { token, method } = await person(["writer"]);
+    expect(await writes(token)).toBe(200);
+    await must("POST", `/v1/auth/${method}/users/ann`, { token_policies: null });
+    expect(await writes(await login("POST", `/v1/auth/${method}/login/ann`, { password: "hunter2-hunter2" }))).toBe(
+      403,
+    );
+  });
+
+  it("an AppRole ends the rights of the next login", async () => {
+    const { path, signIn } = await approle();
+    expect(await writes(await signIn())).toBe(200);
+    await must("POST", path, { token_policies: null });
+    expect(await writes(await signIn())).toBe(403);
+  });
+
+  it("an entity or a group ends the rights of living tokens", async () => {
+    const { token, entity } = await person([]);
+    for (const [path, more] of [
+      [`/v1/identity/entity/id/${entity}`, {}],
+      ["/v1/identity/group/name/nulls", { member_entity_ids: [entity] }],
+    ] as const) {
+      await must("POST", path, { policies: ["writer"], ...more });
+      expect(await writes(token), path).toBe(200);
+      await must("POST", path, { policies: null });
+      expect(await writes(token), path).toBe(403);
+    }
   });
 });
 
