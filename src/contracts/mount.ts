@@ -1,12 +1,8 @@
-import { engineDescriptions } from "../credentials/engines/descriptions.ts";
 import type { Result } from "../lib/result.ts";
 import type { AuthMount } from "./auth.ts";
 
 /** `kv`, or a type of engine. */
 export type MountType = string;
-
-/** Types of secrets engines that can be mounted. */
-export const mountTypes = (): MountType[] => ["kv", ...engineDescriptions.map(({ type }) => type)];
 
 export interface MountConfig {
   /** Seconds; 0 = the system's. */

@@ -1,4 +1,8 @@
-import type { Mount } from "../contracts/mount.ts";
+import type { Mount, MountType } from "../contracts/mount.ts";
+import { engineDescriptions } from "../credentials/engines/descriptions.ts";
+
+/** Types of secrets engines that can be mounted. */
+export const mountTypes = (): MountType[] => ["kv", ...engineDescriptions.map(({ type }) => type)];
 
 /** Whether a mount is a KV engine with versions: only a mount that names version 2 is one. */
 export const isVersioned = ({ type, options }: Pick<Mount, "type" | "options">): boolean =>

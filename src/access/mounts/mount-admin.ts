@@ -1,8 +1,8 @@
 import { neutralMountType } from "../../compat/engine-names.ts";
-import { type Mount, type MountBody, mountTypes, type TuneBody } from "../../contracts/mount.ts";
+import type { Mount, MountBody, TuneBody } from "../../contracts/mount.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
-import { isVersioned } from "../../rights/mount-routes.ts";
+import { isVersioned, mountTypes } from "../../rights/mount-routes.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../tokens/token.ts";
 import { builtInPath } from "./built-in-mounts.ts";

@@ -1,16 +1,16 @@
 import type { AuthMount } from "../../contracts/auth.ts";
-import {
-  type ListedMount,
-  type Located,
-  type Mount,
-  type MountPlace,
-  type MountType,
-  mountTypes,
-  type VisibleAuthMount,
-  type VisibleAuthMounts,
+import type {
+  ListedMount,
+  Located,
+  Mount,
+  MountPlace,
+  MountType,
+  VisibleAuthMount,
+  VisibleAuthMounts,
 } from "../../contracts/mount.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
+import { mountTypes } from "../../rights/mount-routes.ts";
 import { mayBelow } from "../../rights/path-rules.ts";
 import type { AuthMountTable } from "../auth-methods/auth-mounts.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { mountTypes } from "../../contracts/mount.ts";
+import { mountTypes } from "../../rights/mount-routes.ts";
 import { count, data, flag, group, noContent, plain, warned } from "../operation.ts";
 import { keysOf, seconds, texts, time } from "../shapes.ts";
 import { AuthMount } from "./auth-methods.ts";
