@@ -1,4 +1,5 @@
 import type { TestProject } from "vitest/node";
+import { startMadeUpProvider } from "../made-up/engine/provider.ts";
 import { startMadeUp } from "../made-up/stand-ins.ts";
 import { defaultKey } from "./cloud-a-sm/server.ts";
 import { startAzure } from "./cloud-b/azure.ts";
@@ -23,6 +24,8 @@ export type DoubleUrls = {
   webhooks: string;
   /** A collector of OpenTelemetry. */
   otlp: string;
+  /** The provider of test/made-up/engine. */
+  madeUp: string;
 };
 
 /** The destination types with a stand-in, and the address of their places (`places-server.ts`). */
@@ -41,9 +44,10 @@ declare module "vitest" {
 /** Starts the provider doubles that tests inside the Workers runtime reach over loopback. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const azure = await startAzure();
-  const [standIns, madeUp, issuer, webhooks, otlp] = await Promise.all([
+  const [standIns, madeUp, madeUpEngine, issuer, webhooks, otlp] = await Promise.all([
     startStandIns({ otherTenants: azure.otherTenants }),
     startMadeUp(),
+    startMadeUpProvider(),
     startIssuer(),
     startWebhookReceiver(),
     startOtlpReceiver(),
@@ -70,9 +74,11 @@ export default async function setup(project: TestProject): Promise<() => Promise
     issuer: issuer.url,
     webhooks: webhooks.url,
     otlp: otlp.url,
+    madeUp: madeUpEngine.url,
   });
   project.provide("standIns", { types: [...standIns, ...madeUp].map(({ type }) => type), url: places.url });
   return async () => {
-    await Promise.all([azure, issuer, webhooks, otlp, places, ...standIns, ...madeUp].map((double) => double.close()));
+    const doubles = [azure, madeUpEngine, issuer, webhooks, otlp, places, ...standIns, ...madeUp];
+    await Promise.all(doubles.map((double) => double.close()));
   };
 }

@@ -1,0 +1,18 @@
+import type { EngineDescription } from "../../../src/credentials/engines/description.ts";
+
+export const description = {
+  type: "made-up",
+  upstream: "madeup",
+  label: "Directory of files",
+  about: "Keys of a service that keeps them as files.",
+  paths: { config: "/config", rotate: "/rotate-root", roles: "/roles", issue: ["/creds"] },
+  config: {
+    url: { label: "URL", help: "The service's address." },
+    key: { label: "Root key", help: "The key that the engine makes keys with.", secret: true },
+  },
+  roles: {
+    tier: { label: "Tier", help: "What the key may do.", upstream: "level", values: [["basic", "Standard"]] },
+    ttl: { label: "TTL" },
+    max_ttl: { label: "Maximum TTL" },
+  },
+} as const satisfies EngineDescription;

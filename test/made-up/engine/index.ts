@@ -1,0 +1,238 @@
+import * as z from "zod";
+import type { Step } from "../../../src/contracts/credential-engine.ts";
+import type { EngineType } from "../../../src/credentials/engines/engine-type.ts";
+import { httpResult } from "../../../src/credentials/engines/http-result.ts";
+import { NO_SCHEDULE, type RotationSchedule } from "../../../src/credentials/mount/rotation-schedule.ts";
+import { type RemovalState, removalSagaOf, searchFrom } from "../../../src/credentials/runner/removal.ts";
+import { isTransient, mapDecision, retry, retryUnanswered, type Saga } from "../../../src/credentials/runner/saga.ts";
+import { ok, refuse } from "../../../src/lib/result.ts";
+import { duration } from "../../../src/platform/http/fields.ts";
+import type { Send } from "../../../src/providers/outcome.ts";
+import { description } from "./description.ts";
+
+/** An engine over `provider.ts`: the smallest one with an issue, a rotation and a search for orphans. */
+
+interface Config extends RotationSchedule {
+  readonly url: string;
+  readonly key: string;
+  /** Id of `key`, if a rotation made it. */
+  readonly key_id: string | null;
+}
+interface Role {
+  readonly tier: string;
+  readonly ttl: number;
+  readonly max_ttl: number;
+}
+interface Account {
+  readonly url: string;
+  readonly key: string;
+}
+
+/** A key being made. Its name is chosen before the call; the key of a lost answer is removed, because its text is lost. */
+interface NewKey {
+  readonly name: string;
+  readonly kind: "key" | "root";
+  readonly tier: string;
+  readonly endsAt: number;
+  /** The call was sent; its outcome is unknown. */
+  readonly sent: boolean;
+  readonly lost: readonly string[];
+  /** A lost call may have made a key that is not listed yet. */
+  readonly strays: boolean;
+  readonly unanswered?: number;
+  readonly made: { readonly id: string; readonly secret: string } | null;
+}
+
+const newKey = (kind: NewKey["kind"], tier: string, endsAt: number): NewKey => ({
+  name: `sp-${crypto.randomUUID()}`,
+  kind,
+  tier,
+  endsAt,
+  sent: false,
+  lost: [],
+  strays: false,
+  made: null,
+});
+
+const step = (call: string, ...args: readonly unknown[]): Step => ({ call, args });
+
+const keySaga: Saga<NewKey> = {
+  next({ made, lost, sent, name, kind, tier, endsAt }) {
+    if (made) return null;
+    if (lost[0] !== undefined) return step("delete", lost[0]);
+    if (sent) return step("find", name);
+    return step("create", { name, kind, tier, expires: kind === "root" ? null : endsAt });
+  },
+  beforeCall: (state, { call }) => (call === "create" ? { ...state, sent: true } : state),
+  onSuccess(state, { call, args }, value) {
+    if (call === "create") return { ...state, made: value as NonNullable<NewKey["made"]> };
+    if (call === "delete") return { ...state, lost: state.lost.filter((id) => id !== args[0]) };
+    const lost = value as string[];
+    return { ...state, sent: false, lost, strays: state.strays || lost.length === 0 };
+  },
+  onError(state, { call, args }, failure) {
+    if (call === "create" && failure.outcome === "unknown") return retryUnanswered(state, failure);
+    if (call === "delete" && failure.code === "not_found") {
+      return { kind: "done", state: { ...state, lost: state.lost.filter((id) => id !== args[0]) } };
+    }
+    const free = call === "create" ? { ...state, sent: false } : state;
+    return isTransient(failure) ? retry(failure, free) : { kind: "failed" };
+  },
+};
+
+interface Item {
+  readonly id: string;
+  readonly notBefore?: number;
+}
+interface Search {
+  readonly name: string;
+  /** The key of that name to keep. */
+  readonly except: string | null;
+  readonly until: number;
+  readonly next: number;
+}
+type Removal = RemovalState<Item, Search>;
+
+const removalOf = (ids: readonly string[], search: Search | null, madeAt: number): Removal => ({
+  items: ids.map((id) => ({ id })),
+  stuck: [],
+  search,
+  madeAt,
+});
+
+const undoOfKey = ({ name, made, lost, sent, strays }: NewKey, now: number): Removal =>
+  removalOf(
+    [...(made ? [made.id] : []), ...lost],
+    (sent && !made) || strays ? { name, except: null, ...searchFrom(now) } : null,
+    now,
+  );
+
+const orphansOfKey = ({ name, made, strays }: NewKey, now: number): Removal | null =>
+  strays ? removalOf([], { name, except: made?.id ?? null, ...searchFrom(now) }, now) : null;
+
+interface Rotation {
+  readonly account: Account;
+  readonly replaces: string | null;
+  readonly key: NewKey;
+  readonly verified: boolean;
+}
+
+const rotationSaga: Saga<Rotation> = {
+  next: ({ key, verified }, now) => keySaga.next(key, now) ?? (verified ? null : step("self", key.made?.secret)),
+  beforeCall: (state, each) => ({ ...state, key: keySaga.beforeCall?.(state.key, each) ?? state.key }),
+  onSuccess: (state, each, value, now) =>
+    each.call === "self"
+      ? { ...state, verified: true }
+      : { ...state, key: keySaga.onSuccess(state.key, each, value, now) },
+  onError: (state, each, failure, now, tries) =>
+    each.call === "self"
+      ? isTransient(failure)
+        ? retry(failure)
+        : { kind: "failed" }
+      : mapDecision(keySaga.onError(state.key, each, failure, now, tries), (key) => ({ ...state, key })),
+};
+
+interface States {
+  readonly config: Config;
+  readonly role: Role;
+  readonly account: Account;
+  readonly issue: NewKey;
+  readonly write: { readonly name: string; readonly role: Role };
+  readonly rotation: Rotation;
+  readonly removal: Removal;
+  readonly resources: { readonly id: string };
+  readonly secret: { readonly id: string; readonly key: string };
+}
+
+const NO_CALL: Pick<Saga<States["write"]>, "next" | "onSuccess" | "onError"> = {
+  next: () => null,
+  onSuccess: (state) => state,
+  onError: () => ({ kind: "failed" }),
+};
+
+export const madeUp: EngineType<States> = {
+  type: description.type,
+  description,
+  config: {
+    body: z.object({ url: z.string().optional(), key: z.string().optional() }),
+    change: (before, body) => ok({ ...NO_SCHEDULE, url: "", key: "", key_id: null, ...before, ...body }),
+    view: (config) => ({ url: config?.url ?? "" }),
+    account: (config) => (config ? ok({ url: config.url, key: config.key }) : refuse("invalid", "url: required")),
+    changesIdentity: (before, after) => before.key !== after.key,
+    federationOf: () => null,
+  },
+  roles: {
+    ...NO_CALL,
+    body: z.object({
+      tier: z.string().optional(),
+      ttl: duration().optional(),
+      max_ttl: duration().optional(),
+    }),
+    nameOf: (text) => (/^[\w-]+$/.test(text) ? text : null),
+    view: (role) => ({ ...role }),
+    translate: (_dialect, view) => ({ ...view }),
+    ttls: ({ ttl, max_ttl }) => ({ ttl, max_ttl, explicit_max_ttl: 0 }),
+    begin: (name, before, body) => ok({ name, role: { tier: "basic", ttl: 0, max_ttl: 0, ...before, ...body } }),
+    isReplaceable: () => true,
+    outcome: ({ role }) => ({ role, removals: [] }),
+    undo: () => null,
+    undoOfRole: () => null,
+  },
+  issue: {
+    ...keySaga,
+    begin: ({ tier }, { lifeMs }) => ok(newKey("key", tier, Date.now() + lifeMs)),
+    outcome({ made, endsAt }) {
+      if (!made) throw new Error("no key was made");
+      return { resources: { id: made.id }, secret: { id: made.id, key: made.secret }, endsAt };
+    },
+    undo: undoOfKey,
+    orphans: orphansOfKey,
+    data: ({ id, key }) => ({ key_id: id, key }),
+    verify: ({ key }) => step("self", key),
+  },
+  rotation: {
+    ...rotationSaga,
+    begin(config, account) {
+      if (!account.ok) return account;
+      const key = newKey("root", "root", 0);
+      return ok({ account: account.value, replaces: config?.key_id ?? null, key, verified: false });
+    },
+    outcome({ key, replaces }, now) {
+      const { made } = key;
+      if (!made) return { problem: "no key was made" };
+      return {
+        promote: (config) => ({ ...config, key: made.secret, key_id: made.id }),
+        keyId: made.id,
+        replaced: replaces,
+        removal: replaces === null ? null : removalOf([replaces], null, 0),
+        orphans: orphansOfKey(key, now),
+        warnings: [],
+      };
+    },
+    undo: ({ key }, now) => undoOfKey(key, now),
+  },
+  removal: {
+    ...removalSagaOf<Item, Search, Removal>({
+      stepOf: ({ id }) => step("delete", id),
+      searchStep: ({ name }) => step("find", name),
+      found: ({ except }, _step, value) => (value as string[]).filter((id) => id !== except).map((id) => ({ id })),
+    }),
+    ofLease: ({ id }, issued) => removalOf([id], null, issued),
+  },
+  calls: { withoutResult: new Set(["delete"]), describe: (call) => `the call ${call} failed` },
+  client:
+    async (account, { send }) =>
+    (each) =>
+      perform(account, send, each),
+};
+
+const METHODS: Readonly<Record<string, string>> = { create: "POST", delete: "DELETE" };
+
+async function perform({ url, key }: Account, send: Send, { call, args: [arg] }: Step) {
+  const method = METHODS[call] ?? "GET";
+  const path =
+    call === "self" ? "/self" : call === "delete" ? `/keys/${arg}` : call === "find" ? `/keys?name=${arg}` : "/keys";
+  const headers = { Authorization: `Bearer ${call === "self" ? arg : key}` };
+  const body = call === "create" ? { body: JSON.stringify(arg) } : {};
+  return httpResult(await send([url + path, { method, headers, ...body }]), { name: call, reads: method === "GET" });
+}

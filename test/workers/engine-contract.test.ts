@@ -1,0 +1,201 @@
+import { env } from "cloudflare:workers";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { engineDescriptions } from "../../src/credentials/engines/descriptions.ts";
+import { engineTypes } from "../../src/credentials/engines/index.ts";
+import type { Fault } from "../doubles/cloud-b/azure-types.ts";
+import { madeUp } from "../made-up/engine/index.ts";
+import type { LostAnswers } from "../made-up/engine/provider.ts";
+import { type Answer, del, get, put } from "./client.ts";
+import { clock } from "./clock.ts";
+import { deaths, dieAt } from "./engine-deaths.ts";
+import { byItself, dynamicRole, openTenant, rows, skippingWaits, succeeded } from "./engine-helpers.ts";
+
+/**
+ * The promises of every type of engine: what it issues works, renews and goes; no death of a Worker and no lost answer
+ * leaves anything at the provider.
+ */
+
+clock.moves = true;
+
+/** An account at a provider, and the bodies that use it. */
+interface Provider {
+  readonly config: Record<string, unknown>;
+  readonly role: Record<string, unknown>;
+  /** All that exists there; equal values have equal resources. */
+  everything(): Promise<unknown>;
+  /** Loses answers to the call that makes the secret. */
+  lose(fault: "drop" | "apply-then-drop", count: number): Promise<unknown>;
+}
+
+interface Subject {
+  readonly type: string;
+  readonly upstream: string;
+  open(): Promise<Provider>;
+  /** Polls with a report until the end of an issue, and of a rotation. */
+  readonly polls: { readonly issue: number; readonly rotation: number };
+}
+
+const AT_ONCE = 16;
+
+async function openAzure(): Promise<Provider> {
+  const tenant = await openTenant();
+  const operation = "AddServicePrincipalPassword" as const;
+  return {
+    config: tenant.config,
+    role: dynamicRole(tenant, { ttl: 60 }),
+    everything: () => tenant.everything(),
+    lose: (fault, count) => tenant.fault({ service: "graph", operation, fault, count } as Fault),
+  };
+}
+
+async function openMadeUp(): Promise<Provider> {
+  const url = env.TEST_DOUBLES.madeUp;
+  const control = async (path: string, body: unknown = {}): Promise<unknown> =>
+    (await fetch(`${url}/_double/${path}`, { method: "POST", body: JSON.stringify(body) })).json();
+  const { account, key } = (await control("accounts")) as { account: string; key: string };
+  const of = `?account=${account}`;
+  return {
+    config: { url, key },
+    role: { tier: "basic", ttl: 60 },
+    everything: async () => {
+      const keys = (await control(`everything${of}`)) as { id: string; kind: string }[];
+      return keys.map(({ id, kind }) => `${kind} ${id}`).sort();
+    },
+    lose: (fault, count) => control(`faults${of}`, { method: "POST", fault, count } satisfies LostAnswers),
+  };
+}
+
+const subjects: readonly Subject[] = [
+  { type: "cloud-b", upstream: "azure", open: openAzure, polls: { issue: 3, rotation: 4 } },
+  { type: "made-up", upstream: "madeup", open: openMadeUp, polls: { issue: 1, rotation: 2 } },
+];
+
+beforeAll(() => {
+  engineTypes.push(madeUp);
+  engineDescriptions.push(madeUp.description);
+});
+afterAll(() => {
+  engineTypes.pop();
+  engineDescriptions.pop();
+});
+
+describe.each(subjects)("an engine of type $type", ({ type, upstream, open, polls }) => {
+  let provider: Provider;
+  let fresh: unknown;
+  let uuid: string;
+  beforeEach(async () => {
+    provider = await open();
+    succeeded(await put("/v1/sys/mounts/engine", { type }));
+    succeeded(await put("/v1/engine/config", provider.config));
+    succeeded(await put("/v1/engine/roles/app", provider.role));
+    fresh = await provider.everything();
+    uuid = (await get("/v1/sys/mounts/engine")).body.data.uuid;
+  });
+
+  const creds = (query = ""): Promise<Answer> => get(`/v1/engine/creds/app${query}`);
+  const revoke = (lease_id: string) => put("/v1/sys/leases/revoke", { lease_id });
+  const nothingIsLeft = async () => {
+    expect(await rows(uuid, "leases")).toEqual([]);
+    expect(await rows(uuid, "jobs")).toEqual([]);
+    expect(await provider.everything()).toEqual(fresh);
+  };
+
+  it("is mounted and shown by its neutral and its upstream name", async () => {
+    succeeded(await put("/v1/sys/mounts/other", { type: upstream }, { headers: { "X-Vault-Request": "true" } }));
+    const shown = async (headers: Record<string, string>) =>
+      (await get("/v1/sys/mounts/other", { headers })).body.data.type;
+    expect([await shown({}), await shown({ "X-Vault-Request": "true" })]).toEqual([type, upstream]);
+    expect((await get("/v1/other/config")).status).toBe(200);
+    expect((await del("/v1/sys/mounts/other")).status).toBe(204);
+  });
+
+  it("issues credentials that work, renews their lease, and revokes it", async () => {
+    const issued = succeeded(await creds("?verify=true"));
+    expect(issued.body.warnings).toBeNull();
+    expect(issued.body.lease_id).toMatch(/^engine\/creds\/app\//);
+    expect(issued.body).toMatchObject({ renewable: true, lease_duration: 60 });
+    expect(await provider.everything()).not.toEqual(fresh);
+    const renewed = succeeded(await put("/v1/sys/leases/renew", { lease_id: issued.body.lease_id, increment: 120 }));
+    expect(renewed.body.lease_duration).toBe(120);
+    succeeded(await revoke(issued.body.lease_id));
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  it("ends an expired lease by itself", async () => {
+    succeeded(await creds());
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  it("leaves nothing when it is unmounted", async () => {
+    succeeded(await creds());
+    succeeded(await creds());
+    succeeded(await del("/v1/sys/mounts/engine"));
+    expect(await provider.everything()).toEqual(fresh);
+  });
+
+  it.each(deaths(polls.issue, AT_ONCE))(
+    "leaves nothing of an issue whose Worker dies at poll %i (%s)",
+    async (nth, when, calls) => {
+      const died = dieAt(nth, when, calls);
+      expect((await creds()).status).toBeGreaterThanOrEqual(500);
+      expect(died()).toBe(true);
+      await byItself(uuid, nothingIsLeft);
+    },
+  );
+
+  it.each(["before", "after"] as const)("completes a revocation whose Worker dies (%s the report)", async (when) => {
+    const { lease_id } = succeeded(await creds()).body;
+    const died = dieAt(1, when, AT_ONCE);
+    await revoke(lease_id);
+    expect(died()).toBe(true);
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  it.each(["drop", "apply-then-drop"] as const)("issues once after a lost answer (%s)", async (fault) => {
+    await provider.lose(fault, 1);
+    const { lease_id } = succeeded(await creds("?verify=true")).body;
+    succeeded(await revoke(lease_id));
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  it("finds and removes the orphans of an issue that was given up after lost answers", async () => {
+    await provider.lose("apply-then-drop", 20);
+    expect((await skippingWaits(() => creds())).status).toBeGreaterThanOrEqual(400);
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  it("replaces its root secret, and removes the one before at the next rotation", async () => {
+    succeeded(await put("/v1/engine/rotate-root", {}));
+    await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
+    fresh = await provider.everything();
+    succeeded(await put("/v1/engine/rotate-root", {}));
+    await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
+    const after = await provider.everything();
+    expect(after).not.toEqual(fresh);
+    expect(JSON.stringify(after)).toHaveLength(JSON.stringify(fresh).length);
+    succeeded(await creds("?verify=true"));
+  });
+
+  it.each(deaths(polls.rotation, AT_ONCE))(
+    "completes or undoes a rotation whose Worker dies at poll %i (%s)",
+    async (nth, when, calls) => {
+      const died = dieAt(nth, when, calls);
+      await put("/v1/engine/rotate-root", {});
+      expect(died()).toBe(true);
+      await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
+      const { lease_id } = succeeded(await creds("?verify=true")).body;
+      succeeded(await revoke(lease_id));
+      await byItself(uuid, async () => expect(await rows(uuid, "leases")).toEqual([]));
+    },
+  );
+});
+
+it("holds a policy about a field of a made-up engine under both of its names", async () => {
+  succeeded(await put("/v1/sys/mounts/engine", { type: "made-up" }));
+  const rules =
+    'path "engine/roles/*" { capabilities = ["create", "update"] denied_parameters = { level = ["Standard"] } }';
+  succeeded(await put("/v1/sys/policies/acl/no-basic", { policy: rules }));
+  const token = succeeded(await put("/v1/auth/token/create", { policies: ["no-basic"] })).body.auth.client_token;
+  expect((await put("/v1/engine/roles/app", { tier: "basic" }, { token })).status).toBe(403);
+  expect((await put("/v1/engine/roles/app", { tier: "other" }, { token })).status).toBe(204);
+});
