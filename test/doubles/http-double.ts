@@ -138,3 +138,43 @@ export function fieldsOf(
   if (unknown !== undefined) throw refuse(`Unknown field ${unknown}`);
   return { ...parsed };
 }
+
+export type AccountDouble<Account> = HttpDouble & { open(): Account };
+
+interface TokenRules<Account extends DoubleAccount> extends Omit<DoubleRules<Account>, "authenticate" | "isWrite"> {
+  newAccount(): Account;
+  tokenOf(headers: Received["headers"]): string;
+  /** The answer to a missing or wrong token. */
+  readonly unauthorized: Refusal;
+}
+
+/** The bearer token of a request, or an empty text. */
+export const bearerOf = (headers: Received["headers"]): string =>
+  /^Bearer (.+)$/.exec(headers["authorization"] ?? "")?.[1] ?? "";
+
+/** Starts a double whose accounts are known by a token, and whose reads are GET requests. */
+export async function startTokenDouble<Account extends DoubleAccount & { readonly token: string }>({
+  newAccount,
+  tokenOf,
+  unauthorized,
+  ...rules
+}: TokenRules<Account>): Promise<AccountDouble<Account>> {
+  const accounts = new Map<string, Account>();
+  const double = await startHttpDouble<Account>({
+    ...rules,
+    isWrite: ({ method }) => method !== "GET",
+    authenticate({ headers }) {
+      const account = accounts.get(tokenOf(headers));
+      if (account === undefined) throw unauthorized;
+      return account;
+    },
+  });
+  return {
+    ...double,
+    open() {
+      const account = newAccount();
+      accounts.set(account.token, account);
+      return account;
+    },
+  };
+}

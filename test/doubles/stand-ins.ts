@@ -1,4 +1,5 @@
 import { memo } from "../../src/lib/memo.ts";
+import { startStandIn as ciContext } from "./ci-context/stand-in.ts";
 import { startStandIn as ciVariables } from "./ci-variables/stand-in.ts";
 import { startStandIn as cloudAPs } from "./cloud-a-ps/stand-in.ts";
 import { startStandIn as cloudASm } from "./cloud-a-sm/stand-in.ts";
@@ -9,6 +10,7 @@ import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
 import { startStandIn as clusterSecrets } from "./cluster-secrets/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
 import { startStandIn as edgeWorker } from "./edge-worker/stand-in.ts";
+import { startStandIn as iacVariables } from "./iac-variables/stand-in.ts";
 import { startStandIn as kvV2 } from "./kv-v2/stand-in.ts";
 import { type RepoHostDouble, startRepoHost } from "./repo-host/server.ts";
 import { startStandIn as repoHost } from "./repo-host/stand-in.ts";
@@ -35,7 +37,9 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   cloudCSm,
   repoHost,
   repoHostVariables,
+  iacVariables,
   ciVariables,
+  ciContext,
   deployProject,
   clusterSecrets,
   edgeWorker,

@@ -1,3 +1,4 @@
+import { description as ciContext } from "./ci-context/description.ts";
 import { description as ciVariables } from "./ci-variables/description.ts";
 import { description as cloudAPs } from "./cloud-a-ps/description.ts";
 import { description as cloudASm } from "./cloud-a-sm/description.ts";
@@ -7,6 +8,7 @@ import { description as clusterSecrets } from "./cluster-secrets/description.ts"
 import { description as deployProject } from "./deploy-project/description.ts";
 import type { DestinationDescription } from "./description.ts";
 import { description as edgeWorker } from "./edge-worker/description.ts";
+import { description as iacVariables } from "./iac-variables/description.ts";
 import { description as inMem } from "./in-mem/description.ts";
 import { description as kvV2 } from "./kv-v2/description.ts";
 import { description as repoHost } from "./repo-host/description.ts";
@@ -21,7 +23,9 @@ const all = [
   cloudCSm,
   repoHost,
   repoHostVariables,
+  iacVariables,
   ciVariables,
+  ciContext,
   deployProject,
   clusterSecrets,
   edgeWorker,

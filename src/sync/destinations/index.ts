@@ -1,3 +1,4 @@
+import { ciContext } from "./ci-context/adapter.ts";
 import { ciVariables } from "./ci-variables/adapter.ts";
 import { cloudAPs } from "./cloud-a-ps/adapter.ts";
 import { cloudASm } from "./cloud-a-sm/adapter.ts";
@@ -7,6 +8,7 @@ import { clusterSecretsDestination } from "./cluster-secrets/adapter.ts";
 import { deployProject } from "./deploy-project/adapter.ts";
 import type { DestinationType } from "./destination-type.ts";
 import { edgeWorker } from "./edge-worker/adapter.ts";
+import { iacVariables } from "./iac-variables/adapter.ts";
 import { inMem } from "./in-mem/adapter.ts";
 import { kvV2Destination } from "./kv-v2/adapter.ts";
 import { repoHost } from "./repo-host/adapter.ts";
@@ -28,7 +30,9 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     cloudCSm,
     repoHost,
     repoHostVariables,
+    iacVariables,
     ciVariables,
+    ciContext,
     deployProject,
     clusterSecretsDestination,
     edgeWorker,

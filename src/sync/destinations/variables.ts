@@ -69,6 +69,8 @@ export async function putVariable(place: VariablePlace, object: Pushed): Promise
     }
     const written = exists ? await place.change(object, seen) : await place.create(object);
     if (written.ok) return { outcome: "ok", reference: written.reference };
+    // A creation that finds nothing lacks its place.
+    if (written.why === "absent" && !exists) return written.outcome;
     if (written.why !== null) {
       if (written.why === "exists" && policy === "if-not-exists") return { outcome: "ok", left: true };
       exists = written.why === "exists";
@@ -83,7 +85,7 @@ export async function putVariable(place: VariablePlace, object: Pushed): Promise
     if (again.why === null) return again.outcome;
     exists = false;
   }
-  return failure("external", "contended", `${name} is being created and deleted by another caller.`);
+  return failure("external", "contended", `The variable ${name} is being created and deleted by another caller.`);
 }
 
 /** Makes a variable not exist. A variable without a marker is ours when a push is recorded. */
