@@ -9,6 +9,7 @@ import { startStandIn as cloudBKv } from "./cloud-b-kv/stand-in.ts";
 import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
 import { startStandIn as clusterSecrets } from "./cluster-secrets/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
+import { startStandIn as deploySite } from "./deploy-site/stand-in.ts";
 import { startStandIn as edgeWorker } from "./edge-worker/stand-in.ts";
 import { startStandIn as iacVariables } from "./iac-variables/stand-in.ts";
 import { startStandIn as kvV2 } from "./kv-v2/stand-in.ts";
@@ -41,6 +42,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   ciVariables,
   ciContext,
   deployProject,
+  deploySite,
   clusterSecrets,
   edgeWorker,
   kvV2,

@@ -6,6 +6,7 @@ import { description as cloudBKv } from "./cloud-b-kv/description.ts";
 import { description as cloudCSm } from "./cloud-c-sm/description.ts";
 import { description as clusterSecrets } from "./cluster-secrets/description.ts";
 import { description as deployProject } from "./deploy-project/description.ts";
+import { description as deploySite } from "./deploy-site/description.ts";
 import type { DestinationDescription } from "./description.ts";
 import { description as edgeWorker } from "./edge-worker/description.ts";
 import { description as iacVariables } from "./iac-variables/description.ts";
@@ -27,6 +28,7 @@ const all = [
   ciVariables,
   ciContext,
   deployProject,
+  deploySite,
   clusterSecrets,
   edgeWorker,
   kvV2,

@@ -6,6 +6,7 @@ import { cloudBKv } from "./cloud-b-kv/adapter.ts";
 import { cloudCSm } from "./cloud-c-sm/adapter.ts";
 import { clusterSecretsDestination } from "./cluster-secrets/adapter.ts";
 import { deployProject } from "./deploy-project/adapter.ts";
+import { deploySite } from "./deploy-site/adapter.ts";
 import type { DestinationType } from "./destination-type.ts";
 import { edgeWorker } from "./edge-worker/adapter.ts";
 import { iacVariables } from "./iac-variables/adapter.ts";
@@ -34,6 +35,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     ciVariables,
     ciContext,
     deployProject,
+    deploySite,
     clusterSecretsDestination,
     edgeWorker,
     kvV2Destination,

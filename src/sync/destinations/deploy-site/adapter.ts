@@ -1,0 +1,174 @@
+import * as z from "zod";
+import { memo } from "../../../lib/memo.ts";
+import { type Meaning, type RestAnswer, restClient, unreadable } from "../../../providers/rest.ts";
+import { fromDescription } from "../description.ts";
+import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
+import {
+  checkVariable,
+  inspectVariable,
+  putVariable,
+  removeVariable,
+  type VariablePlace,
+  type Written,
+} from "../variables.ts";
+import { type DeploySiteConnection, deploySiteConnection, isSecret } from "./connection.ts";
+import { description } from "./description.ts";
+
+const defaultUrl = "https://api.netlify.com";
+/** The provider states no limit of one value. */
+const maxValueBytes = 64 * 1024;
+
+const parsedConnection = memo(deploySiteConnection);
+
+const schemas = memo(() => {
+  const variable = z.object({
+    key: z.string(),
+    values: z.array(
+      z.object({
+        id: z.string(),
+        context: z.string(),
+        context_parameter: z.string().nullish(),
+        value: z.string().nullish(),
+      }),
+    ),
+    is_secret: z.boolean().nullish(),
+    updated_at: z.string().nullish(),
+  });
+  return { variable, created: z.array(variable), message: z.object({ message: z.string() }) };
+});
+
+type Variable = z.infer<ReturnType<typeof schemas>["variable"]>;
+
+/**
+ * Environment variables of Netlify. One external object is the value of one variable in one deploy context; values of
+ * other contexts stay, so variables are never replaced as a whole.
+ */
+export const deploySite: RemoteDestinationType<DeploySiteConnection> = {
+  kind: "remote",
+  ...fromDescription(description),
+  get connection() {
+    return parsedConnection();
+  },
+  targets: ({ account_id: account, site_id: site = "", deploy_context: context }) => [
+    JSON.stringify([account, site, context]),
+  ],
+  defaults: {
+    granularity: "secret-key",
+    template: {
+      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
+      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
+    },
+  },
+  naming: {
+    allowed: /^[A-Za-z0-9_]$/,
+    maxLength: 255,
+    replacement: "_",
+    adapt: (name) => (/^\d/.test(name) ? `_${name}` : name),
+  },
+  maxValueBytes,
+  pace: { atOnce: 2, burst: 30, perMinute: 200 },
+
+  async put(object, connection, context) {
+    const refused = checkVariable(object, {
+      name: /^[A-Za-z_]\w{0,254}$/,
+      rule: "1 to 255 letters, digits or _, not beginning with a digit",
+      maxBytes: maxValueBytes,
+      notEmpty: true,
+    });
+    return refused ?? putVariable(placeOf(connection, context), object);
+  },
+  remove: (object, connection, context) => removeVariable(placeOf(connection, context), object),
+  inspect: (object, connection, context) => inspectVariable(placeOf(connection, context), object),
+
+  /** Lists variables. A missing right to write shows at the first push. */
+  async probe(connection, context) {
+    const listed = await listOf(connection, context);
+    return listed.ok ? { outcome: "ok" } : listed.outcome;
+  },
+};
+
+function callerOf({ access_token: token }: DeploySiteConnection, { settings, send }: CallContext) {
+  const base = `${(settings.DEPLOY_SITE_URL || defaultUrl).replace(/\/+$/, "")}/api/v1`;
+  return restClient({ base, headers: { authorization: `Bearer ${token}` }, send, meaningOf });
+}
+
+const pathOf = ({ account_id: account }: DeploySiteConnection) => `/accounts/${encodeURIComponent(account)}/env`;
+const queryOf = ({ site_id: site }: DeploySiteConnection) =>
+  site === undefined ? "" : `?${new URLSearchParams({ site_id: site })}`;
+
+const listOf = (connection: DeploySiteConnection, context: CallContext): Promise<RestAnswer> =>
+  callerOf(connection, context)("Listing the variables", "GET", `${pathOf(connection)}${queryOf(connection)}`);
+
+function placeOf(connection: DeploySiteConnection, context: CallContext): VariablePlace {
+  const call = callerOf(connection, context);
+  const query = queryOf(connection);
+  const at = (name: string, rest = "") => `${pathOf(connection)}/${encodeURIComponent(name)}${rest}${query}`;
+  const [of = "", parameter] = connection.deploy_context.split(/:(.*)/s);
+  const where = { context: of, ...(parameter !== undefined && { context_parameter: parameter }) };
+  const isHere = (value: Variable["values"][number]): boolean =>
+    value.context === of && (parameter === undefined || value.context_parameter === parameter);
+  /** Variables without a value in another context, by the id of ours. */
+  const alone = new Set<string>();
+
+  function written(doing: string, name: string, variable: unknown): Written {
+    const parsed = schemas().variable.safeParse(variable);
+    if (parsed.success && parsed.data.key === name) return { ok: true, reference: parsed.data.updated_at ?? name };
+    return { ok: false, why: null, outcome: unreadable(doing, "PATCH").outcome };
+  }
+
+  /** Sets the value of our context; a variable without any is created. */
+  async function write(name: string, value: string): Promise<Written> {
+    const doing = `Writing ${name}`;
+    const changed = await call(doing, "PATCH", at(name), { ...where, value });
+    if (changed.ok) return written(doing, name, changed.body);
+    if (changed.status !== 404) return { ok: false, why: null, outcome: changed.outcome };
+    const { scopes } = connection;
+    const variable = {
+      key: name,
+      is_secret: isSecret(connection),
+      values: [{ ...where, value }],
+      ...(scopes && { scopes }),
+    };
+    const created = await call(`Creating ${name}`, "POST", `${pathOf(connection)}${query}`, [variable]);
+    if (!created.ok) return { ok: false, why: null, outcome: created.outcome };
+    return written(doing, name, schemas().created.safeParse(created.body).data?.[0]);
+  }
+
+  return {
+    hasIds: true,
+    async find(name) {
+      const doing = `Reading ${name}`;
+      const answer = await call(doing, "GET", at(name));
+      if (!answer.ok) {
+        if (answer.status !== 404) return answer;
+        // The status is the same for a missing team or site.
+        const listed = await listOf(connection, context);
+        return listed.ok ? { ok: true, seen: null } : listed;
+      }
+      const parsed = schemas().variable.safeParse(answer.body);
+      if (!parsed.success) return unreadable(doing, "GET");
+      const { values, is_secret: hides, updated_at: version } = parsed.data;
+      const ours = values.find(isHere);
+      if (ours === undefined) return { ok: true, seen: null };
+      if (values.length === 1) alone.add(ours.id);
+      const value = hides ? undefined : (ours.value ?? undefined);
+      return { ok: true, seen: { id: ours.id, value, version: version ?? undefined, owned: null } };
+    },
+    create: ({ name, value }) => write(name, value),
+    change: ({ name, value }) => write(name, value),
+    remove(name, seen) {
+      const id = seen?.id ?? "";
+      const path = alone.has(id) ? at(name) : at(name, `/value/${encodeURIComponent(id)}`);
+      return call(`Deleting ${name}`, "DELETE", path);
+    },
+  };
+}
+
+function meaningOf(status: number, body: unknown): Meaning | null {
+  if (status === 403 && /upgrade/i.test(schemas().message.safeParse(body).data?.message ?? "")) {
+    return ["client", "plan_required", "the team's plan has no scopes"];
+  }
+  if (status === 404)
+    return ["client", "not_found", "there is no such team, site or variable, or the token may not see it"];
+  return null;
+}
