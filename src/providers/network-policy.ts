@@ -3,6 +3,7 @@ import * as z from "zod";
 import type { Failure } from "../contracts/failure.ts";
 import type { Networking } from "../contracts/sync-tasks.ts";
 import { tryParseJson } from "../lib/json.ts";
+import { memo } from "../lib/memo.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { failure, type Send, withoutEffect } from "./outcome.ts";
 
@@ -81,10 +82,12 @@ async function addressesOf(hostname: string, send: Send, dnsUrl: string): Promis
  * The JSON form of DNS over HTTPS
  * (https://developers.cloudflare.com/1.1.1.1/encryption/dns-over-https/make-api-requests/dns-json/).
  */
-const DnsAnswer = z.object({
-  Status: z.number(),
-  Answer: z.array(z.object({ type: z.number(), TTL: z.number().min(0), data: z.string() })).default([]),
-});
+const DnsAnswer = memo(() =>
+  z.object({
+    Status: z.number(),
+    Answer: z.array(z.object({ type: z.number(), TTL: z.number().min(0), data: z.string() })).default([]),
+  }),
+);
 const RECORD_TYPES = { A: 1, AAAA: 28 };
 const NO_SUCH_NAME = 3;
 
@@ -94,7 +97,7 @@ async function lookUp(hostname: string, type: "A" | "AAAA", send: Send, dnsUrl: 
   url?.searchParams.set("type", type);
   const call = await send([url?.href ?? dnsUrl, { headers: { accept: "application/dns-json" } }]);
   if (!call.ok) return withoutEffect(call.outcome);
-  const parsed = DnsAnswer.safeParse(tryParseJson(call.text));
+  const parsed = DnsAnswer().safeParse(tryParseJson(call.text));
   const isAnswer = call.response.ok && parsed.success && [0, NO_SUCH_NAME].includes(parsed.data.Status);
   if (!isAnswer) return failure("external", "network_error", `The addresses of ${hostname} could not be looked up.`);
   const records = parsed.data.Answer.filter((record) => record.type === RECORD_TYPES[type]);

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { tryParseJson } from "../../lib/json.ts";
+import { memo } from "../../lib/memo.ts";
 import { type ClientAssertion, signed } from "../identity-token.ts";
 import { type Call, failure, retryAfterMs, type Send } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
@@ -142,12 +143,14 @@ export async function sendAuthorized(
   return status === 401 && !fresh ? (await attempt()).call : call;
 }
 
-const Issuance = z.object({
-  token_type: z.string().regex(/^bearer$/i),
-  // The token is used as a header's value.
-  access_token: z.string().regex(/^[\x21-\x7e]+$/),
-  expires_in: z.coerce.number().positive(),
-});
+const Issuance = memo(() =>
+  z.object({
+    token_type: z.string().regex(/^bearer$/i),
+    // The token is used as a header's value.
+    access_token: z.string().regex(/^[\x21-\x7e]+$/),
+    expires_in: z.coerce.number().positive(),
+  }),
+);
 
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 
@@ -186,7 +189,7 @@ export async function requestToken(
   }
   const body = tryParseJson(call.text);
   if (!call.response.ok) return tokenRefused(call.response, body, "assertion" in request);
-  const parsed = Issuance.safeParse(body);
+  const parsed = Issuance().safeParse(body);
   if (!parsed.success) {
     const message = "The token request was answered, but not with a token.";
     const outcome = failure("external", "unreadable_answer", message);
@@ -204,7 +207,7 @@ async function proofOf(proof: Proof): Promise<Record<string, string> | null> {
   return token === null ? null : { client_assertion_type: assertionType, client_assertion: token };
 }
 
-const TokenError = z.object({ error: z.string(), error_codes: z.array(z.number()).optional() });
+const TokenError = memo(() => z.object({ error: z.string(), error_codes: z.array(z.number()).optional() }));
 
 /**
  * Messages by number of "Microsoft Entra authentication and authorization error codes". The numbers may change, so they
@@ -261,7 +264,7 @@ const NOT_ACCEPTED = "the credentials are not accepted";
 
 function tokenRefused(response: Response, body: unknown, federated: boolean): TokenFailure {
   const { status } = response;
-  const parsed = TokenError.safeParse(body);
+  const parsed = TokenError().safeParse(body);
   const error = word(parsed.data?.error);
   const number = parsed.data?.error_codes?.[0];
   const numbered = number === undefined ? "" : `AADSTS${number}`;

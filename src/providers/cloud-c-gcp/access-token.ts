@@ -2,6 +2,7 @@ import { importPKCS8, SignJWT } from "jose";
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { tryParseObject } from "../../lib/json.ts";
+import { memo } from "../../lib/memo.ts";
 import { type ClientAssertion, signed } from "../identity-token.ts";
 import { failure, type Send, withoutEffect } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
@@ -54,11 +55,13 @@ const failed = (outcome: Failure) => ({ ok: false as const, outcome });
 const NO_CREDENTIALS = failed(failure("client", "credentials_missing", "credentials must be given."));
 
 /** STS and service account credentials answer (RFC 8693, 2.2.1; IAM Service Account Credentials API v1). */
-const Exchanged = z.object({ access_token: z.string().regex(/^[\x21-\x7e]{1,8192}$/) });
-const Generated = z.object({
-  accessToken: z.string().regex(/^[\x21-\x7e]{1,8192}$/),
-  expireTime: z.iso.datetime({ offset: true }),
-});
+const Exchanged = memo(() => z.object({ access_token: z.string().regex(/^[\x21-\x7e]{1,8192}$/) }));
+const Generated = memo(() =>
+  z.object({
+    accessToken: z.string().regex(/^[\x21-\x7e]{1,8192}$/),
+    expireTime: z.iso.datetime({ offset: true }),
+  }),
+);
 
 /**
  * Exchanges an identity token for a federated token, and that for one of the service account
@@ -99,7 +102,7 @@ async function tokenOfIdentity(
     subjectTokenType: "urn:ietf:params:oauth:token-type:jwt",
   });
   if (!exchanged.ok) return exchanged;
-  const federated = Exchanged.safeParse(exchanged.body);
+  const federated = Exchanged().safeParse(exchanged.body);
   if (!federated.success) return failed(unreadableToken("The exchange of the identity token"));
   const iam = baseOf(settings.CLOUD_C_IAM_URL, "https://iamcredentials.googleapis.com");
   const url = `${iam}/v1/projects/-/serviceAccounts/${encodeURIComponent(account)}:generateAccessToken`;
@@ -107,7 +110,7 @@ async function tokenOfIdentity(
   const bearer = `Bearer ${federated.data.access_token}`;
   const generated = await post("GenerateAccessToken", url, { scope: [scope], lifetime }, bearer);
   if (!generated.ok) return generated;
-  const answer = Generated.safeParse(generated.body);
+  const answer = Generated().safeParse(generated.body);
   if (!answer.success) return failed(unreadableToken("GenerateAccessToken"));
   const { accessToken: value, expireTime } = answer.data;
   return { ok: true, token: { value, expiresAt: Date.parse(expireTime) } };
@@ -131,11 +134,13 @@ function exchangeRefusal(status: number, text: string): Failure {
 }
 
 /** RFC 7519 NumericDate and lifetimes are seconds. */
-const TokenAnswer = z.object({
-  access_token: z.string().regex(/^[\x21-\x7e]{1,8192}$/),
-  expires_in: z.number().positive().max(86_400),
-  token_type: z.string().regex(/^bearer$/i),
-});
+const TokenAnswer = memo(() =>
+  z.object({
+    access_token: z.string().regex(/^[\x21-\x7e]{1,8192}$/),
+    expires_in: z.number().positive().max(86_400),
+    token_type: z.string().regex(/^bearer$/i),
+  }),
+);
 
 /**
  * Exchanges an assertion for an access token (RFC 7523, "Using OAuth 2.0 for Server to Server Applications").
@@ -154,7 +159,7 @@ async function tokenOfKey(key: ServiceAccountKey, settings: CloudCSettings, send
   const call = await send([url, { method: "POST", headers, body }]);
   if (!call.ok) return { ok: false, outcome: withoutEffect(call.outcome) };
   if (!call.response.ok) return { ok: false, outcome: tokenRefusal(call.response, call.text) };
-  const answer = TokenAnswer.safeParse(tryParseObject(call.text));
+  const answer = TokenAnswer().safeParse(tryParseObject(call.text));
   if (!answer.success) return { ok: false, outcome: unreadableToken("The request for an access token") };
   const { access_token, expires_in } = answer.data;
   return { ok: true, token: { value: access_token, expiresAt: Date.now() + expires_in * 1000 } };

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { tryParseObject } from "../../lib/json.ts";
+import { memo } from "../../lib/memo.ts";
 import { failure, retryAfterMs } from "../outcome.ts";
 
 /** A failed call. `status` is the name of the google.rpc.Code in the answer, null without one. */
@@ -54,32 +55,38 @@ const byReason = new Map<string, Meaning>([
   ["RATE_LIMIT_EXCEEDED", throttled],
 ]);
 
-const Status = z.object({
-  error: z.object({
-    status: z.string().regex(/^[A-Z_]{1,40}$/),
-    details: z.array(z.record(z.string(), z.unknown())).default([]),
+const Status = memo(() =>
+  z.object({
+    error: z.object({
+      status: z.string().regex(/^[A-Z_]{1,40}$/),
+      details: z.array(z.record(z.string(), z.unknown())).default([]),
+    }),
   }),
-});
+);
 
-const ErrorInfo = z.object({
-  "@type": z.literal("type.googleapis.com/google.rpc.ErrorInfo"),
-  reason: z.string(),
-  metadata: z.record(z.string(), z.unknown()).default({}),
-});
+const ErrorInfo = memo(() =>
+  z.object({
+    "@type": z.literal("type.googleapis.com/google.rpc.ErrorInfo"),
+    reason: z.string(),
+    metadata: z.record(z.string(), z.unknown()).default({}),
+  }),
+);
 
-const RetryInfo = z.object({
-  "@type": z.literal("type.googleapis.com/google.rpc.RetryInfo"),
-  retryDelay: z.string().regex(/^\d{1,6}(\.\d{1,9})?s$/),
-});
+const RetryInfo = memo(() =>
+  z.object({
+    "@type": z.literal("type.googleapis.com/google.rpc.RetryInfo"),
+    retryDelay: z.string().regex(/^\d{1,6}(\.\d{1,9})?s$/),
+  }),
+);
 
 /**
  * The failure for an answer without success, a google.rpc.Status (AIP-193). Its message is never read, because it may
  * quote the request. A proxy's 404 names no status, so it does not count as an absent object.
  */
 export function refusal(response: Response, text: string, operation: string): CloudCFailure {
-  const parsed = Status.safeParse(tryParseObject(text));
+  const parsed = Status().safeParse(tryParseObject(text));
   const { status, details } = parsed.success ? parsed.data.error : { status: null, details: [] };
-  const info = details.map((detail) => ErrorInfo.safeParse(detail).data).find((found) => found !== undefined);
+  const info = details.map((detail) => ErrorInfo().safeParse(detail).data).find((found) => found !== undefined);
   const [outcome, code, meaning] =
     byReason.get(info?.reason ?? "") ?? byStatus.get(status ?? "") ?? byHttpStatus(response.status);
   const permission = info?.metadata["permission"];
@@ -106,18 +113,18 @@ function byHttpStatus(status: number): Meaning {
 
 /** The wait requested by google.rpc.RetryInfo, milliseconds, at most an hour. */
 function retryDelayMs(details: readonly Record<string, unknown>[]): number | null {
-  const info = details.map((detail) => RetryInfo.safeParse(detail).data).find((found) => found !== undefined);
+  const info = details.map((detail) => RetryInfo().safeParse(detail).data).find((found) => found !== undefined);
   return info === undefined ? null : Math.min(Math.ceil(Number.parseFloat(info.retryDelay) * 1000), 60 * 60 * 1000);
 }
 
-const OAuthError = z.object({ error: z.string(), error_description: z.string().default("") });
+const OAuthError = memo(() => z.object({ error: z.string(), error_description: z.string().default("") }));
 
 /**
  * The failure of a refused token request. The OAuth error is always invalid_grant, so the description decides. The
  * description itself is never shown.
  */
 export function tokenRefusal(response: Response, text: string): Failure {
-  const parsed = OAuthError.safeParse(tryParseObject(text));
+  const parsed = OAuthError().safeParse(tryParseObject(text));
   const word = parsed.success && /^[a-z_]{1,40}$/.test(parsed.data.error) ? parsed.data.error : "unnamed";
   const [outcome, code, meaning] = tokenMeaning(response.status, parsed.data?.error_description ?? "", word);
   const wait = outcome === "external" ? retryAfterMs(response) : null;

@@ -4,6 +4,7 @@ import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { isListed } from "../../lib/hosts.ts";
 import { tryParseJson } from "../../lib/json.ts";
+import { memo } from "../../lib/memo.ts";
 import { RELEASE } from "../../platform/version.ts";
 import { clockDiffers, failure, isWebPage, type Send, withoutEffect } from "../outcome.ts";
 import { TokenCache } from "../token-cache.ts";
@@ -86,8 +87,8 @@ const jwtLifeSeconds = 540;
 
 const installationTokens = new TokenCache<InstallationToken>();
 
-const InstallationAnswer = z.object({ permissions: z.record(z.string(), z.string()) });
-const TokenAnswer = z.object({ token: z.string().min(1), expires_at: z.iso.datetime({ offset: true }) });
+const InstallationAnswer = memo(() => z.object({ permissions: z.record(z.string(), z.string()) }));
+const TokenAnswer = memo(() => z.object({ token: z.string().min(1), expires_at: z.iso.datetime({ offset: true }) }));
 
 /**
  * A client of GitHub's REST API, version 2022-11-28, for one operation of an adapter. Authenticates with the
@@ -153,7 +154,7 @@ export function repoHostClient(
       if (answer.status === 404) return noInstallation(app);
       return answer.status === 422 ? explainGrant(app, answer) : answer;
     }
-    const issued = TokenAnswer.safeParse(answer.body);
+    const issued = TokenAnswer().safeParse(answer.body);
     if (answer.status !== 201 || !issued.success) {
       return refused(failure("external", "unreadable_answer", "An installation token was requested, but none came."));
     }
@@ -163,7 +164,7 @@ export function repoHostClient(
   /** Explains a refused installation token: a missing permission, or a repository outside the installation. */
   async function explainGrant(app: Installation, answer: Refused): Promise<Refused> {
     const looked = await asApp(app, "GET", installationPath(app));
-    const seen = looked.ok ? InstallationAnswer.safeParse(looked.body) : null;
+    const seen = looked.ok ? InstallationAnswer().safeParse(looked.body) : null;
     if (!seen?.success) return answer;
     const missing = Object.keys(grant.permissions).filter((name) => seen.data.permissions[name] !== "write");
     if (missing.length > 0) {

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
+import { memo } from "../../lib/memo.ts";
 import { failure, retryAfterMs } from "../outcome.ts";
 
 /** The wait when an answer names none: "Wait for at least one minute" (GitHub's REST API, "Rate limits"). */
@@ -7,16 +8,18 @@ const defaultWaitMs = 60_000;
 const maxWaitMs = 60 * 60_000;
 
 /** `code` is one word, such as missing_field. `message` may quote the request: for decisions only. */
-const ErrorBody = z.object({
-  message: z.string().catch(""),
-  documentation_url: z.string().catch(""),
-  errors: z.array(z.object({ code: z.string().regex(/^[a-z_]{1,40}$/) }).catch({ code: "" })).catch([]),
-});
-type ErrorBody = z.infer<typeof ErrorBody>;
+const ErrorBody = memo(() =>
+  z.object({
+    message: z.string().catch(""),
+    documentation_url: z.string().catch(""),
+    errors: z.array(z.object({ code: z.string().regex(/^[a-z_]{1,40}$/) }).catch({ code: "" })).catch([]),
+  }),
+);
+type ErrorBody = z.infer<ReturnType<typeof ErrorBody>>;
 
 /** The failure for an answer without success. @param request method and path, shown in the message */
 export function meaningOf(response: Response, parsed: unknown, request: string): Failure {
-  const body = ErrorBody.safeParse(parsed).data ?? { message: "", documentation_url: "", errors: [] };
+  const body = ErrorBody().safeParse(parsed).data ?? { message: "", documentation_url: "", errors: [] };
   const { status, headers } = response;
   const say = (outcome: "client" | "external", code: string, text: string, wait: number | null = null) =>
     failure(outcome, code, `${request} was refused: ${text} (${cause(response, body)}).`, wait);

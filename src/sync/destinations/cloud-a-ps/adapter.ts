@@ -180,7 +180,7 @@ function checkObject({ name, value }: ExternalObject, { tier }: ParameterConnect
 
 /** Reads the version of a stored value. An answer without one does not come from the service. */
 function stored({ body }: Extract<CloudAAnswer, { ok: true }>): Put {
-  const version = Version.safeParse(body["Version"]);
+  const version = Version().safeParse(body["Version"]);
   return version.success
     ? { outcome: "ok", reference: String(version.data) }
     : failure("unknown", "unreadable_answer", "PutParameter was answered without a version.");
@@ -213,9 +213,11 @@ async function settleTags(
   return added.ok ? null : added.outcome;
 }
 
-const Version = z.number().int().positive();
-const ParameterAnswer = z.object({ Parameter: z.object({ Version }) });
-const TagsAnswer = z.object({ TagList: z.array(z.object({ Key: z.string(), Value: z.string() })).nullish() });
+const Version = memo(() => z.number().int().positive());
+const ParameterAnswer = memo(() => z.object({ Parameter: z.object({ Version: Version() }) }));
+const TagsAnswer = memo(() =>
+  z.object({ TagList: z.array(z.object({ Key: z.string(), Value: z.string() })).nullish() }),
+);
 
 /** The version of a parameter, null when it is absent. The value stays encrypted. */
 async function readVersion(
@@ -224,7 +226,7 @@ async function readVersion(
 ): Promise<{ ok: true; version: string | null } | CloudAFailure> {
   const answer = await client.call("GetParameter", { Name: name, WithDecryption: false });
   if (!answer.ok) return isAbsent(answer) ? { ok: true, version: null } : answer;
-  const parsed = ParameterAnswer.safeParse(answer.body);
+  const parsed = ParameterAnswer().safeParse(answer.body);
   return parsed.success ? { ok: true, version: String(parsed.data.Parameter.Version) } : unreadable("GetParameter");
 }
 
@@ -235,7 +237,7 @@ async function tagsOf(
 ): Promise<{ ok: true; tags: ReadonlyMap<string, string> | null } | CloudAFailure> {
   const answer = await client.call("ListTagsForResource", { ResourceType: "Parameter", ResourceId: name });
   if (!answer.ok) return isAbsent(answer) ? { ok: true, tags: null } : answer;
-  const parsed = TagsAnswer.safeParse(answer.body);
+  const parsed = TagsAnswer().safeParse(answer.body);
   if (!parsed.success) return unreadable("ListTagsForResource");
   return { ok: true, tags: new Map(parsed.data.TagList?.map(({ Key, Value }) => [Key, Value])) };
 }

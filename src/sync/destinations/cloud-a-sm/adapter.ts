@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
+import { memo } from "../../../lib/memo.ts";
 import type { CloudAClient } from "../../../providers/cloud-a-aws/client.ts";
 import {
   accountTargets,
@@ -50,7 +51,9 @@ const nameHeldRetryMs = 10_000;
 export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   kind: "remote",
   ...fromDescription(description),
-  connection: cloudAConnection,
+  get connection() {
+    return cloudAConnection();
+  },
   targets: accountTargets,
   defaults: {
     granularity: "secret-path",
@@ -272,11 +275,13 @@ interface Described {
   scheduledForDeletion: boolean;
 }
 
-const described = z.object({
-  Tags: z.array(z.object({ Key: z.string(), Value: z.string().default("") })).nullish(),
-  VersionIdsToStages: z.record(z.string(), z.array(z.string())).nullish(),
-  DeletedDate: z.unknown().optional(),
-});
+const described = memo(() =>
+  z.object({
+    Tags: z.array(z.object({ Key: z.string(), Value: z.string().default("") })).nullish(),
+    VersionIdsToStages: z.record(z.string(), z.array(z.string())).nullish(),
+    DeletedDate: z.unknown().optional(),
+  }),
+);
 
 /** Describes a secret; `secret` is null when it does not exist. */
 async function describe(
@@ -285,7 +290,7 @@ async function describe(
 ): Promise<{ ok: true; secret: Described | null } | CloudAFailure> {
   const answer = await client.call("DescribeSecret", { SecretId: name });
   if (!answer.ok) return answer.error?.type === "ResourceNotFound" ? { ok: true, secret: null } : answer;
-  const { success, data } = described.safeParse(answer.body);
+  const { success, data } = described().safeParse(answer.body);
   if (!success) {
     const message = "DescribeSecret was answered, but not as the service answers it.";
     return unanswered(failure("external", "unreadable_answer", message));

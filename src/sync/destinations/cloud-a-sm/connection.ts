@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { memo } from "../../../lib/memo.ts";
 import { stringMap } from "../../../platform/http/fields.ts";
 import { type CloudAConnection, regionPattern } from "../../../providers/cloud-a-aws/connection.ts";
 import { withoutUnset } from "../fields.ts";
@@ -73,13 +74,15 @@ export function checkAccount(given: Given, refuse: (field: string, message: stri
   }
 }
 
-export const cloudAConnection = z
-  .object({ ...accountFields(), kms_key_id: text(kmsKey, KMS_RULE), replica_regions: replicaRegions() })
-  .superRefine((given, context) => {
-    const refuse = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
-    checkAccount(given, refuse);
-    if (given.region && given.replica_regions && given.region in given.replica_regions) {
-      refuse("replica_regions", "must not name the destination's own region");
-    }
-  })
-  .transform((given): CloudAConnection => withoutUnset(given));
+export const cloudAConnection = memo(() =>
+  z
+    .object({ ...accountFields(), kms_key_id: text(kmsKey, KMS_RULE), replica_regions: replicaRegions() })
+    .superRefine((given, context) => {
+      const refuse = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
+      checkAccount(given, refuse);
+      if (given.region && given.replica_regions && given.region in given.replica_regions) {
+        refuse("replica_regions", "must not name the destination's own region");
+      }
+    })
+    .transform((given): CloudAConnection => withoutUnset(given)),
+);

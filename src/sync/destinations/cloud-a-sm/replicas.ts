@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
+import { memo } from "../../../lib/memo.ts";
 import type { CloudAClient } from "../../../providers/cloud-a-aws/client.ts";
 import type { CloudAConnection } from "../../../providers/cloud-a-aws/connection.ts";
 import type { CloudAFailure } from "../../../providers/cloud-a-aws/errors.ts";
@@ -38,13 +39,15 @@ export function withStorage(
 const listOf = (regions: Readonly<Record<string, string>>) =>
   Object.entries(regions).map(([Region, key]) => ({ Region, ...(key !== "" && { KmsKeyId: key }) }));
 
-const Replicas = z.object({
-  ReplicationStatus: z
-    .array(z.object({ Region: z.string(), KmsKeyId: z.string().nullish(), Status: z.string().nullish() }))
-    .nullish()
-    .transform((list) => list ?? []),
-});
-type Replica = z.infer<typeof Replicas>["ReplicationStatus"][number];
+const Replicas = memo(() =>
+  z.object({
+    ReplicationStatus: z
+      .array(z.object({ Region: z.string(), KmsKeyId: z.string().nullish(), Status: z.string().nullish() }))
+      .nullish()
+      .transform((list) => list ?? []),
+  }),
+);
+type Replica = z.infer<ReturnType<typeof Replicas>>["ReplicationStatus"][number];
 
 async function replicasOf(
   client: CloudAClient,
@@ -52,7 +55,7 @@ async function replicasOf(
 ): Promise<{ ok: true; replicas: readonly Replica[] } | CloudAFailure> {
   const answer = await client.call("DescribeSecret", { SecretId: name });
   if (!answer.ok) return answer;
-  const parsed = Replicas.safeParse(answer.body);
+  const parsed = Replicas().safeParse(answer.body);
   if (parsed.success) return { ok: true, replicas: parsed.data.ReplicationStatus };
   const message = "DescribeSecret was answered, but not as the service answers it.";
   return { ok: false, error: null, outcome: failure("external", "unreadable_answer", message) };

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
+import { memo } from "../../../lib/memo.ts";
 import { clouds } from "../../../providers/cloud-b-azure/login.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { fromDescription } from "../description.ts";
@@ -36,56 +37,60 @@ const required = (rule: RegExp, message: string) =>
     .refine((given) => given !== "", "is required")
     .refine((given) => given === "" || rule.test(given), message);
 
-const fields = z.object({
-  key_vault_uri: required(/^/, "").transform((given, context) => {
-    const url = URL.parse(given);
-    const problem =
-      given === ""
-        ? null
-        : url === null || !/^https?:$/.test(url.protocol)
-          ? "must be a URL such as https://my-vault.vault.azure.net"
-          : url.username || url.password
-            ? "must not hold credentials"
-            : url.pathname !== "/" || /[?#]/.test(given)
-              ? "must be the address of the vault alone, without a path, query or fragment"
-              : null;
-    if (problem !== null) context.addIssue({ code: "custom", message: problem });
-    return given;
-  }),
-  // Both are sent in a token request; the tenant is a segment of its path.
-  tenant_id: required(
-    /^[\dA-Za-z](?:[\dA-Za-z.-]{0,251}[\dA-Za-z])?$/,
-    "must be a tenant's id or domain name: letters, digits, dots and hyphens",
-  ),
-  client_id: required(/^[\x21-\x7e]{1,256}$/, "must be printable characters without spaces, at most 256"),
-  client_secret: z
-    .union([z.string(), z.number()], "must be a text")
-    .optional()
-    .transform((given) => String(given ?? "").trim() || undefined)
-    .refine(
-      (given) => given === undefined || /^[\x20-\x7e]{1,1024}$/.test(given),
-      "must be printable characters, at most 1024",
+const fields = memo(() =>
+  z.object({
+    key_vault_uri: required(/^/, "").transform((given, context) => {
+      const url = URL.parse(given);
+      const problem =
+        given === ""
+          ? null
+          : url === null || !/^https?:$/.test(url.protocol)
+            ? "must be a URL such as https://my-vault.vault.azure.net"
+            : url.username || url.password
+              ? "must not hold credentials"
+              : url.pathname !== "/" || /[?#]/.test(given)
+                ? "must be the address of the vault alone, without a path, query or fragment"
+                : null;
+      if (problem !== null) context.addIssue({ code: "custom", message: problem });
+      return given;
+    }),
+    // Both are sent in a token request; the tenant is a segment of its path.
+    tenant_id: required(
+      /^[\dA-Za-z](?:[\dA-Za-z.-]{0,251}[\dA-Za-z])?$/,
+      "must be a tenant's id or domain name: letters, digits, dots and hyphens",
     ),
-  ...identityTokenFields,
-  cloud: z
-    .string("must be a text")
-    .optional()
-    .transform((given) => given?.trim() || undefined)
-    .refine((cloud) => cloudOf({ cloud }) !== null, `must be one of ${clouds.map(({ name }) => name).join(", ")}`),
-});
+    client_id: required(/^[\x21-\x7e]{1,256}$/, "must be printable characters without spaces, at most 256"),
+    client_secret: z
+      .union([z.string(), z.number()], "must be a text")
+      .optional()
+      .transform((given) => String(given ?? "").trim() || undefined)
+      .refine(
+        (given) => given === undefined || /^[\x20-\x7e]{1,1024}$/.test(given),
+        "must be printable characters, at most 1024",
+      ),
+    ...identityTokenFields,
+    cloud: z
+      .string("must be a text")
+      .optional()
+      .transform((given) => given?.trim() || undefined)
+      .refine((cloud) => cloudOf({ cloud }) !== null, `must be one of ${clouds.map(({ name }) => name).join(", ")}`),
+  }),
+);
 
-const connection = fields
-  .superRefine((given, context) => {
-    const refuse = (field: string, message: string) => context.addIssue({ code: "custom", path: [field], message });
-    const { client_secret: secret, identity_token_audience: audience } = given;
-    if (secret && audience) refuse("identity_token_audience", "cannot be set together with client_secret");
-    // Upstream would use a managed identity of its machine, which a Worker does not have.
-    if (!secret && !audience) refuse("client_secret", "is required");
-  })
-  .transform((given): CloudBConnection => {
-    const set = Object.entries(given).filter(([, value]) => value !== undefined && value !== "");
-    return Object.fromEntries(set) as unknown as CloudBConnection;
-  });
+const connection = memo(() =>
+  fields()
+    .superRefine((given, context) => {
+      const refuse = (field: string, message: string) => context.addIssue({ code: "custom", path: [field], message });
+      const { client_secret: secret, identity_token_audience: audience } = given;
+      if (secret && audience) refuse("identity_token_audience", "cannot be set together with client_secret");
+      // Upstream would use a managed identity of its machine, which a Worker does not have.
+      if (!secret && !audience) refuse("client_secret", "is required");
+    })
+    .transform((given): CloudBConnection => {
+      const set = Object.entries(given).filter(([, value]) => value !== undefined && value !== "");
+      return Object.fromEntries(set) as unknown as CloudBConnection;
+    }),
+);
 
 /**
  * Azure Key Vault, with the secret of an app registration or a federated credential of it. One external object is one
@@ -104,7 +109,9 @@ const connection = fields
 export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
   kind: "remote",
   ...fromDescription(description),
-  connection,
+  get connection() {
+    return connection();
+  },
   targets: ({ key_vault_uri: vault }) => [vault.toLowerCase()],
   resolve: ({ key_vault_uri: uri, cloud, ...rest }) => ({
     ...rest,
@@ -188,7 +195,7 @@ function checkObject({ name, value }: ExternalObject): Failure | null {
   return failure("client", "value_too_large", message);
 }
 
-const Bundle = z.object({ id: z.string().regex(/\/[\w-]{1,128}$/) });
+const Bundle = memo(() => z.object({ id: z.string().regex(/\/[\w-]{1,128}$/) }));
 
 /**
  * Writes a new version. A deleted secret of this name is recovered first, because the name is taken until the purge;
@@ -201,7 +208,7 @@ async function write(vault: KeyVault, object: ExternalObject): Promise<Put> {
   for (let tries = 0; ; tries++) {
     const set = await vault.call("SetSecret", "PUT", `/secrets/${name}`, body);
     if (set.ok) {
-      const version = Bundle.safeParse(set.body).data?.id.split("/").at(-1);
+      const version = Bundle().safeParse(set.body).data?.id.split("/").at(-1);
       if (version !== undefined) return { outcome: "ok", reference: version };
       return failure("unknown", "unreadable_answer", "SetSecret was answered, but not with a secret.");
     }
@@ -234,7 +241,7 @@ async function recover(
     // Without permission for the lookup, the recovery itself reports a missing deleted secret.
     const mayTry = isFree && !deleted.ok && deleted.outcome.code === "permission_denied";
     if (!deleted.ok && !mayTry) return deleted.outcome;
-    const tags = deleted.ok ? Tagged.safeParse(deleted.body).data?.tags : null;
+    const tags = deleted.ok ? Tagged().safeParse(deleted.body).data?.tags : null;
     if (!isFree && !Object.hasOwn(tags ?? {}, MARKER_TAG)) return notOwned(name);
   }
   const recovered = await vault.call("RecoverDeletedSecret", "POST", `${path}/recover`);
@@ -243,24 +250,30 @@ async function recover(
   return passes ? null : recovered.outcome;
 }
 
-const Tagged = z.object({ tags: z.record(z.string(), z.string()).nullish() });
+const Tagged = memo(() => z.object({ tags: z.record(z.string(), z.string()).nullish() }));
 
-const Page = z.object({
-  value: z
-    .array(
-      z
-        .object({
-          id: z.string(),
-          attributes: z.object({ enabled: z.boolean().default(true), created: z.number() }),
-          tags: z.record(z.string(), z.string()).nullish(),
-        })
-        .transform(({ id, attributes, tags }) => ({ ...attributes, version: id.split("/").at(-1), tags: tags ?? {} })),
-    )
-    .nullish()
-    .transform((list) => list ?? []),
-  nextLink: z.string().nullish(),
-});
-type Version = z.infer<typeof Page>["value"][number];
+const Page = memo(() =>
+  z.object({
+    value: z
+      .array(
+        z
+          .object({
+            id: z.string(),
+            attributes: z.object({ enabled: z.boolean().default(true), created: z.number() }),
+            tags: z.record(z.string(), z.string()).nullish(),
+          })
+          .transform(({ id, attributes, tags }) => ({
+            ...attributes,
+            version: id.split("/").at(-1),
+            tags: tags ?? {},
+          })),
+      )
+      .nullish()
+      .transform((list) => list ?? []),
+    nextLink: z.string().nullish(),
+  }),
+);
+type Version = z.infer<ReturnType<typeof Page>>["value"][number];
 
 /**
  * The newest version of a secret with its tags, without its value; empty when the secret does not exist. Times are whole
@@ -276,7 +289,7 @@ async function newestVersions(
   for (let page = 0; page < maxPages; page++) {
     const listed = await vault.call("GetSecretVersions", "GET", path + query);
     if (!listed.ok) return listed.code === "SecretNotFound" ? { ok: true, newest: [] } : listed;
-    const parsed = Page.safeParse(listed.body);
+    const parsed = Page().safeParse(listed.body);
     if (!parsed.success) {
       const message = "GetSecretVersions was answered, but not with a list of versions.";
       return { ok: false, outcome: failure("external", "unreadable_answer", message) };

@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { isListed, isLoopback } from "../../../lib/hosts.ts";
 import { tryParseJson } from "../../../lib/json.ts";
+import { memo } from "../../../lib/memo.ts";
 import { type Cloud, cloudNamed, clouds, sendAuthorized, word } from "../../../providers/cloud-b-azure/login.ts";
 import type { ClientAssertion } from "../../../providers/identity-token.ts";
 import { failure, isWebPage, retryAfterMs, type Send } from "../../../providers/outcome.ts";
@@ -148,13 +149,15 @@ const byWord = new Map<string, Meaning>([
   ["Throttled", throttled],
 ]);
 
-const ErrorBody = z.object({
-  error: z.object({ code: z.unknown(), innererror: z.object({ code: z.unknown() }).nullish().catch(null) }),
-});
+const ErrorBody = memo(() =>
+  z.object({
+    error: z.object({ code: z.unknown(), innererror: z.object({ code: z.unknown() }).nullish().catch(null) }),
+  }),
+);
 
 /** The failure for an answer without success. Its message is never read, because it may quote the request. */
 function refusal(response: Response, body: unknown, operation: string, tenantId: string): VaultFailure {
-  const error = ErrorBody.safeParse(body).data?.error;
+  const error = ErrorBody().safeParse(body).data?.error;
   const [code, inner] = [word(error?.code), word(error?.innererror?.code)];
   const [outcome, meaning, text] =
     byWord.get(inner) ?? byWord.get(code) ?? byStatus(response.status, belongsElsewhere(response, tenantId));

@@ -48,7 +48,9 @@ const { immutable: fixed } = fromDescription(description);
 export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   kind: "remote",
   ...fromDescription(description),
-  connection: cloudCConnection,
+  get connection() {
+    return cloudCConnection();
+  },
   targets: (details) => [projectOf(details)],
   // The replication of a secret never changes. `checkChange` fixes the project, not the field: with a new key the implied
   // project may have to be named.

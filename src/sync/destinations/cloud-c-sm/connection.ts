@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { memo } from "../../../lib/memo.ts";
 import { stringList, stringMap } from "../../../platform/http/fields.ts";
 import { nullMeans } from "../../../platform/http/nulls.ts";
 import type { CloudCConnection } from "../../../providers/cloud-c-gcp/connection.ts";
@@ -47,42 +48,46 @@ const emailRule =
 const pairRule =
   "failed to parse credentials: workload identity federation auth requires both identity_token_audience and service_account_email";
 
-const fields = z.object({
-  credentials: nullMeans(
-    z.preprocess((given) => (given === "" ? undefined : given), serviceAccountKey.optional()),
-    "",
-  ),
-  project_id: z
-    .union([z.string(), z.number()], projectRule)
-    .transform(String)
-    .refine((given) => given === "" || projectPattern.test(given), projectRule)
-    .optional(),
-  service_account_email: z
-    .string("must be a text")
-    .refine((given) => given === "" || accountEmail.test(given), emailRule)
-    .optional(),
-  ...identityTokenFields,
-  kms_key_id: globalKey(),
-  replica_regions: keysByLocation(true),
-  global_kms_key: globalKey(),
-  replication_locations: stringList()
-    .pipe(z.array(z.string().regex(location, LOCATION_RULE)).max(MAX_LOCATIONS))
-    .nullish(),
-  locational_kms_keys: keysByLocation(false),
-});
-type Fields = z.infer<typeof fields>;
+const fields = memo(() =>
+  z.object({
+    credentials: nullMeans(
+      z.preprocess((given) => (given === "" ? undefined : given), serviceAccountKey().optional()),
+      "",
+    ),
+    project_id: z
+      .union([z.string(), z.number()], projectRule)
+      .transform(String)
+      .refine((given) => given === "" || projectPattern.test(given), projectRule)
+      .optional(),
+    service_account_email: z
+      .string("must be a text")
+      .refine((given) => given === "" || accountEmail.test(given), emailRule)
+      .optional(),
+    ...identityTokenFields,
+    kms_key_id: globalKey(),
+    replica_regions: keysByLocation(true),
+    global_kms_key: globalKey(),
+    replication_locations: stringList()
+      .pipe(z.array(z.string().regex(location, LOCATION_RULE)).max(MAX_LOCATIONS))
+      .nullish(),
+    locational_kms_keys: keysByLocation(false),
+  }),
+);
+type Fields = z.infer<ReturnType<typeof fields>>;
 
 const isSet = (value: unknown): boolean =>
   value != null && value !== "" && !(typeof value === "object" && Object.keys(value).length === 0);
 
-export const cloudCConnection = fields.transform((given, context): CloudCConnection => {
-  const set = Object.fromEntries(Object.entries(given).filter(([, value]) => isSet(value))) as CloudCConnection;
-  const problem = loginProblem(set) ?? replicationProblem(set);
-  if (problem === null) return set;
-  const [field, message] = problem;
-  context.addIssue({ code: "custom", path: [field], message });
-  return z.NEVER;
-});
+export const cloudCConnection = memo(() =>
+  fields().transform((given, context): CloudCConnection => {
+    const set = Object.fromEntries(Object.entries(given).filter(([, value]) => isSet(value))) as CloudCConnection;
+    const problem = loginProblem(set) ?? replicationProblem(set);
+    if (problem === null) return set;
+    const [field, message] = problem;
+    context.addIssue({ code: "custom", path: [field], message });
+    return z.NEVER;
+  }),
+);
 
 type Problem = readonly [field: keyof Fields, message: string];
 

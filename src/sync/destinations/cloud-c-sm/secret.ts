@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { crc32c } from "../../../lib/crc32c.ts";
+import { memo } from "../../../lib/memo.ts";
 import type { CloudCConnection } from "../../../providers/cloud-c-gcp/connection.ts";
 import type { CloudCFailure } from "../../../providers/cloud-c-gcp/errors.ts";
 import type { CallContext } from "../destination-type.ts";
@@ -34,19 +35,23 @@ interface Reference {
   readonly owed: Owed | null;
 }
 
-const number = z.string().regex(/^\d{1,18}$/);
-const Versions = z
-  .array(z.tuple([number, z.string()]))
-  .transform((given) => given.map(([number, etag]): Version => ({ number, etag })));
+const number = memo(() => z.string().regex(/^\d{1,18}$/));
+const Versions = memo(() =>
+  z
+    .array(z.tuple([number(), z.string()]))
+    .transform((given) => given.map(([number, etag]): Version => ({ number, etag }))),
+);
 /** Stored as the list alone unless versions are still to be destroyed. */
-const StoredReference = z.union([
-  Versions.transform((versions): Reference => ({ versions, owed: null })),
-  z.object({ versions: Versions, owed: z.object({ after: number, since: z.number() }) }),
-]);
+const StoredReference = memo(() =>
+  z.union([
+    Versions().transform((versions): Reference => ({ versions, owed: null })),
+    z.object({ versions: Versions(), owed: z.object({ after: number(), since: z.number() }) }),
+  ]),
+);
 
 export function readReference(reference: string | null): Reference {
   try {
-    return StoredReference.safeParse(JSON.parse(reference ?? "[]")).data ?? { versions: [], owed: null };
+    return StoredReference().safeParse(JSON.parse(reference ?? "[]")).data ?? { versions: [], owed: null };
   } catch {
     return { versions: [], owed: null };
   }
@@ -78,20 +83,24 @@ const CLOCK_MS = 5 * 60_000;
 const pageSize = 100;
 const maxPages = 20;
 
-const Secret = z.object({
-  labels: z.record(z.string(), z.string()).default({}),
-  annotations: z.record(z.string(), z.string()).default({}),
-  etag: z.string().max(64).default(""),
-});
+const Secret = memo(() =>
+  z.object({
+    labels: z.record(z.string(), z.string()).default({}),
+    annotations: z.record(z.string(), z.string()).default({}),
+    etag: z.string().max(64).default(""),
+  }),
+);
 
-const SecretVersion = z.object({ name: z.string(), etag: z.string().max(64).default("") });
+const SecretVersion = memo(() => z.object({ name: z.string(), etag: z.string().max(64).default("") }));
 
-const ListedVersions = z.object({
-  versions: z
-    .array(SecretVersion.extend({ state: z.string().default(""), createTime: z.iso.datetime({ offset: true }) }))
-    .default([]),
-  nextPageToken: z.string().default(""),
-});
+const ListedVersions = memo(() =>
+  z.object({
+    versions: z
+      .array(SecretVersion().extend({ state: z.string().default(""), createTime: z.iso.datetime({ offset: true }) }))
+      .default([]),
+    nextPageToken: z.string().default(""),
+  }),
+);
 
 /** The requests for one secret. Each is sent once. */
 export function remoteSecret(name: string, details: CloudCConnection, context: CallContext) {
@@ -100,7 +109,7 @@ export function remoteSecret(name: string, details: CloudCConnection, context: C
   // Answers name the project by number, even when the request used its id.
   const versionName = new RegExp(`^projects/[^/]+/secrets/${name}/versions/(\\d{1,18})$`);
   const versionOf = (body: Record<string, unknown>): Version | null => {
-    const { data } = SecretVersion.safeParse(body);
+    const { data } = SecretVersion().safeParse(body);
     const number = versionName.exec(data?.name ?? "")?.[1];
     return data === undefined || number === undefined ? null : { number, etag: data.etag };
   };
@@ -117,7 +126,7 @@ export function remoteSecret(name: string, details: CloudCConnection, context: C
     async get() {
       const answer = await call("GetSecret", "GET", path);
       if (!answer.ok) return answer;
-      const { data } = Secret.safeParse(answer.body);
+      const { data } = Secret().safeParse(answer.body);
       return data === undefined ? notUnderstood(unreadable("GetSecret", "external")) : { ok: true as const, ...data };
     },
 
@@ -152,7 +161,7 @@ export function remoteSecret(name: string, details: CloudCConnection, context: C
         const query = `pageSize=${pageSize}${token === "" ? "" : `&pageToken=${encodeURIComponent(token)}`}`;
         const answer = await call("ListSecretVersions", "GET", `${path}/versions?${query}`);
         if (!answer.ok) return answer.outcome;
-        const listed = ListedVersions.safeParse(answer.body).data;
+        const listed = ListedVersions().safeParse(answer.body).data;
         if (listed === undefined) return unreadable("ListSecretVersions", "external");
         for (const one of listed.versions) {
           const version = versionOf(one);

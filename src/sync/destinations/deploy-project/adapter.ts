@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
+import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { fromDescription } from "../description.ts";
 import type { Done, ExternalObject, Inspection, KnownObject, Put, RemoteDestinationType } from "../destination-type.ts";
@@ -47,26 +48,30 @@ const text = (rule: RegExp, message: string) => textual(message).refine((given) 
 
 const environmentsRule = `must name one or more of ${deploymentEnvironments.join(", ")}`;
 
-const environments = z
-  .union([z.array(z.string()), z.string().transform((given) => given.split(","))], environmentsRule)
-  .transform((given) => given.map((one) => one.trim()).filter((one) => one !== ""))
-  .refine(
-    (given) => given.length > 0 && given.every((one) => deploymentEnvironments.some((known) => known === one)),
-    environmentsRule,
-  )
-  .transform((given) => [...new Set(given)] as DeploymentEnvironment[]);
+const environments = memo(() =>
+  z
+    .union([z.array(z.string()), z.string().transform((given) => given.split(","))], environmentsRule)
+    .transform((given) => given.map((one) => one.trim()).filter((one) => one !== ""))
+    .refine(
+      (given) => given.length > 0 && given.every((one) => deploymentEnvironments.some((known) => known === one)),
+      environmentsRule,
+    )
+    .transform((given) => [...new Set(given)] as DeploymentEnvironment[]),
+);
 
-const connection = z
-  .object({
-    access_token: text(/^[\x21-\x7e]{1,512}$/, "must be 1 to 512 printable characters without spaces"),
-    project_id: text(
-      /^(?!\.{1,2}$)[\w.-]{1,100}$/,
-      "must be the project's id or name: 1 to 100 letters, digits or characters of ._-",
-    ),
-    team_id: text(/^[\w-]{0,100}$/, "must be at most 100 letters, digits or characters of _-").optional(),
-    deployment_environments: environments,
-  })
-  .transform(({ team_id, ...rest }): DeployProjectConnection => (team_id ? { ...rest, team_id } : rest));
+const connection = memo(() =>
+  z
+    .object({
+      access_token: text(/^[\x21-\x7e]{1,512}$/, "must be 1 to 512 printable characters without spaces"),
+      project_id: text(
+        /^(?!\.{1,2}$)[\w.-]{1,100}$/,
+        "must be the project's id or name: 1 to 100 letters, digits or characters of ._-",
+      ),
+      team_id: text(/^[\w-]{0,100}$/, "must be at most 100 letters, digits or characters of _-").optional(),
+      deployment_environments: environments(),
+    })
+    .transform(({ team_id, ...rest }): DeployProjectConnection => (team_id ? { ...rest, team_id } : rest)),
+);
 
 /**
  * Environment variables of a Vercel project. One external object is one variable (a record with an id) for the
@@ -82,7 +87,9 @@ const connection = z
 export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
   kind: "remote",
   ...fromDescription(description),
-  connection,
+  get connection() {
+    return connection();
+  },
   // The team is part of the target: without it a project id refers to another project.
   targets: ({ project_id: project, team_id: team = "", deployment_environments: environments }) =>
     environments.map((one) => JSON.stringify([team, project, one])),

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { tryParseJson } from "../../../lib/json.ts";
+import { memo } from "../../../lib/memo.ts";
 import {
   failure,
   isWebPage,
@@ -79,49 +80,57 @@ const defaultUrl = "https://api.vercel.com";
 /** Covers far more than the 1000 variables of an environment. */
 const maxPages = 20;
 
-const variableSchema = z
-  .object({
-    id: z.string(),
-    key: z.string(),
-    type: z.string(),
-    target: z.union([z.array(z.string()), z.string()]).nullish(),
-    gitBranch: z.string().nullish(),
-    customEnvironmentIds: z.array(z.string()).nullish(),
-    comment: z.string().nullish(),
-    updatedAt: z.number().nullish(),
-  })
-  .transform(
-    ({ id, key, type, target, gitBranch, customEnvironmentIds, comment, updatedAt }): Variable => ({
-      id,
-      key,
-      type,
-      target: [target ?? []].flat(),
-      gitBranch: gitBranch || null,
-      customEnvironmentIds: customEnvironmentIds ?? [],
-      comment: comment ?? "",
-      updatedAt: updatedAt ?? 0,
-    }),
-  );
+const variableSchema = memo(() =>
+  z
+    .object({
+      id: z.string(),
+      key: z.string(),
+      type: z.string(),
+      target: z.union([z.array(z.string()), z.string()]).nullish(),
+      gitBranch: z.string().nullish(),
+      customEnvironmentIds: z.array(z.string()).nullish(),
+      comment: z.string().nullish(),
+      updatedAt: z.number().nullish(),
+    })
+    .transform(
+      ({ id, key, type, target, gitBranch, customEnvironmentIds, comment, updatedAt }): Variable => ({
+        id,
+        key,
+        type,
+        target: [target ?? []].flat(),
+        gitBranch: gitBranch || null,
+        customEnvironmentIds: customEnvironmentIds ?? [],
+        comment: comment ?? "",
+        updatedAt: updatedAt ?? 0,
+      }),
+    ),
+);
 
-const pageSchema = z.object({
-  envs: z.array(z.unknown()),
-  pagination: z.object({ next: z.number().nullish() }).nullish(),
-  hiddenProductionEnvCount: z.number().nullish(),
-});
-
-const createdSchema = z.object({
-  created: z.union([variableSchema, z.array(variableSchema)]).nullish(),
-  failed: z.array(z.object({ error: z.object({ code: z.string() }) })),
-});
-
-const errorSchema = z.object({
-  error: z.object({
-    code: z.string().catch(""),
-    invalidToken: z.boolean().optional().catch(undefined),
-    missingToken: z.boolean().optional().catch(undefined),
-    limit: z.object({ reset: z.number().optional(), resetMs: z.number().optional() }).optional().catch(undefined),
+const pageSchema = memo(() =>
+  z.object({
+    envs: z.array(z.unknown()),
+    pagination: z.object({ next: z.number().nullish() }).nullish(),
+    hiddenProductionEnvCount: z.number().nullish(),
   }),
-});
+);
+
+const createdSchema = memo(() =>
+  z.object({
+    created: z.union([variableSchema(), z.array(variableSchema())]).nullish(),
+    failed: z.array(z.object({ error: z.object({ code: z.string() }) })),
+  }),
+);
+
+const errorSchema = memo(() =>
+  z.object({
+    error: z.object({
+      code: z.string().catch(""),
+      invalidToken: z.boolean().optional().catch(undefined),
+      missingToken: z.boolean().optional().catch(undefined),
+      limit: z.object({ reset: z.number().optional(), resetMs: z.number().optional() }).optional().catch(undefined),
+    }),
+  }),
+);
 
 /** A client of the Vercel REST API (versions as in the paths) for one project and one operation of an adapter. */
 export function deployProjectApi(
@@ -160,9 +169,9 @@ export function deployProjectApi(
       for (let page = 0; page < maxPages; page++) {
         const answer = await call(doing, "GET", `v10/${project}/env`, { query });
         if (!answer.ok) return answer;
-        const parsed = pageSchema.safeParse(answer.body);
+        const parsed = pageSchema().safeParse(answer.body);
         if (!parsed.success) return unreadable("external", doing);
-        variables.push(...parsed.data.envs.flatMap((one) => variableSchema.safeParse(one).data ?? []));
+        variables.push(...parsed.data.envs.flatMap((one) => variableSchema().safeParse(one).data ?? []));
         const next = parsed.data.pagination?.next ?? null;
         if (next === null) return { ok: true, variables, hidden: parsed.data.hiddenProductionEnvCount ?? 0 };
         query = { until: String(next) };
@@ -177,7 +186,7 @@ export function deployProjectApi(
       const query = upsert ? { upsert: "true" } : {};
       const answer = await call(doing, "POST", `v10/${project}/env`, { query, body: variable });
       if (!answer.ok) return answer;
-      const parsed = createdSchema.safeParse(answer.body);
+      const parsed = createdSchema().safeParse(answer.body);
       if (!parsed.success) return unreadable("unknown", doing);
       // The status is 201 even when no variable was created.
       const failed = parsed.data.failed[0];
@@ -190,7 +199,7 @@ export function deployProjectApi(
       const doing = `Changing ${name}`;
       const answer = await call(doing, "PATCH", variablePath(id), { body: change });
       if (!answer.ok) return answer;
-      const parsed = variableSchema.safeParse(answer.body);
+      const parsed = variableSchema().safeParse(answer.body);
       return parsed.success ? { ok: true, variable: parsed.data } : unreadable("unknown", doing);
     },
 
@@ -285,7 +294,7 @@ const statusMeanings = new Map<number, Meaning>([
 ]);
 
 function refusal(doing: string, response: Response, body: unknown): ApiFailure {
-  const error = errorSchema.safeParse(body).data?.error;
+  const error = errorSchema().safeParse(body).data?.error;
   const { status } = response;
   const code = error?.code ?? "";
   if (error?.invalidToken || error?.missingToken) return refused(doing, status, code, authFailed);

@@ -29,14 +29,14 @@ interface VariablesConnection extends RepoHostConnection {
 }
 
 const connection = memo(() =>
-  repoHostFields
+  repoHostFields()
     .omit({ application: true })
     .extend({ allow_plaintext: flag().refine((given) => given, "must be true: variables are plain text") })
     .superRefine((given, context) => checkRepoHost(given, context))
     .transform(({ allow_plaintext, ...given }): VariablesConnection => ({ ...connectionOf(given), allow_plaintext })),
 );
 
-const VariableAnswer = z.object({ name: z.string(), value: z.string() });
+const VariableAnswer = memo(() => z.object({ name: z.string(), value: z.string() }));
 
 /**
  * GitHub variables of Actions. One external object is one variable. They are plain text, so the connection must say that
@@ -139,7 +139,7 @@ function placeOf(given: VariablesConnection, context: CallContext): { ok: true; 
         if (listed.ok) return { ok: true, seen: null };
         return refusedBy(listed.status === 404 ? { ...listed, outcome: await whyMissing(host, given) } : listed);
       }
-      const variable = VariableAnswer.safeParse(answer.body);
+      const variable = VariableAnswer().safeParse(answer.body);
       if (variable.success) return { ok: true, seen: { value: variable.data.value, owned: null } };
       const outcome = failure("external", "unreadable_answer", `The answer about ${name} cannot be read.`);
       return { ok: false, status: null, body: null, outcome };

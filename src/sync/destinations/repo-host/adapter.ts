@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
+import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import {
   type Answer,
@@ -50,14 +51,16 @@ interface Target {
 const targets = new TokenCache<Target & { expiresAt: number }>({ marginMs: 0 });
 const repositoryIds = new TokenCache<{ id: number; expiresAt: number }>({ marginMs: 0, max: 2048 });
 
-const KeyAnswer = z.object({ key_id: z.string().min(1), key: z.base64() });
-const SecretAnswer = z.object({ updated_at: z.iso.datetime({ offset: true }) });
-const CountAnswer = z.object({ total_count: z.number() });
-const RepositoryAnswer = z.object({
-  id: z.number().int(),
-  archived: z.boolean().default(false),
-  permissions: z.record(z.string(), z.boolean()).optional(),
-});
+const KeyAnswer = memo(() => z.object({ key_id: z.string().min(1), key: z.base64() }));
+const SecretAnswer = memo(() => z.object({ updated_at: z.iso.datetime({ offset: true }) }));
+const CountAnswer = memo(() => z.object({ total_count: z.number() }));
+const RepositoryAnswer = memo(() =>
+  z.object({
+    id: z.number().int(),
+    archived: z.boolean().default(false),
+    permissions: z.record(z.string(), z.boolean()).optional(),
+  }),
+);
 
 /**
  * GitHub secrets of Actions, Dependabot or Codespaces, in a repository, one of its environments, or an organization. One
@@ -73,7 +76,9 @@ const RepositoryAnswer = z.object({
 export const repoHost: RemoteDestinationType<RepoHostConnection> = {
   kind: "remote",
   ...fromDescription(description),
-  connection: repoHostConnection,
+  get connection() {
+    return repoHostConnection();
+  },
   // Names of accounts, repositories and environments are case-insensitive.
   targets: (connection) => [`${connection.enterprise_url ?? ""}${placeOf(connection).path}`.toLowerCase()],
   resolve: resolveRepoHost,
@@ -154,7 +159,7 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
       const absent = await proveAbsent(client.host, place, connection);
       return absent.outcome === "ok" ? { outcome: "ok", state: "absent", owned: null } : absent;
     }
-    const secret = SecretAnswer.safeParse(answer.body);
+    const secret = SecretAnswer().safeParse(answer.body);
     if (!secret.success) return failure("external", "unreadable_answer", `The answer about ${name} cannot be read.`);
     const pushed = Date.parse(reference ?? "");
     const updated = Date.parse(secret.data.updated_at);
@@ -235,7 +240,7 @@ async function targetOf(
       status = answer.status;
       return answer;
     }
-    const parsed = KeyAnswer.safeParse(answer.body);
+    const parsed = KeyAnswer().safeParse(answer.body);
     const publicKey = parsed.success ? new Uint8Array(Buffer.from(parsed.data.key, "base64")) : new Uint8Array();
     if (!parsed.success || publicKey.length !== 32) {
       return { ok: false, outcome: failure("external", "unreadable_answer", `The key of ${place.label} is not one.`) };
@@ -267,7 +272,7 @@ export async function idsOf(
       const label = `the repository ${organization}/${name}`;
       const answer = await host.call("GET", `/repos/${organization}/${name}`);
       if (!answer.ok) return answer.status === 404 ? { ok: false, outcome: notVisible(label) } : answer;
-      const parsed = RepositoryAnswer.safeParse(answer.body);
+      const parsed = RepositoryAnswer().safeParse(answer.body);
       if (parsed.success)
         return { ok: true, token: { id: parsed.data.id, expiresAt: Date.now() + repositoryIdLifeMs } };
       return {
@@ -335,7 +340,7 @@ async function whyRefused(host: RepoHost, place: Place, name: string, answer: Re
   const seen = await host.call("GET", `${place.path}/${name}`);
   if (seen.ok || seen.status !== 404) return answer.outcome;
   const listed = await host.call("GET", `${place.path}?per_page=1`);
-  const count = listed.ok ? CountAnswer.safeParse(listed.body).data?.total_count : undefined;
+  const count = listed.ok ? CountAnswer().safeParse(listed.body).data?.total_count : undefined;
   if (count === undefined || count < place.limit) return answer.outcome;
   return failure("client", "quota_exceeded", `There are ${count} secrets in ${place.label}, which is all it can hold.`);
 }
@@ -344,7 +349,7 @@ async function probeRepository(host: RepoHost, connection: RepoHostConnection): 
   const label = repositoryLabel(connection);
   const answer = await host.call("GET", repositoryPath(connection));
   if (!answer.ok) return answer.status === 404 ? notVisible(label) : answer.outcome;
-  const seen = RepositoryAnswer.safeParse(answer.body);
+  const seen = RepositoryAnswer().safeParse(answer.body);
   if (!seen.success) return failure("external", "unreadable_answer", `The answer about ${label} cannot be read.`);
   const { archived, permissions } = seen.data;
   if (archived) return failure("client", "read_only", `It is archived, and so read-only: ${label}.`);

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { isLoopback } from "../../../lib/hosts.ts";
+import { memo } from "../../../lib/memo.ts";
 import type { RepoHostConnection } from "../../../providers/repo-host-github/client.ts";
 
 const text = (rule: RegExp, message: string) =>
@@ -25,46 +26,53 @@ const repository = /^(?!\.{1,2}$)(?!.*\.git$)[A-Za-z0-9._-]{1,100}$/;
 const repositoryRule =
   "must be the name alone, without the owner and without .git: letters, digits, dots, - or _, at most 100";
 
-const names = z
-  .union([z.string(), z.array(z.string())], "must be a list of texts, or one text separated by commas")
-  .transform((given) => {
-    const list = (typeof given === "string" ? given.split(",") : given).map((name) => name.trim());
-    return [...new Set(list.filter((name) => name !== ""))];
-  })
-  .refine((list) => list.every((name) => repository.test(name)), `each name ${repositoryRule}`)
-  .refine((list) => list.length <= maxSelected, `must hold at most ${maxSelected} names`)
-  .optional();
-
-export const repoHostFields = z.object({
-  access_token: text(/^[\x21-\x7e]{1,1024}$/, "must be printable characters without spaces, at most 1024"),
-  app_name: text(/^[\w.-]{1,128}$/, "must be letters, digits, dots, - or _, at most 128"),
-  installation_id: text(/^[1-9]\d{0,14}$/, "must be a positive whole number"),
-  secrets_location: word("repository", "organization"),
-  application: word("actions", "dependabot", "codespaces"),
-  repository_owner: text(account, accountRule),
-  repository_name: text(repository, repositoryRule),
-  environment_name: text(
-    /^(?!\.{1,2}$)[^\x00-\x1f\x7f]{1,255}$/,
-    "must be 1 to 255 characters without control characters, and not . or ..",
-  ),
-  organization_name: text(account, accountRule),
-  organization_visibility: word("all", "private", "selected"),
-  selected_repository_names: names,
-  enterprise_url: z
-    .string("must be a text")
-    .transform((given) => given.trim())
-    .refine(
-      (given) => given === "" || enterpriseOrigin(given) !== null,
-      "must be a URL such as https://github.example.com, https and nothing but a host",
-    )
+const names = memo(() =>
+  z
+    .union([z.string(), z.array(z.string())], "must be a list of texts, or one text separated by commas")
+    .transform((given) => {
+      const list = (typeof given === "string" ? given.split(",") : given).map((name) => name.trim());
+      return [...new Set(list.filter((name) => name !== ""))];
+    })
+    .refine((list) => list.every((name) => repository.test(name)), `each name ${repositoryRule}`)
+    .refine((list) => list.length <= maxSelected, `must hold at most ${maxSelected} names`)
     .optional(),
-});
-export type RepoHostFields = z.infer<typeof repoHostFields>;
+);
+
+export const repoHostFields = memo(() =>
+  z.object({
+    access_token: text(/^[\x21-\x7e]{1,1024}$/, "must be printable characters without spaces, at most 1024"),
+    app_name: text(/^[\w.-]{1,128}$/, "must be letters, digits, dots, - or _, at most 128"),
+    installation_id: text(/^[1-9]\d{0,14}$/, "must be a positive whole number"),
+    secrets_location: word("repository", "organization"),
+    application: word("actions", "dependabot", "codespaces"),
+    repository_owner: text(account, accountRule),
+    repository_name: text(repository, repositoryRule),
+    environment_name: text(
+      /^(?!\.{1,2}$)[^\x00-\x1f\x7f]{1,255}$/,
+      "must be 1 to 255 characters without control characters, and not . or ..",
+    ),
+    organization_name: text(account, accountRule),
+    organization_visibility: word("all", "private", "selected"),
+    selected_repository_names: names(),
+    enterprise_url: z
+      .string("must be a text")
+      .transform((given) => given.trim())
+      .refine(
+        (given) => given === "" || enterpriseOrigin(given) !== null,
+        "must be a URL such as https://github.example.com, https and nothing but a host",
+      )
+      .optional(),
+  }),
+);
+export type RepoHostFields = z.infer<ReturnType<typeof repoHostFields>>;
 
 /** The create body's fields of a repo-host destination; unset and empty fields are absent. */
-export const repoHostConnection: z.ZodType<RepoHostConnection> = repoHostFields
-  .superRefine((given, context) => checkRepoHost(given, context))
-  .transform(connectionOf);
+export const repoHostConnection = memo(
+  (): z.ZodType<RepoHostConnection> =>
+    repoHostFields()
+      .superRefine((given, context) => checkRepoHost(given, context))
+      .transform(connectionOf),
+);
 
 /** The rules between fields. */
 export function checkRepoHost(given: RepoHostFields, context: z.core.$RefinementCtx): void {
