@@ -33,7 +33,7 @@ export interface EdgeApi {
 export type EdgeMeanings = ReadonlyMap<number, EdgeMeaning>;
 export type EdgeMeaning = readonly [outcome: "client" | "external", code: string, text: string];
 
-export const edgeApiUrl = "https://api.cloudflare.com/client/v4";
+const defaultUrl = "https://api.cloudflare.com/client/v4";
 
 const envelope = memo(() =>
   z.object({
@@ -45,12 +45,13 @@ const envelope = memo(() =>
 
 const denied: EdgeMeaning = ["client", "permission_denied", "the API token lacks the permission"];
 
+/** @param url the base URL; empty is the provider's */
 export function edgeApi(
   account: { readonly account_id: string; readonly api_token: string },
-  { settings, send }: { settings: { EDGE_API_URL?: string | undefined }; send: Send },
+  { url, send }: { readonly url: string | undefined; readonly send: Send },
   meanings: EdgeMeanings,
 ): EdgeApi {
-  const base = settings.EDGE_API_URL?.replace(/\/+$/, "") || edgeApiUrl;
+  const base = url?.replace(/\/+$/, "") || defaultUrl;
   const ofAccount = `${base}/accounts/${account.account_id}`;
 
   async function request(doing: string, url: string, init: RequestInit): Promise<EdgeAnswer> {

@@ -8,6 +8,7 @@ import { description as clusterSecrets } from "./cluster-secrets/description.ts"
 import { description as deployProject } from "./deploy-project/description.ts";
 import { description as deploySite } from "./deploy-site/description.ts";
 import type { DestinationDescription } from "./description.ts";
+import { description as edgeStore } from "./edge-store/description.ts";
 import { description as edgeWorker } from "./edge-worker/description.ts";
 import { description as iacVariables } from "./iac-variables/description.ts";
 import { description as inMem } from "./in-mem/description.ts";
@@ -31,6 +32,7 @@ const all = [
   deploySite,
   clusterSecrets,
   edgeWorker,
+  edgeStore,
   kvV2,
   inMem,
 ] as const;

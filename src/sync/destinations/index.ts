@@ -8,6 +8,7 @@ import { clusterSecretsDestination } from "./cluster-secrets/adapter.ts";
 import { deployProject } from "./deploy-project/adapter.ts";
 import { deploySite } from "./deploy-site/adapter.ts";
 import type { DestinationType } from "./destination-type.ts";
+import { edgeStore } from "./edge-store/adapter.ts";
 import { edgeWorker } from "./edge-worker/adapter.ts";
 import { iacVariables } from "./iac-variables/adapter.ts";
 import { inMem } from "./in-mem/adapter.ts";
@@ -38,6 +39,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     deploySite,
     clusterSecretsDestination,
     edgeWorker,
+    edgeStore,
     kvV2Destination,
     inMem,
   ].map((type) => [type.type, type as DestinationType<unknown>]),

@@ -169,6 +169,9 @@ async function removeMany(
 const subject = (objects: readonly { readonly name: string }[]): string =>
   objects.length === 1 ? (objects[0]?.name ?? "") : `${objects.length} secrets`;
 
+const apiOf = (connection: EdgeWorkerConnection, { settings, send }: CallContext) =>
+  edgeApi(connection, { url: settings.EDGE_API_URL, send }, meanings);
+
 const scriptPath = ({ script_name: script }: EdgeWorkerConnection): string => `/workers/scripts/${script}`;
 
 function patch(
@@ -179,7 +182,7 @@ function patch(
 ): Promise<EdgeAnswer> {
   const body = { content: { secrets }, type: "application/merge-patch+json" };
   const path = `${scriptPath(connection)}/secrets-bulk`;
-  return edgeApi(connection, context, meanings).call(doing, "PATCH", path, body);
+  return apiOf(connection, context).call(doing, "PATCH", path, body);
 }
 
 async function namesOf(
@@ -187,7 +190,7 @@ async function namesOf(
   context: CallContext,
 ): Promise<ReadonlySet<string> | EdgeFailure["outcome"]> {
   const doing = "Listing the Worker's secrets";
-  const answer = await edgeApi(connection, context, meanings).call(doing, "GET", `${scriptPath(connection)}/secrets`);
+  const answer = await apiOf(connection, context).call(doing, "GET", `${scriptPath(connection)}/secrets`);
   if (!answer.ok) return answer.outcome;
   const parsed = schemas().names.safeParse(answer.result);
   if (parsed.success) return new Set(parsed.data.map(({ name }) => name));

@@ -1,0 +1,235 @@
+import { createHash } from "node:crypto";
+import * as z from "zod";
+import type { Failure } from "../../../contracts/failure.ts";
+import { memo } from "../../../lib/memo.ts";
+import { type EdgeAnswer, type EdgeMeanings, edgeApi } from "../../../providers/edge-api.ts";
+import { failure } from "../../../providers/outcome.ts";
+import { fromDescription } from "../description.ts";
+import type { CallContext, Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "../destination-type.ts";
+import { description } from "./description.ts";
+
+const SCOPES = ["workers", "ai_gateway", "dex", "access", "containers", "websearch"] as const;
+type Scope = (typeof SCOPES)[number];
+
+/** A destination's connection to its store. Unset fields are absent. */
+interface EdgeStoreConnection {
+  account_id: string;
+  store_id: string;
+  api_token: string;
+  scopes?: Scope[] | undefined;
+}
+
+/** "Manage account secrets": the size of a value. */
+const MAX_BYTES = 65_536;
+const MAX_NAME = 255;
+/** An account holds 100 secrets, so a page has all; more pages cover larger quotas. */
+const PAGE = 100;
+const MAX_PAGES = 20;
+
+/** Prefix of the comment of every secret written by this service. */
+const MARKER = "managed by sallyport sync";
+
+/** Limit of retries after conflicts while another writer creates or deletes the same secret. */
+const MAX_ROUNDS = 3;
+
+const meanings: EdgeMeanings = new Map();
+
+const schemas = memo(() => {
+  const secret = z.object({
+    id: z.string().min(1),
+    name: z.string(),
+    comment: z.string().nullish(),
+    modified: z.string(),
+    status: z.string().nullish(),
+  });
+  const id = () => z.string("must be a text").regex(/^[\da-f]{32}$/, "must be 32 hexadecimal digits");
+  const SCOPES_RULE = `must name one or more of ${SCOPES.join(", ")}`;
+  return {
+    secret,
+    page: z.array(secret),
+    created: z.array(secret).min(1),
+    connection: z
+      .object({
+        account_id: id(),
+        store_id: id(),
+        api_token: z
+          .string("must be a text")
+          .regex(/^[\x21-\x7e]{1,1024}$/, "must be 1 to 1024 printable characters without spaces"),
+        scopes: z
+          .union([z.array(z.string()), z.string().transform((given) => given.split(","))], SCOPES_RULE)
+          .transform((given) => [...new Set(given.map((one) => one.trim()).filter((one) => one !== ""))])
+          .pipe(z.array(z.enum(SCOPES, SCOPES_RULE)))
+          .nullish(),
+      })
+      .transform(({ scopes, ...rest }): EdgeStoreConnection => (scopes?.length ? { ...rest, scopes } : rest)),
+  };
+});
+
+type Secret = z.infer<ReturnType<typeof schemas>["secret"]>;
+
+/**
+ * Secrets of a Cloudflare Secrets Store. One external object is one secret, a record with an id. The comment marks it as
+ * ours and identifies the push, so that a creation with a lost answer is recognised. Values cannot be read.
+ */
+export const edgeStore: RemoteDestinationType<EdgeStoreConnection> = {
+  kind: "remote",
+  ...fromDescription(description),
+  get connection() {
+    return schemas().connection;
+  },
+  targets: ({ account_id: account, store_id: store }) => [JSON.stringify([account, store])],
+  defaults: {
+    granularity: "secret-path",
+    template: {
+      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
+      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
+    },
+  },
+  naming: { allowed: /^[\w-]$/, maxLength: MAX_NAME, replacement: "_" },
+  maxValueBytes: MAX_BYTES,
+  // The API takes 1200 calls in 5 minutes of all of a user's tokens.
+  pace: { atOnce: 2, burst: 30, perMinute: 100 },
+
+  async put(object, connection, context) {
+    const refused = checkObject(object);
+    if (refused !== null) return refused;
+    const store = storeOf(connection, context);
+    const { name, updatePolicy: policy } = object;
+    const fields = { value: object.value, scopes: connection.scopes ?? ["workers"], comment: commentOf(object) };
+    const known = readReference(object.reference);
+    if (known !== null && policy === "replace") {
+      const changed = await store.change(known.id, name, fields);
+      // A record of another name has taken our place, or it is gone: the list decides.
+      if (changed.ok && changed.secret.name === name) return done(changed.secret);
+      if (!changed.ok && changed.status !== 404) return changed.outcome;
+    }
+    let contended = failure("external", "contended", `${name} is being changed by another caller.`);
+    for (let round = 0; round < MAX_ROUNDS; round++) {
+      const found = await store.find(name);
+      if (!found.ok) return found.outcome;
+      const { secret } = found;
+      if (secret !== null && policy === "if-not-exists") {
+        return secret.comment === fields.comment ? done(secret) : { outcome: "ok", left: true };
+      }
+      if (secret !== null && policy === "owned-only" && !isMarked(secret)) return notOwned(name);
+      const written = secret === null ? await store.create(name, fields) : await store.change(secret.id, name, fields);
+      if (written.ok) return done(written.secret);
+      // Created or deleted since the list was read. A missing store shows in the list.
+      const isContended = secret === null ? written.status === 409 : written.status === 404;
+      if (!isContended) return written.outcome;
+      contended = failure("external", "contended", written.outcome.message);
+    }
+    return contended;
+  },
+
+  async remove({ name, ownedOnly }, connection, context): Promise<Done> {
+    const store = storeOf(connection, context);
+    const found = await store.find(name);
+    if (!found.ok) return found.outcome;
+    if (found.secret === null || (ownedOnly && !isMarked(found.secret))) return { outcome: "ok" };
+    const removed = await store.remove(found.secret.id, name);
+    return removed.ok || removed.status === 404 ? { outcome: "ok" } : removed.outcome;
+  },
+
+  async inspect({ name, reference }, connection, context): Promise<Inspection> {
+    const found = await storeOf(connection, context).find(name);
+    if (!found.ok) return found.outcome;
+    const { secret } = found;
+    if (secret === null) return { outcome: "ok", state: "absent", owned: null };
+    const known = readReference(reference);
+    const isSame = secret.id === known?.id && secret.modified === known.modified;
+    const state = known === null ? "present" : isSame ? "unchanged" : "changed";
+    return { outcome: "ok", state, owned: isMarked(secret) };
+  },
+
+  async probe(connection, context): Promise<Done> {
+    const found = await storeOf(connection, context).find("sallyport-check");
+    return found.ok ? { outcome: "ok" } : found.outcome;
+  },
+};
+
+interface Fields {
+  readonly value: string;
+  readonly scopes: readonly Scope[];
+  readonly comment: string;
+}
+
+type Refused = Extract<EdgeAnswer, { ok: false }>;
+
+/** The calls for one store. Each sends one request, `find` one per page. */
+function storeOf(connection: EdgeStoreConnection, { settings, send }: CallContext) {
+  const api = edgeApi(connection, { url: settings.EDGE_STORE_API_URL, send }, meanings);
+  const path = `/secrets_store/stores/${connection.store_id}/secrets`;
+  const read = (doing: string, result: unknown): { ok: true; secret: Secret } | Refused => {
+    const parsed = schemas().secret.safeParse(result);
+    return parsed.success ? { ok: true, secret: parsed.data } : unreadable("unknown", doing);
+  };
+  return {
+    /** The secret of a name, or null. */
+    async find(name: string): Promise<{ ok: true; secret: Secret | null } | Refused> {
+      const doing = "Listing the store's secrets";
+      for (let page = 1; page <= MAX_PAGES; page++) {
+        const answer = await api.call(doing, "GET", `${path}?page=${page}&per_page=${PAGE}`);
+        if (!answer.ok) return answer;
+        const parsed = schemas().page.safeParse(answer.result);
+        if (!parsed.success) return unreadable("external", doing);
+        const secret = parsed.data.find((one) => one.name === name && one.status !== "deleted");
+        if (secret || parsed.data.length < PAGE) return { ok: true, secret: secret ?? null };
+      }
+      return unanswered(failure("client", "too_many_secrets", `The store has more than ${MAX_PAGES} pages of them.`));
+    },
+    async create(name: string, fields: Fields): Promise<{ ok: true; secret: Secret } | Refused> {
+      const doing = `Creating ${name}`;
+      const answer = await api.call(doing, "POST", path, { content: [{ name, ...fields }] });
+      if (!answer.ok) return answer;
+      const parsed = schemas().created.safeParse(answer.result);
+      return read(
+        doing,
+        parsed.data?.find((one) => one.name === name),
+      );
+    },
+    async change(id: string, name: string, fields: Fields): Promise<{ ok: true; secret: Secret } | Refused> {
+      const doing = `Changing ${name}`;
+      const answer = await api.call(doing, "PATCH", `${path}/${encodeURIComponent(id)}`, { content: fields });
+      return answer.ok ? read(doing, answer.result) : answer;
+    },
+    remove: (id: string, name: string): Promise<EdgeAnswer> =>
+      api.call(`Deleting ${name}`, "DELETE", `${path}/${encodeURIComponent(id)}`),
+  };
+}
+
+const unanswered = (outcome: Failure): Refused => ({ ok: false, status: null, codes: [], outcome });
+
+const unreadable = (outcome: "external" | "unknown", doing: string): Refused =>
+  unanswered(failure(outcome, "unreadable_answer", `${doing} was answered, but not in a way that can be read.`));
+
+function checkObject({ name, value }: ExternalObject): Failure | null {
+  if (!/^[\w-]+$/.test(name) || name.length > MAX_NAME) {
+    const rule = `must be 1 to ${MAX_NAME} letters, digits or characters of _-`;
+    return failure("client", "name_invalid", `The secret's name ${rule}.`);
+  }
+  const bytes = Buffer.byteLength(value);
+  if (bytes <= MAX_BYTES) return null;
+  return failure("client", "value_too_large", `The value of ${name} is ${bytes} bytes; at most ${MAX_BYTES} fit.`);
+}
+
+/** Identifies the push. Reveals nothing of the value: the token is secret. */
+function commentOf({ idempotencyToken, name, value }: ExternalObject): string {
+  const push = createHash("sha256")
+    .update(JSON.stringify([idempotencyToken, name, value]))
+    .digest("hex")
+    .slice(0, 32);
+  return `${MARKER} (push ${push})`;
+}
+
+const isMarked = ({ comment }: Secret): boolean => comment?.startsWith(MARKER) ?? false;
+
+const done = ({ id, modified }: Secret): Put => ({ outcome: "ok", reference: `${id} ${modified}` });
+
+function readReference(reference: string | null): { id: string; modified: string } | null {
+  const [, id = "", modified = ""] = /^(\S+) (\S+)$/.exec(reference ?? "") ?? [];
+  return id === "" ? null : { id, modified };
+}
+
+const notOwned = (name: string): Failure =>
+  failure("client", "not_owned", `The secret ${name} exists and was not made by this service.`);
