@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { goDuration } from "../lib/go-duration.ts";
 import { changeCustomMetadata, readCustomMetadata } from "../platform/http/custom-metadata.ts";
-import { ConfigBody, MetadataBody } from "./bodies.ts";
+import { ConfigBody, MetadataBody } from "../routes/kv/bodies.ts";
 import { changeSettings } from "./settings.ts";
 import { deletionAt, emptySecret, keptVersions, lives, subkeys, timestamp } from "./version.ts";
 

@@ -10,11 +10,11 @@ import { ENVELOPE, ERRORS, HEADERS, NAMESPACE, REFUSALS, ref, refusal } from "./
 import examples from "./examples.json" with { type: "json" };
 import { GUIDE, TAGS } from "./guide.ts";
 import { type Json, type JsonSchema, SchemaWriter } from "./json-schema.ts";
-import type { Answer, Body, EnvelopeParts, Operation, Parameters } from "./operation.ts";
+import type { Answer, Body, EnvelopeParts, Group, Operation, Parameters } from "./operation.ts";
 import { groups } from "./operations/index.ts";
 
 /** A recorded request and response of an operation, captured by a test. */
-interface Example {
+interface Recorded {
   readonly request?: Json;
   readonly answers: Readonly<Record<string, Json>>;
 }
@@ -29,28 +29,34 @@ interface Described {
 }
 
 /** Mount routes are described at their default mount path. */
-const tables = [
+interface Documented {
+  readonly routes: readonly AnyRoute[];
+  readonly mount: string;
+}
+
+/** The tables of routes, each with the path of its default mount. */
+const TABLES: readonly Documented[] = [
   { routes: secretsRoutes.routes, mount: "" },
   { routes: mountRoutes.kv.routes, mount: "/secret" },
   { routes: mountRoutes["kv-v1"].routes, mount: "/kv-v1" },
   ...engineTypes.map(({ type }) => ({ routes: mountTable(type).routes, mount: `/${type}` })),
   ...Object.entries(authRoutes).map(([type, { routes }]) => ({ routes, mount: `/auth/${type}` })),
   { routes: clusterRoutes.routes, mount: "" },
-] satisfies readonly { routes: readonly AnyRoute[]; mount: string }[];
+];
 
 /**
  * The API as an OpenAPI 3.1 document, built from the route table, the request schemas, and the descriptions in
  * `operations/`. Runs at build time only.
  * @throws Error for a route without description, and for a description without route
  */
-export function openApiDocument(): Record<string, Json> {
+export function openApiDocument(described = groups, tables = TABLES): Record<string, Json> {
   const writer = new SchemaWriter();
   const paths: Record<string, Record<string, Json>> = {};
-  for (const described of allOperations()) {
-    const { path, method } = described;
+  for (const each of allOperations(described, tables)) {
+    const { path, method } = each;
     const item = paths[path] ?? {};
     if (item[method]) throw new Error(`${method} ${path} is described twice`);
-    item[method] = operationObject(described, writer);
+    item[method] = operationObject(each, writer);
     paths[path] = item;
   }
   const responses = Object.fromEntries(
@@ -117,9 +123,9 @@ export function documentText(document: Record<string, Json>): string {
   return `{${members(head, flat)},\n"paths":{\n${members(paths, nested)}},\n"components":{\n${members(components, nested)}}}\n`;
 }
 
-function allOperations(): Described[] {
+function allOperations(described: readonly Group[], tables: readonly Documented[]): Described[] {
   const wanted = new Map(
-    groups.flatMap(({ tag, operations }) =>
+    described.flatMap(({ tag, operations }) =>
       Object.entries(operations).map(([key, operation]) => [key, { tag, operation }] as const),
     ),
   );
@@ -129,13 +135,13 @@ function allOperations(): Described[] {
       .map((route): Described => {
         const key = `${route.verb} ${mount}${route.path}`;
         const known = wanted.get(key);
-        if (!known) throw new Error(`nothing in src/openapi/operations describes the route ${key}`);
+        if (!known) throw new Error(`no openapi.ts describes the route ${key}`);
         wanted.delete(key);
         return { route, ...known, ...placeOf(route.verb, `${mount}${route.path}`, known.operation) };
       }),
   );
   const [extra] = wanted.keys();
-  if (extra !== undefined) throw new Error(`there is no route ${extra}, which src/openapi/operations describes`);
+  if (extra !== undefined) throw new Error(`there is no route ${extra}, which an openapi.ts describes`);
   return found;
 }
 
@@ -148,8 +154,8 @@ function placeOf(verb: Verb, routePath: string, { method }: Operation): { path: 
 function operationObject({ route, operation, tag, path }: Described, writer: SchemaWriter): Json {
   const { id, summary, description } = operation;
   const area = areaOf(path);
-  const example = (examples as Readonly<Record<string, Example>>)[id];
-  const body = bodyOf(route, operation, writer, example?.request);
+  const example = (examples as Readonly<Record<string, Recorded>>)[id];
+  const body = bodyOf(route, operation, writer, (operation.example?.body as Json | undefined) ?? example?.request);
   const statuses = [...refusalsOf(route, operation), ...(operation.errors ?? [])];
   const refusals = [...new Set(statuses)].sort().map((status) => [status, ref("responses", `${area}-${status}`)]);
   const answers = Object.entries(operation.answers).map(([status, answer]) => [

@@ -1,4 +1,5 @@
 import type * as z from "zod";
+import type { Example, Examples } from "./example.ts";
 import type { JsonSchema } from "./json-schema.ts";
 
 /** Description of a route beyond its definition. `document.ts` combines both. */
@@ -19,6 +20,7 @@ export interface Operation {
   readonly body?: Body;
   /** By status. */
   readonly answers: Readonly<Record<number, Answer>>;
+  readonly example?: Example;
   /** Error statuses beyond those of every operation of its kind. */
   readonly errors?: readonly number[];
 }
@@ -31,11 +33,22 @@ export interface Group {
   readonly operations: Readonly<Record<string, Operation>>;
 }
 
-/** @param path descriptions of path parameters of the group */
-export function group(tag: string, path: Texts, operations: Readonly<Record<string, Operation>>): Group {
-  const named = Object.entries(operations).map(
-    ([key, operation]) => [key, { ...operation, path: { ...path, ...operation.path } }] as const,
-  );
+/**
+ * @param path descriptions of path parameters of the group
+ * @throws Error for an example without an operation
+ */
+export function group(
+  tag: string,
+  path: Texts,
+  operations: Readonly<Record<string, Operation>>,
+  examples: Examples = {},
+): Group {
+  const extra = Object.keys(examples).find((key) => !(key in operations));
+  if (extra !== undefined) throw new Error(`there is no operation ${extra}, which has an example`);
+  const named = Object.entries(operations).map(([key, operation]) => {
+    const example = examples[key];
+    return [key, { ...operation, path: { ...path, ...operation.path }, ...(example && { example }) }] as const;
+  });
   return { tag, operations: Object.fromEntries(named) };
 }
 

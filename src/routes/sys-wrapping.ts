@@ -4,7 +4,7 @@ import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { checkParameters } from "../rights/path-rules.ts";
 import { accessControl } from "../rpc/stubs.ts";
-import { SecretBody } from "./kv-v1.ts";
+import { SecretBody } from "./kv/routes-v1.ts";
 import { envelope, rawEnvelope, storedAnswer, wrapEnvelope } from "./server/respond.ts";
 import { type Call, open, secrets } from "./server/route.ts";
 

@@ -1,5 +1,5 @@
 import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { circles, type Import, importsBelow } from "./imports.ts";
 
@@ -90,6 +90,18 @@ describe("the imports of src", () => {
   it("do not lead from routes/server to a resource", () => {
     const leading = imports.filter(({ from, to }) => isServer(from) && to.startsWith("src/routes/") && !isServer(to));
     expect(leading).toEqual([]);
+  });
+
+  it("lead to a resource with a folder from two files outside of it: the route table, and the list of descriptions", () => {
+    const outside = imports.filter(
+      ({ from, to }) =>
+        /^src\/routes\/(?!server)[^/]+\/(routes|openapi)\.ts$/.test(to) && dirname(from) !== dirname(to),
+    );
+    expect(outside.length).toBeGreaterThan(1);
+    expect([...new Set(outside.map(({ from }) => from))].sort()).toEqual([
+      "src/openapi/operations/index.ts",
+      "src/routes/table.ts",
+    ]);
   });
 });
 

@@ -15,6 +15,7 @@ import {
   request,
 } from "./bad-input.ts";
 import { clock } from "./clock.ts";
+import { examples } from "./examples.ts";
 import { dump } from "./stored-rows.ts";
 
 clock.moves = true;
@@ -100,9 +101,9 @@ const wrong: readonly unknown[] = [
 /** Fields that take any value there is; the handler judges. */
 const ANYTHING = ["data", "custom_metadata"];
 
-function* badFields({ route: { body: schema }, path }: Case): Iterable<Attempt> {
+function* badFields({ name, route: { body: schema }, path }: Case): Iterable<Attempt> {
   if (!schema) return;
-  const least = leastBody(schema);
+  const least = leastBody(schema, examples[name]?.body);
   const attempt = (what: string, field: string, value: unknown): Attempt => {
     const body = JSON.stringify({ ...least, [field]: value });
     return { what: `${field}: ${what}`, path, init: { body }, status: 400, names: new RegExp(field, "i") };

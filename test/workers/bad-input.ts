@@ -2,6 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import * as z from "zod";
+import type { Example } from "../../src/openapi/example.ts";
 import type { Area } from "../../src/platform/http/areas.ts";
 import { isEchoed } from "../../src/platform/http/fields.ts";
 import { isInternal } from "../../src/platform/http/unknown-fields.ts";
@@ -10,6 +11,7 @@ import { authRoutes, clusterRoutes, mountedRoutes, secretsRoutes } from "../../s
 import { schemaFields } from "../schema-walk.ts";
 import { mountKv, put } from "./client.ts";
 import { mountEngine } from "./engine-helpers.ts";
+import { examples } from "./examples.ts";
 
 /*
  * Shared by the tests of bad input: the whole route table with real paths, a deployment in which every path leads
@@ -61,8 +63,9 @@ const fill = (path: string, values: Readonly<Record<string, string>>): string =>
 
 function casesOf(area: Area, table: RouteTable<AnyRoute>, prefix: string, values = parameters): Case[] {
   return table.routes.map((route) => {
-    const path = prefix + fill(route.path, values);
-    return { name: `${route.verb} ${prefix}${route.path}`, area, route, table, prefix, path };
+    const name = `${route.verb} ${prefix}${route.path}`;
+    const path = prefix + fill(route.path, { ...values, ...examples[name]?.params });
+    return { name, area, route, table, prefix, path };
   });
 }
 
@@ -81,7 +84,7 @@ export const groups = Object.entries(
   Object.groupBy(cases, ({ prefix, route }) => prefix + route.path.split("/").slice(0, 3).join("/")),
 ).map(([about, members = []]) => ({ about, members }));
 
-/** Valid values for required fields of bodies. */
+/** Valid values for required fields of bodies, for routes without an example. */
 const samples: Readonly<Record<string, unknown>> = {
   policy: 'path "kv/*" { capabilities = ["read"] }',
   type: "kv",
@@ -114,10 +117,10 @@ const samples: Readonly<Record<string, unknown>> = {
   secret_id_accessor: "00000000-0000-4000-8000-000000000004",
 };
 
-/** The least that a route's schema takes. */
-export function leastBody(schema: z.ZodType): Record<string, unknown> {
+/** The least that a route's schema takes. @param given of the route's example */
+export function leastBody(schema: z.ZodType, given: Example["body"] = {}): Record<string, unknown> {
   const missing = schema.safeParse({}).error?.issues.map(({ path }) => String(path[0])) ?? [];
-  const body = Object.fromEntries(missing.map((field) => [field, samples[field]]));
+  const body = Object.fromEntries(missing.map((field) => [field, given[field] ?? samples[field]]));
   if (!schema.safeParse(body).success)
     throw new Error(`test/workers/bad-input.ts: give valid values to ${missing.join()}`);
   return body;

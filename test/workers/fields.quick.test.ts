@@ -5,6 +5,7 @@ import { clusterRoutes, mountedRoutes, secretsRoutes } from "../../src/routes/ta
 import { schemaFields } from "../schema-walk.ts";
 import { itRows } from "../support/rows.ts";
 import { get, put, send } from "./client.ts";
+import { examples } from "./examples.ts";
 
 /*
  * Every field of every body has an effect, or is stored and shown. The table names the test that holds it to that: a field
@@ -19,12 +20,14 @@ const applied = (resource: string) =>
 const ROLE = "terraform › has no difference: vault_azure_secret_backend_role";
 const ROLES = "engine-roles › is resolved on write, and returned with the provider's names and ids";
 const CONFIG = "engine-config › changes only the fields of a write, and reads durations as seconds";
-const KV = "kv-metadata › accepts every field in a command line's spelling";
 const ACL = "acl › return every field, and the secret only on creation";
 const ALIASED = "identity-entities › receives the logins of its alias";
 const DRAIN = "nodes-drain › that ignores system jobs does not wait for those of type %s › sysbatch";
 
-/** Routes, fields, and the test that shows their effect: file, title, and the row if the title has a placeholder. */
+/**
+ * Routes, fields, and the test that shows their effect: file, title, and the row if the title has a placeholder. For
+ * routes whose `Example` does not state it.
+ */
 const LOCKOUT = "auth-userpass › counts failures by the settings of the auth method";
 const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string])[] = [
   [/audit-hash/, "input", "audit › has equal hashes for equal tokens and addresses, as `audit-hash` returns"],
@@ -155,13 +158,6 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "sync-api-associations › accept a mount with or without slashes, and return only the changed associations",
   ],
   [/repo-host-apps/, "app_id private_key", "sync-apps › accepts its key as PKCS#1 and as PKCS#8 with the same result"],
-  [/\{kv\}\/(config|metadata)/, "max_versions cas_required delete_version_after custom_metadata", KV],
-  [
-    /\{kv\}\/data/,
-    "data options options.cas",
-    "kv-data › accepts a write only when the version matches, as number or text",
-  ],
-  [/\{kv\}\/(delete|undelete|destroy)/, "versions", "kv-data › accepts one version as a plain number"],
   [
     /\{cloud-b\}\/config/,
     "subscription_id tenant_id environment client_id client_secret root_password_ttl",
@@ -437,9 +433,18 @@ const titlesOf = (code: string): string[] =>
     ([, text]) => JSON.parse(text ?? ""),
   );
 
+const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+
+/** The rows that the examples of routes state. */
+const OF_EXAMPLES = Object.entries(examples).flatMap(([name, { effects = {} }]) => {
+  const route = escaped(name.replace("/v1", "").replace(/ \/(kv(?:-v1)?|cloud-b|auth\/(?!token)\w+)\//, " /{$1}/"));
+  return Object.entries(effects).map(([fields, proof]) => [new RegExp(`^${route}$`), fields, proof] as const);
+});
+const ROWS = [...EFFECTS, ...OF_EXAMPLES];
+
 const last = (field: string): string => field.split(".").at(-1) ?? "";
 const proofOf = (route: string, field: string): string | null =>
-  EFFECTS.find(
+  ROWS.find(
     ([at, fields]) => at.test(route) && fields.split(" ").some((one) => one === field || one === last(field)),
   )?.[2] ?? null;
 
@@ -455,7 +460,7 @@ describe("every field of a body", () => {
     expect(unproven).toEqual([]);
   });
 
-  itRows(EFFECTS)("has an existing test that runs and uses it: %s %s", (_routes, fields, proof) => {
+  itRows(ROWS)("has an existing test that runs and uses it: %s %s", (_routes, fields, proof) => {
     const [file, title = "", row] = proof.split(" › ");
     const source = codeOf(sources[`./${file}.test.ts`] ?? sources[`./${file}.quick.test.ts`] ?? "");
     expect(source, "every test of the file runs").not.toMatch(/\b(?:it|describe)\.(?:skip|todo|only|runIf)\b/);
@@ -465,7 +470,7 @@ describe("every field of a body", () => {
     expect(names.filter((name) => !new RegExp(`\\b${name}\\b`).test(source))).toEqual([]);
   });
 
-  itRows(EFFECTS)("is a field of a matching route: %s %s", (at, fields) => {
+  itRows(ROWS)("is a field of a matching route: %s %s", (at, fields) => {
     const taken = routes.flatMap(({ verb, path, body }) =>
       body !== undefined && at.test(`${verb} ${path}`) ? schemaFields(body).map(({ name }) => name) : [],
     );

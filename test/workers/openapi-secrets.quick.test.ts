@@ -4,8 +4,10 @@ import { afterEach, beforeEach, expect, it } from "vitest";
 import { snapshotName } from "../../src/platform/snapshot-bucket.ts";
 import { issue } from "./access.ts";
 import { loseEverything, restore } from "./backup-world.ts";
+import { cases } from "./bad-input.ts";
 import { deployment } from "./deployment.ts";
 import { creds, dynamicRole, openTenant, type Tenant, unmount } from "./engine-helpers.ts";
+import { examples } from "./examples.ts";
 import { CLIENT, newCluster, newIssuer, newProvider, podClaims } from "./issuers.ts";
 import { Run, unasked, unproven } from "./openapi-run.ts";
 
@@ -529,6 +531,13 @@ it("describes snapshots, and the lists", async () => {
   await bucket.put(snapshotName("a", Date.now()), file);
   const { status, headers, text } = await deployment({ SNAPSHOT_BUCKET: bucket })("/v1/sys/snapshot?list=true");
   run.keep("LIST", "/v1/sys/snapshot", undefined, { status, headers, text });
+});
+
+it("describes the examples", async () => {
+  for (const { name, route, path } of cases) {
+    const example = examples[name];
+    if (example) await run.any(route.verb, path.replace("/v1/kv/", "/v1/secret/"), example.body);
+  }
 });
 
 /** Operations of which no real answer is held against the document yet. This list may only shrink. */

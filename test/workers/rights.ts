@@ -6,6 +6,7 @@ import { isLong, part } from "../support/long.ts";
 import { holderOf, issue } from "./access.ts";
 import { leastBody } from "./bad-input.ts";
 import { get, put } from "./client.ts";
+import { examples } from "./examples.ts";
 
 /**
  * Shared by the tests of rights: each route as a request, tokens with each right and with all others, and the
@@ -41,15 +42,16 @@ export function rowsOf(
     routes.map((route): Row => {
       const name = `${route.verb} /v1${prefix}${route.path}`;
       const ask = asks[name] ?? {};
-      const body = ask.body ?? (route.body ? leastBody(route.body) : undefined);
+      const example = examples[name];
+      const body = ask.body ?? (route.body ? leastBody(route.body, example?.body) : undefined);
       const method = route.verb === "POST" ? "PUT" : route.verb;
       const path = ask.path ?? prefix + route.path.replace(/:\w+\+?/g, named);
-      return { name, right: rights[name] ?? "", method, path, query: ask.query ?? "", body };
+      return { name, right: example?.right ?? rights[name] ?? "", method, path, query: ask.query ?? "", body };
     }),
   );
   expect(
     rows.filter(({ right }) => right === "").map(({ name }) => name),
-    "routes without a row in rights-table.ts",
+    "routes without an example or a row in rights-table.ts",
   ).toEqual([]);
   const known = new Set(rows.map(({ name }) => name));
   expect(

@@ -1,3 +1,5 @@
+import { cubbyhole } from "../../routes/cubbyhole/openapi.ts";
+import { kv } from "../../routes/kv/openapi.ts";
 import type { Group } from "../operation.ts";
 import { approle } from "./auth-approle.ts";
 import { authKubernetes } from "./auth-kubernetes.ts";
@@ -7,7 +9,6 @@ import { clusterAccess } from "./cluster-access.ts";
 import { clusterAcl } from "./cluster-acl.ts";
 import { clusterOperator } from "./cluster-operator.ts";
 import { credentials } from "./credentials.ts";
-import { cubbyhole } from "./cubbyhole.ts";
 import { events } from "./events.ts";
 import { identityEntities } from "./identity-entities.ts";
 import { leases } from "./leases.ts";
@@ -15,7 +16,6 @@ import { nodes } from "./nodes.ts";
 import { operability } from "./operability.ts";
 import { policies } from "./policies.ts";
 import { reported } from "./reported.ts";
-import { secrets } from "./secrets.ts";
 import { sync } from "./sync.ts";
 import { associations } from "./sync-associations.ts";
 import { syncRules } from "./sync-rules.ts";
@@ -39,7 +39,7 @@ export const groups: readonly Group[] = [
   nodes,
   reported,
   clusterOperator,
-  secrets,
+  kv,
   cubbyhole,
   wrapping,
   tokens,

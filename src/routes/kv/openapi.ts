@@ -1,6 +1,7 @@
 import * as z from "zod";
-import { type Answer, count, data, group, noContent, text, warned } from "../operation.ts";
-import { keys, texts, time, timeOrEmpty } from "../shapes.ts";
+import { type Answer, count, data, group, noContent, text, warned } from "../../openapi/operation.ts";
+import { keys, texts, time, timeOrEmpty } from "../../openapi/shapes.ts";
+import { kvExamples } from "./examples.ts";
 
 const Version = z
   .object({
@@ -69,7 +70,7 @@ const versions = {
   required: ["versions"],
 };
 
-export const secrets = group(
+export const kv = group(
   "Secrets",
   { path: "The secret's path in its mount." },
   {
@@ -208,4 +209,5 @@ export const secrets = group(
       answers: { ...data("The keys.", Subkeys), ...gone(Subkeys) },
     },
   },
+  kvExamples,
 );

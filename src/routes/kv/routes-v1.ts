@@ -1,12 +1,12 @@
 import * as z from "zod";
-import { clearAuthorizeCache } from "../access/authorize/authorize-cached.ts";
-import { leaseDurationOf } from "../kv/lease.ts";
-import { isPlainObject } from "../lib/json.ts";
-import type { Result } from "../lib/result.ts";
-import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
-import { invalidPath, list, path, readSecret, rights, store } from "./kv-shared.ts";
-import { noContent, rawEnvelope } from "./server/respond.ts";
-import { inMount, type MountCall } from "./server/route.ts";
+import { clearAuthorizeCache } from "../../access/authorize/authorize-cached.ts";
+import { leaseDurationOf } from "../../kv/lease.ts";
+import { isPlainObject } from "../../lib/json.ts";
+import type { Result } from "../../lib/result.ts";
+import { badRequest, notFound, refusalError, unwrap } from "../../platform/http/errors.ts";
+import { noContent, rawEnvelope } from "../server/respond.ts";
+import { inMount, type MountCall } from "../server/route.ts";
+import { invalidPath, list, path, readSecret, rights, store } from "./shared.ts";
 
 /** Routes of a KV version 1 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v1). */
 

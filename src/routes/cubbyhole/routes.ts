@@ -1,12 +1,12 @@
-import { WRAPPING_POLICY_NAME } from "../access/policies/policy-parser.ts";
-import type { CubbyholeOwner } from "../contracts/cubbyhole.ts";
-import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
-import { recordAction } from "../platform/observability/audit/actions.ts";
-import { accessControl } from "../rpc/stubs.ts";
-import { path, rights } from "./kv-shared.ts";
-import { SecretBody } from "./kv-v1.ts";
-import { envelope, noContent, rawEnvelope } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { WRAPPING_POLICY_NAME } from "../../access/policies/policy-parser.ts";
+import type { CubbyholeOwner } from "../../contracts/cubbyhole.ts";
+import { badRequest, notFound, unwrap } from "../../platform/http/errors.ts";
+import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { accessControl } from "../../rpc/stubs.ts";
+import { SecretBody } from "../kv/routes-v1.ts";
+import { path, rights } from "../kv/shared.ts";
+import { envelope, noContent, rawEnvelope } from "../server/respond.ts";
+import { type AuthorisedCall, secrets } from "../server/route.ts";
 
 /** The private storage of the caller's token (https://developer.hashicorp.com/vault/api-docs/secret/cubbyhole). */
 

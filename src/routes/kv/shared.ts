@@ -1,12 +1,12 @@
-import { may } from "../access/authorize/authorize-cached.ts";
-import type { ReadVersion } from "../contracts/kv-store.ts";
-import type { Refusal } from "../lib/result.ts";
-import { badRequest, notFound } from "../platform/http/errors.ts";
-import { unmatched } from "../platform/http/methods.ts";
-import type { Verb } from "../platform/http/target.ts";
-import { kvStore } from "../rpc/stubs.ts";
-import { envelope } from "./server/respond.ts";
-import type { AuthorisedCall, Call, MountCall } from "./server/route.ts";
+import { may } from "../../access/authorize/authorize-cached.ts";
+import type { ReadVersion } from "../../contracts/kv-store.ts";
+import type { Refusal } from "../../lib/result.ts";
+import { badRequest, notFound } from "../../platform/http/errors.ts";
+import { unmatched } from "../../platform/http/methods.ts";
+import type { Verb } from "../../platform/http/target.ts";
+import { kvStore } from "../../rpc/stubs.ts";
+import { envelope } from "../server/respond.ts";
+import type { AuthorisedCall, Call, MountCall } from "../server/route.ts";
 
 /** Shared by the routes of KV mounts of both versions. */
 

@@ -1,29 +1,18 @@
-import type { MetadataSettings, MetadataView, ReadVersion, Written } from "../contracts/kv-store.ts";
-import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "../kv/bodies.ts";
-import { subkeys, timestamp } from "../kv/version.ts";
-import { goDuration } from "../lib/go-duration.ts";
-import { mapLimit } from "../lib/map-limit.ts";
-import type { Result } from "../lib/result.ts";
-import { readCustomMetadata } from "../platform/http/custom-metadata.ts";
-import { RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
-import { traceText } from "../platform/observability/otlp/trace-context.ts";
-import { accessControl, syncDestination } from "../rpc/stubs.ts";
-import { performAll } from "../sync/worker/perform.ts";
-import {
-  answer,
-  count,
-  invalidPath,
-  list,
-  type PathCall,
-  path,
-  readSecret,
-  rights,
-  store,
-  warned,
-} from "./kv-shared.ts";
-import { formFields } from "./server/body.ts";
-import { noContent, rawEnvelope } from "./server/respond.ts";
-import { type Call, inMount } from "./server/route.ts";
+import type { MetadataSettings, MetadataView, ReadVersion, Written } from "../../contracts/kv-store.ts";
+import { subkeys, timestamp } from "../../kv/version.ts";
+import { goDuration } from "../../lib/go-duration.ts";
+import { mapLimit } from "../../lib/map-limit.ts";
+import type { Result } from "../../lib/result.ts";
+import { readCustomMetadata } from "../../platform/http/custom-metadata.ts";
+import { RequestError, refusalError, unwrap } from "../../platform/http/errors.ts";
+import { traceText } from "../../platform/observability/otlp/trace-context.ts";
+import { accessControl, syncDestination } from "../../rpc/stubs.ts";
+import { performAll } from "../../sync/worker/perform.ts";
+import { formFields } from "../server/body.ts";
+import { noContent, rawEnvelope } from "../server/respond.ts";
+import { type Call, inMount } from "../server/route.ts";
+import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "./bodies.ts";
+import { answer, count, invalidPath, list, type PathCall, path, readSecret, rights, store, warned } from "./shared.ts";
 
 /** Routes of a KV version 2 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2). */
 

@@ -1,6 +1,7 @@
 import * as z from "zod";
-import { data, group, noContent } from "../operation.ts";
-import { keys } from "../shapes.ts";
+import { data, group, noContent } from "../../openapi/operation.ts";
+import { keys } from "../../openapi/shapes.ts";
+import { cubbyholeExamples } from "./examples.ts";
 
 export const cubbyhole = group(
   "Cubbyhole",
@@ -36,4 +37,5 @@ export const cubbyhole = group(
       answers: noContent,
     },
   },
+  cubbyholeExamples,
 );

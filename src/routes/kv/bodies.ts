@@ -1,8 +1,8 @@
 import * as z from "zod";
-import { isPlainObject } from "../lib/json.ts";
-import { badRequest } from "../platform/http/errors.ts";
-import { duration, flag, integer, signedDuration } from "../platform/http/fields.ts";
-import { nullMeans } from "../platform/http/nulls.ts";
+import { isPlainObject } from "../../lib/json.ts";
+import { badRequest } from "../../platform/http/errors.ts";
+import { duration, flag, integer, signedDuration } from "../../platform/http/fields.ts";
+import { nullMeans } from "../../platform/http/nulls.ts";
 
 /** Schemas of the request bodies of a KV mount. They accept the JSON types and texts sent by clients of Vault's KV API. */
 
