@@ -59,7 +59,9 @@ export class ReplicaReads {
     const { token, namespace, path, list = false, wrapTtl = 0, address = null, again = false } = ask;
     const key = JSON.stringify([token, namespace, path, list, wrapTtl, ...(again ? ["again"] : [])]);
     // Grants that are kept hold at every address; a refusal may be about the caller's.
-    const keys = [`${key} ${address ?? ""}`, key, unknownKey(token)] as const;
+    // The last request of a token goes on although the token is unknown to others by then.
+    const unknownTo = unknownKey(again ? `again ${token}` : token);
+    const keys = [`${key} ${address ?? ""}`, key, unknownTo] as const;
     return {
       owner: ACCESS_OWNER,
       keys,
@@ -74,7 +76,7 @@ export class ReplicaReads {
           size: sizeOf(answer),
           tag,
           ends: expires,
-          key: unknown ? unknownKey(token) : keys[answer.ok ? 1 : 0],
+          key: unknown ? unknownTo : keys[answer.ok ? 1 : 0],
         };
       },
     };

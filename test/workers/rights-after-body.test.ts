@@ -2,8 +2,10 @@ import { exports } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { accessObject, issue } from "./access.ts";
 import { arrange, cases, leastBody } from "./bad-input.ts";
+import { get, mountKv } from "./client.ts";
 import { clock } from "./clock.ts";
 import { holdBody } from "./held-bodies.ts";
+import { throughReplicas } from "./replicas.ts";
 
 /* Rights that end between the head of a request and the last byte of its body, or of its answer. */
 
@@ -11,6 +13,7 @@ clock.moves = true;
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ["Date"] }));
 afterEach(() => {
+  throughReplicas(1);
   vi.useRealTimers();
   vi.restoreAllMocks();
 });
@@ -49,6 +52,21 @@ describe("a request whose body ends after its token was revoked", () => {
     expect(wrong).toEqual([]);
     expect(bodies.length).toBeGreaterThan(100);
   });
+
+  it.each([1, 0])(
+    "is carried out as the last use of its token, which others are refused, with %s replicas",
+    async (replicas) => {
+      throughReplicas(replicas);
+      const { client_token: token } = await issue({ policies: ["root"], num_uses: 1 });
+      await mountKv("kv");
+      const { answer, finish } = holdBody("PUT", "/v1/kv/data/last", { data: {} }, { token });
+      await pass();
+      for (const path of ["last", "other"]) expect((await get(`/v1/kv/data/${path}`, { token })).status).toBe(403);
+      await finish();
+      expect((await answer).status).toBe(200);
+      expect((await get("/v1/kv/data/last", { token })).status).toBe(403);
+    },
+  );
 
   it("that is read as a stream is judged by the route itself", () => {
     // Tested in backup-refusals.test.ts.

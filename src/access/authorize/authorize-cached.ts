@@ -94,7 +94,8 @@ async function authorizeCached(env: Env, ask: AuthorizeRequest, fresh: boolean):
   const refusedKey = `${key} ${ask.address ?? ""}`;
   const now = Date.now();
   const known = cache.get(key) ?? cache.get(refusedKey);
-  if (known && known.until > now && !fresh) return known.answer;
+  // The last request of a token goes on although others with the token are refused by then.
+  if (known && known.until > now && !fresh && !ask.again) return known.answer;
   const answer = await authorizeWithRetry(env, ask);
   // A path without a mount is not cached: the mount may be created a moment later.
   const reusable = answer.ok
