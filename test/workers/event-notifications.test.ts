@@ -381,6 +381,16 @@ describe("the life of a subscription", () => {
     notify.mockRestore();
   });
 
+  it("opens while a quota counts its request, with the quota's headers", async () => {
+    await put("/v1/sys/quotas/rate-limit/all", { rate: 1_000 });
+    await put("/v1/sys/quotas/config", { enable_rate_limit_response_headers: true });
+    const stream = await subscribe("*?json=true");
+    expect(stream.response.headers.get("X-RateLimit-Limit")).not.toBeNull();
+    await write("a");
+    expect(await stream.events(1)).toEqual(["kv-v2/data-write kv/data/a"]);
+    await del("/v1/sys/quotas/rate-limit/all");
+  });
+
   it("is closed with 1008 when its client sends data", async () => {
     const stream = await subscribe("*?json=true");
     stream.socket.send("hello");
