@@ -30,7 +30,7 @@ export const OPERATIONS = {
   login: { rows: 11, leased: 0, alarms: 2, calls: 5, lines: 2, requests: 1 },
   "policy written": { rows: 8, leased: 2, alarms: 2, calls: 6, lines: 1, requests: 1 },
   "secret synced": { rows: 16, leased: 2, alarms: 3, calls: 20, lines: 6, requests: 2 },
-  "lease issued": { rows: 34, leased: 0, alarms: 2, calls: 9, lines: 2, requests: 1 },
+  "lease issued": { rows: 34, leased: 0, alarms: 2, calls: 10, lines: 2, requests: 1 },
   "lease revoked": { rows: 27, leased: 0, alarms: 2, calls: 7, lines: 3, requests: 1 },
   "host volume created": { rows: 46, leased: 0, alarms: 3, calls: 11, lines: 3, requests: 1 },
   "node checked": { rows: 0, leased: 0, alarms: 1, calls: 0, lines: 0, requests: 0 },
