@@ -23,6 +23,9 @@ describe.each(env.TEST_STAND_INS.types)("at %s", (type) => {
     await makeDestination(type, "d", place.body);
   });
 
+  /** Types with one call for many objects gather them for a moment. */
+  const isSynced = () =>
+    eventually(async () => expect((await association(`${type}/d`, "app"))?.sync_status).toBe("SYNCED"));
   const joined = async () => [...(await place.objects()).values()].map(({ value }) => value).join(" ");
 
   // Proves: B.cloud-c-sm.credentials, B.repo-host.access_token, E.auth.2.repo-host-token
@@ -30,29 +33,29 @@ describe.each(env.TEST_STAND_INS.types)("at %s", (type) => {
     await write("app", { user: "u1", pass: "p1" });
     const set = await setAssociation(`${type}/d`, "app");
     expect(set.status, set.text).toBe(200);
-    const statuses = Object.values(set.body.data.associated_secrets as Record<string, { sync_status: string }>);
-    expect(statuses.map((entry) => entry.sync_status)).toEqual(statuses.map(() => "SYNCED"));
+    await isSynced();
     expect(await joined()).toContain("p1");
     await write("app", { user: "u1", pass: "p2" });
     await eventually(async () => expect(await joined()).toContain("p2"));
     expect(await joined()).not.toContain("p1");
     await eventually(async () => expect((await association(`${type}/d`, "app"))?.["synced_version"]).toBe(2));
     const removed = await removeAssociation(`${type}/d`, "app");
-    expect(removed.body.data.sync_operation_counters).toEqual({ UNSYNCED: statuses.length });
-    expect((await place.objects()).size).toBe(0);
+    expect(removed.status, removed.text).toBe(200);
+    await eventually(async () => expect((await place.objects()).size).toBe(0));
   });
 
   it("a failed push is repeated, and the provider has the value once", async () => {
     await write("app", { pass: "p1" });
     await place.fail("lost", 1);
     await setAssociation(`${type}/d`, "app");
-    await eventually(async () => expect((await association(`${type}/d`, "app"))?.sync_status).toBe("SYNCED"));
+    await isSynced();
     expect(await joined()).toMatch(/^[^ ]*p1[^ ]*$/);
   });
 
   it("a change by another hand shows as drift", async () => {
     await write("app", { pass: "p1" });
     await setAssociation(`${type}/d`, "app");
+    await isSynced();
     const [name = ""] = (await place.objects()).keys();
     await place.write(name, "theirs");
     const drift = await get(`${path}/drift`);
