@@ -3,7 +3,7 @@ import { isListed, isLoopback } from "../../lib/hosts.ts";
 
 /** Addresses of servers that a destination's owner runs: the operator lists the hosts (`SYNC_ALLOWED_HOSTS`). */
 
-export const ADDRESS_RULE = "must be a URL of a host alone, such as https://vault.example.com:8200";
+const ADDRESS_RULE = "must be a URL of a host alone, such as https://vault.example.com:8200";
 
 /** The field of such an address: an origin. */
 export const addressField = () =>
@@ -12,6 +12,9 @@ export const addressField = () =>
     .transform((given) => URL.parse(given.trim()))
     .refine((url) => url !== null && isOrigin(url), ADDRESS_RULE)
     .transform((url) => url?.origin ?? "");
+
+/** An optional one; an empty text clears it. */
+export const optionalAddress = () => z.union([z.literal(""), addressField()], ADDRESS_RULE).optional();
 
 const isOrigin = ({ protocol, username, password, pathname, search, hash }: URL): boolean =>
   ["https:", "http:"].includes(protocol) && username + password + search + hash === "" && pathname === "/";

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { accessToken, optionalText, withoutUnset } from "../fields.ts";
-import { addressField } from "../listed-host.ts";
+import { optionalAddress } from "../listed-host.ts";
 
 /** A destination's connection to its context or project: one of the two. Unset fields are absent. */
 export interface CiContextConnection {
@@ -20,7 +20,7 @@ export const ciContextConnection = () =>
         /^(?!.*\.\.)[\w-]{1,32}(\/[\w.-]{1,128}){2}$/,
         "must look like gh/acme/web: a system, an organization and a project",
       ),
-      address: z.union([z.literal(""), addressField()]).optional(),
+      address: optionalAddress(),
     })
     .superRefine((given, context) => {
       const refuse = (field: string, message: string) => context.addIssue({ code: "custom", path: [field], message });

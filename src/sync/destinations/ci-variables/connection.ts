@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { flag } from "../../../platform/http/fields.ts";
 import { accessToken, choice, optionalText, withoutUnset } from "../fields.ts";
-import { ADDRESS_RULE, addressField } from "../listed-host.ts";
+import { optionalAddress } from "../listed-host.ts";
 
 /** A destination's connection to its project, group or instance. Unset fields are absent. */
 export interface CiVariablesConnection {
@@ -37,7 +37,7 @@ export const ciVariablesConnection = () =>
         /^[\w /$%{}.*-]{1,255}$/,
         "must be at most 255 letters, digits, spaces or characters of -_/$%{}.*",
       ),
-      address: z.union([z.literal(""), addressField()], ADDRESS_RULE).optional(),
+      address: optionalAddress(),
       masking: choice("required", "best-effort", "off"),
       hidden: flag().optional(),
       protected: flag().optional(),

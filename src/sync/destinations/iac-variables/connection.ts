@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { flag } from "../../../platform/http/fields.ts";
 import { accessToken, choice, optionalText, withoutUnset } from "../fields.ts";
-import { addressField } from "../listed-host.ts";
+import { optionalAddress } from "../listed-host.ts";
 
 /** A destination's connection to its workspace or variable set: one of the two. Unset fields are absent. */
 export interface IacVariablesConnection {
@@ -24,7 +24,7 @@ export const iacVariablesConnection = () =>
       category: choice("env", "terraform"),
       sensitive: flag().optional(),
       hcl: flag().optional(),
-      address: z.union([z.literal(""), addressField()]).optional(),
+      address: optionalAddress(),
     })
     .superRefine((given, context) => {
       const refuse = (field: string, message: string) => context.addIssue({ code: "custom", path: [field], message });
