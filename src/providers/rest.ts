@@ -37,6 +37,10 @@ interface RestOptions {
   readonly send: Send;
   /** The media type of bodies; default JSON. */
   readonly contentType?: string;
+  /** Makes a body's text; default JSON. */
+  readonly encode?: (body: unknown) => string;
+  /** Reads may be answered with another text than JSON, such as none. */
+  readonly takesAnyText?: true;
   /** The provider's own meaning of a refusal; null for the status's usual one. */
   meaningOf?(status: number, body: unknown, headers: Headers): Meaning | null;
 }
@@ -56,9 +60,18 @@ const usual = new Map<number, Meaning>([
 const invalid: Meaning = ["client", "invalid_request", "the provider does not accept the content"];
 
 /** A client that sends each call once; the caller retries. */
-export function restClient({ base, headers, send, contentType = "application/json", meaningOf }: RestOptions): Rest {
+export function restClient(options: RestOptions): Rest {
+  const {
+    base,
+    headers,
+    send,
+    contentType = "application/json",
+    encode = JSON.stringify,
+    takesAnyText,
+    meaningOf,
+  } = options;
   return async (doing, method, path, body) => {
-    const given = body === undefined ? {} : { body: JSON.stringify(body) };
+    const given = body === undefined ? {} : { body: encode(body) };
     const type = body === undefined ? {} : { "content-type": contentType };
     const sent = await send([
       base + path,
@@ -69,7 +82,7 @@ export function restClient({ base, headers, send, contentType = "application/jso
     const { status } = response;
     const parsed = tryParseJson(text) ?? null;
     if (response.ok) {
-      const isReadable = method === "GET" ? parsed !== null : !isWebPage(text);
+      const isReadable = method === "GET" && !takesAnyText ? parsed !== null : !isWebPage(text);
       return isReadable ? { ok: true, status, headers: response.headers, body: parsed } : unreadable(doing, method);
     }
     const known = meaningOf?.(status, parsed, response.headers) ?? usual.get(status);

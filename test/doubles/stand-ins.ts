@@ -12,6 +12,7 @@ import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
 import { startStandIn as deploySite } from "./deploy-site/stand-in.ts";
 import { startStandIn as edgeStore } from "./edge-store/stand-in.ts";
 import { startStandIn as edgeWorker } from "./edge-worker/stand-in.ts";
+import { startStandIn as https } from "./https/stand-in.ts";
 import { startStandIn as iacVariables } from "./iac-variables/stand-in.ts";
 import { startStandIn as kvV2 } from "./kv-v2/stand-in.ts";
 import { type RepoHostDouble, startRepoHost } from "./repo-host/server.ts";
@@ -47,6 +48,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   clusterSecrets,
   edgeWorker,
   edgeStore,
+  https,
   kvV2,
 ];
 

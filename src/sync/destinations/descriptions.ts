@@ -10,6 +10,7 @@ import { description as deploySite } from "./deploy-site/description.ts";
 import type { DestinationDescription } from "./description.ts";
 import { description as edgeStore } from "./edge-store/description.ts";
 import { description as edgeWorker } from "./edge-worker/description.ts";
+import { description as https } from "./https/description.ts";
 import { description as iacVariables } from "./iac-variables/description.ts";
 import { description as inMem } from "./in-mem/description.ts";
 import { description as kvV2 } from "./kv-v2/description.ts";
@@ -33,6 +34,7 @@ const all = [
   clusterSecrets,
   edgeWorker,
   edgeStore,
+  https,
   kvV2,
   inMem,
 ] as const;

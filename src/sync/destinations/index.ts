@@ -10,6 +10,7 @@ import { deploySite } from "./deploy-site/adapter.ts";
 import type { DestinationType } from "./destination-type.ts";
 import { edgeStore } from "./edge-store/adapter.ts";
 import { edgeWorker } from "./edge-worker/adapter.ts";
+import { https } from "./https/adapter.ts";
 import { iacVariables } from "./iac-variables/adapter.ts";
 import { inMem } from "./in-mem/adapter.ts";
 import { kvV2Destination } from "./kv-v2/adapter.ts";
@@ -40,6 +41,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     clusterSecretsDestination,
     edgeWorker,
     edgeStore,
+    https,
     kvV2Destination,
     inMem,
   ].map((type) => [type.type, type as DestinationType<unknown>]),
