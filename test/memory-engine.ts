@@ -56,7 +56,7 @@ export function memoryEngine() {
   const commit = <T>(change: () => T): T => change();
   const root = new RootAccount(stores, runner, outcomes, accounts, commit);
   const issuer = new CredentialIssuer(stores, runner, outcomes, accounts, commit);
-  const lifecycle = new LeaseLifecycle(stores, runner, commit);
+  const lifecycle = new LeaseLifecycle(stores, runner, outcomes, commit);
   const teardown = new MountTeardown({ stores, outcomes, accounts, commit }, root, issuer, lifecycle);
 
   const configured = root.configure(configBody, "neutral", null);

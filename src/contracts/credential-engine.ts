@@ -41,7 +41,7 @@ export interface IssueStarted extends Started {
 /** The job that a request waits for. */
 export interface JobRef {
   readonly job: string;
-  readonly kind: "issue" | "role" | "rotation" | "removal";
+  readonly kind: "issue" | "renewal" | "role" | "rotation" | "removal";
 }
 
 /**
@@ -80,6 +80,8 @@ export type JobEnd =
   | {
       readonly ok: true;
       readonly issued: Issued | null;
+      /** Of a renewal. */
+      readonly renewed?: Renewed;
       readonly warnings: readonly string[];
       /**
        * Time at which the job continues in the background (ms since 1970): the provider may not list the objects to
@@ -197,7 +199,8 @@ export interface CredentialEngineApi extends StoredObjectApi {
   irrevocableLeases(after: string): { readonly id: string; readonly error: string }[];
   /** The ids of a page of the leases under a prefix, sorted. */
   leasesUnder(prefix: string, after: string): string[];
-  renew(id: string, increment: number, mount: MountTtls): Result<Renewed>;
+  /** Renews a lease, or begins its renewal at the provider. */
+  renew(id: string, increment: number, mount: MountTtls): Result<Renewed | Started>;
   revoke(id: string, trace?: string | null): Result<Started | null>;
   /** Enqueues the revocation of leases. */
   revokeSoon(ids: readonly string[], trace?: string | null): Result<null>;

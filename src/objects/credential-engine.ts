@@ -99,7 +99,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     this.#root = new RootAccount(stores, runner, outcomes, accounts, commit);
     this.#roleChanges = new RoleChanges(stores, runner, outcomes, accounts, commit);
     this.#issuer = new CredentialIssuer(stores, runner, outcomes, accounts, commit);
-    this.#leaseLifecycle = new LeaseLifecycle(stores, runner, commit);
+    this.#leaseLifecycle = new LeaseLifecycle(stores, runner, outcomes, commit);
     this.#mountTeardown = new MountTeardown(
       { stores, outcomes, accounts, commit },
       ...([this.#root, this.#issuer, this.#leaseLifecycle] as const),
@@ -250,8 +250,10 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     return this.#stores.leases.under(prefix, after, PAGE).map(({ id }) => id);
   }
 
-  renew(id: string, increment: number, mount: MountTtls): Result<Renewed> {
-    return this.#leaseLifecycle.renew(id, increment, mount);
+  renew(id: string, increment: number, mount: MountTtls): Result<Renewed | Started> {
+    // Only a renewal at the provider stores a sealed job.
+    const begin = () => this.#leaseLifecycle.renew(id, increment, mount);
+    return this.#stores.type.renewal ? refuseIfSealed(begin) : begin();
   }
 
   revoke(id: string, trace?: string | null): Result<Started | null> {

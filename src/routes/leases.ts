@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { Renewed, Started } from "../contracts/credential-engine.ts";
 import type { Mount } from "../contracts/mount.ts";
 import { isEngine } from "../credentials/engines/descriptions.ts";
 import { performJob, performRemoval, unfinished } from "../credentials/runner/job-worker.ts";
@@ -16,6 +17,7 @@ import { type AuthorisedCall, type SecretsRoute, secrets } from "./server/route.
  */
 
 const REVOKE_MS = 25_000;
+const RENEW_MS = 25_000;
 /**
  * Time to wait within a request for a resource that the provider does not show yet; then the work continues in the
  * background.
@@ -77,12 +79,21 @@ async function lookup(call: AuthorisedCall<never, "id">, body: z.infer<typeof Le
   return envelope(call, { data: { ...lease, id, path, ...namespace } });
 }
 
+/** Performs a renewal at the provider. */
+async function renewed(call: AuthorisedCall, { uuid }: Mount, started: Started): Promise<Renewed> {
+  const end = await performJob(call.env, uuid, started, RENEW_MS);
+  if (end && !end.ok) throw refusalError(end);
+  if (!end?.renewed) throw refusalError(unfinished("the renewal"));
+  return end.renewed;
+}
+
 async function renew(call: AuthorisedCall<never, "id">, body: z.infer<typeof RenewBody>): Promise<Response> {
   if (await tokenLeaseOf(call, body)) throw badRequest("tokens cannot be renewed through this endpoint");
   const place = await placeOf(call, body);
   if (!place) throw badRequest("lease not found");
   const { mount, id } = place;
-  const { ttl, renewable, warnings } = unwrap(await engineOf(call, mount).renew(id, body.increment, mount.config));
+  const begun = unwrap(await engineOf(call, mount).renew(id, body.increment, mount.config));
+  const { ttl, renewable, warnings } = "wanted" in begun ? await renewed(call, mount, begun) : begun;
   return envelope(call, { lease: { id: mount.path + id, ttl, renewable }, warnings });
 }
 

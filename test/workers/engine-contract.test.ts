@@ -199,3 +199,55 @@ it("holds a policy about a field of a made-up engine under both of its names", a
   expect((await put("/v1/engine/roles/app", { tier: "basic" }, { token })).status).toBe(403);
   expect((await put("/v1/engine/roles/app", { tier: "other" }, { token })).status).toBe(204);
 });
+
+describe("an engine whose secrets end at the provider by themselves", () => {
+  let account: string;
+  let uuid: string;
+  let lease: string;
+  const control = async (path: string, body: unknown = {}) =>
+    (await fetch(`${env.TEST_DOUBLES.madeUp}/_double/${path}`, { method: "POST", body: JSON.stringify(body) })).json();
+  beforeEach(async () => {
+    const opened = (await control("accounts")) as { account: string; key: string };
+    account = opened.account;
+    succeeded(await put("/v1/sys/mounts/engine", { type: "made-up" }));
+    succeeded(await put("/v1/engine/config", { url: env.TEST_DOUBLES.madeUp, key: opened.key }));
+    succeeded(await put("/v1/engine/roles/app", { ttl: 300 }));
+    uuid = (await get("/v1/sys/mounts/engine")).body.data.uuid;
+    lease = succeeded(await get("/v1/engine/creds/app")).body.lease_id;
+  });
+
+  const renew = () => put("/v1/sys/leases/renew", { lease_id: lease, increment: 1_200 });
+  /** Seconds until the issued key ends at the provider. */
+  const secondsLeft = async () => {
+    const keys = (await control(`everything?account=${account}`)) as { kind: string; expires: number }[];
+    return Math.round(((keys.find(({ kind }) => kind === "key")?.expires ?? 0) - Date.now()) / 1000);
+  };
+
+  it("moves their end with the lease, also after a lost answer", async () => {
+    expect(await secondsLeft()).toBeLessThanOrEqual(300);
+    await control(`faults?account=${account}`, { method: "PATCH", fault: "apply-then-drop", count: 1 });
+    const { lease_duration, ...renewed } = succeeded(await renew()).body;
+    expect(renewed).toMatchObject({ lease_id: lease, renewable: true });
+    expect(lease_duration).toBeGreaterThan(1_190);
+    expect(await secondsLeft()).toBeGreaterThan(1_190);
+  });
+
+  it.each(["before", "after"] as const)(
+    "never extends a lease beyond its secret when the Worker dies (%s the report)",
+    async (when) => {
+      const died = dieAt(1, when, AT_ONCE);
+      expect((await renew()).status).toBeGreaterThanOrEqual(500);
+      expect(died()).toBe(true);
+      await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
+      const ttl = (await put("/v1/sys/leases/lookup", { lease_id: lease })).body.data.ttl;
+      expect(await secondsLeft()).toBeGreaterThanOrEqual(ttl - 1);
+    },
+  );
+
+  it("refuses a renewal that the provider refuses, and keeps the lease", async () => {
+    succeeded(await put("/v1/engine/config", { key: "wrong" }));
+    expect((await renew()).status).toBe(400);
+    expect((await put("/v1/sys/leases/lookup", { lease_id: lease })).body.data.ttl).toBeLessThanOrEqual(300);
+    expect(await rows(uuid, "jobs")).toEqual([]);
+  });
+});

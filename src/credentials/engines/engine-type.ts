@@ -27,6 +27,7 @@ export interface EngineStates {
   readonly account: object;
   readonly issue: object;
   readonly write: { readonly name: string };
+  readonly renewal: object;
   readonly rotation: { readonly account: object };
   readonly removal: RemovalState;
   /** Ids of the resources behind a lease, kept for its life: revocation needs them. */
@@ -111,6 +112,8 @@ export interface IssueContext<S extends EngineStates> {
   readonly account: S["account"];
   /** Life of a secret at the provider that outlives every renewal of its lease, ms. */
   readonly lifeMs: number;
+  /** First TTL of the lease, ms, for a type with `renewal`. */
+  readonly ttlMs: number;
 }
 
 /** The lease of finished credentials. */
@@ -138,6 +141,12 @@ export interface IssueSaga<S extends EngineStates> extends Saga<S["issue"]> {
   data(secret: S["secret"]): Record<string, unknown>;
   /** The call that proves that new credentials work; absent: they always do. */
   verify?(data: Readonly<Record<string, unknown>>): Step;
+}
+
+/** The saga that moves the end of a secret at the provider. A repeat has the same effect, so it needs no undo. */
+export interface RenewalSaga<S extends EngineStates> extends Saga<S["renewal"]> {
+  /** @param endsAt the new end of the lease, ms since 1970 */
+  begin(resources: S["resources"], endsAt: number): S["renewal"];
 }
 
 /** The saga that replaces the root secret, with its undo. */
@@ -202,6 +211,8 @@ export interface EngineType<S extends EngineStates = EngineStates> {
   readonly config: ConfigRules<S>;
   readonly roles: RoleRules<S>;
   readonly issue: IssueSaga<S>;
+  /** Absent: a secret outlives every renewal of its lease, which makes no call. */
+  readonly renewal?: RenewalSaga<S>;
   /** Null: the type has no root secret that it can replace. */
   readonly rotation: RotationSaga<S> | null;
   readonly removal: RemovalSaga<S>;

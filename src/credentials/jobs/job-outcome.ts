@@ -20,6 +20,7 @@ import { RemovalRetry } from "./removal-retry.ts";
  *
  *     job        success                          failure
  *     issue      lease inserted                   removal of unfinished credentials
+ *     renewal    lease extended                   lease unchanged
  *     role       role stored                      provision kept on the role, or removed
  *     rotation   root secret replaced             removal of the new secret
  *     removal    job (and its lease) deleted      another round, later each time (`RemovalRetry`)
@@ -65,6 +66,8 @@ export class JobOutcomes {
     switch (work.kind) {
       case "issue":
         return this.#completeIssue(job.id, work, value, now);
+      case "renewal":
+        return this.#completeRenewal(job.id, work, now);
       case "role":
         return this.#completeRole(job.id, work, now);
       case "rotation":
@@ -92,7 +95,8 @@ export class JobOutcomes {
       this.rotationFailed(because.message, now);
       const undo = type.rotation?.undo(work.rotation, now) ?? null;
       this.#undo(job.id, undo, "unfinished rotation", work.rotation.account, because, now);
-    } else this.#failRole(job.id, work, because, now);
+    } else if (work.kind === "renewal") this.#stores.jobs.delete(job.id);
+    else this.#failRole(job.id, work, because, now);
     return because;
   }
 
@@ -203,6 +207,22 @@ export class JobOutcomes {
     const ttl = Math.max(1, secondsLeft(expires, now));
     const warnings = isCut ? [cappedTtlWarning(terms.ttl, ttl)] : terms.warnings;
     return done(warnings, { leaseId: id, ttl, renewable, data: type.issue.data(secret) });
+  }
+
+  #completeRenewal(id: string, { lease, expires, renewable, warnings }: WorkOf<"renewal">, now: number): JobEnd {
+    const { jobs, leases } = this.#stores;
+    jobs.delete(id);
+    if (leases.find(lease)?.state !== "live") return refuse("invalid", "lease expired");
+    this.extend(lease, expires, renewable, now);
+    return { ...done(), renewed: { ttl: secondsLeft(expires, now), renewable, warnings } };
+  }
+
+  /** Records the renewal of a lease. Runs inside a transaction. */
+  extend(id: string, expires: number, renewable: boolean, now: number): void {
+    const { leases, scope, events } = this.#stores;
+    leases.extend(id, expires, renewable, now);
+    events.lease("LeaseRenewed", id, { ExpireTime: timeOf(expires) });
+    recordAction("lease-renewed", { engine: scope, lease: id, expires });
   }
 
   #completeRole(id: string, { write }: WorkOf<"role">, now: number): JobEnd {

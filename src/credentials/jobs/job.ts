@@ -28,6 +28,16 @@ export const HAND_OVER_MS = 30_000;
  */
 export type Work =
   | { readonly kind: "issue"; readonly issue: EngineStates["issue"]; readonly terms: LeaseRequest }
+  | {
+      readonly kind: "renewal";
+      readonly renewal: EngineStates["renewal"];
+      /** Id of the lease. */
+      readonly lease: string;
+      /** End of the lease after the renewal, ms since 1970. */
+      readonly expires: number;
+      readonly renewable: boolean;
+      readonly warnings: readonly string[];
+    }
   | { readonly kind: "role"; readonly write: EngineStates["write"] }
   | { readonly kind: "rotation"; readonly rotation: EngineStates["rotation"] }
   | {
@@ -71,13 +81,20 @@ export function jobSagaOf(type: EngineType): Saga<Work> {
   return saga;
 }
 
-function newJobSaga({ issue, roles, rotation, removal }: EngineType): Saga<Work> {
+function newJobSaga({ issue, renewal, roles, rotation, removal }: EngineType): Saga<Work> {
   const sagas: { readonly [K in Work["kind"]]: Saga<Work> | null } = {
     issue: over<"issue", object>(
       issue,
       (work) => work.issue,
       (work, state) => ({ ...work, issue: state }),
     ),
+    renewal: renewal
+      ? over<"renewal", object>(
+          renewal,
+          (work) => work.renewal,
+          (work, state) => ({ ...work, renewal: state }),
+        )
+      : null,
     role: over<"role", EngineStates["write"]>(
       roles,
       ({ write }) => write,
@@ -110,8 +127,8 @@ function newJobSaga({ issue, roles, rotation, removal }: EngineType): Saga<Work>
 }
 
 /** The outcome of a successful job. */
-export const done = (warnings: readonly string[] = [], issued: Issued | null = null): JobEnd => ({
-  ok: true,
+export const done = (warnings: readonly string[] = [], issued: Issued | null = null) => ({
+  ok: true as const,
   issued,
   warnings,
   goesOnAt: null,

@@ -47,12 +47,13 @@ export class CredentialIssuer {
     if (!role) return refuse("invalid", `role '${ask.role}' does not exist`);
     const ttls = type.roles.ttls(role);
     const lifeMs = passwordLife(ttls, ask.mount) * 1000;
-    const begun = type.issue.begin(role, { account: engine.value, lifeMs });
+    const leaseTtls = leaseTtlOf(ttls, ask.mount);
+    const begun = type.issue.begin(role, { account: engine.value, lifeMs, ttlMs: leaseTtls.ttl * 1000 });
     if (!begun.ok) return begun;
     const issue = begun.value;
     const handOverMs = HAND_OVER_MS + (ask.verified ? REQUEST_MS : 0);
     const { role: named, token, until } = ask;
-    const terms = { role: named, token, until, repeat, handOverMs, ...leaseTtlOf(ttls, ask.mount) };
+    const terms = { role: named, token, until, repeat, handOverMs, ...leaseTtls };
     const id = `${ask.at ?? "creds"}/${ask.role}/${randomText(24)}`;
     const lock = type.issue.lock?.(issue) ?? null;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock, deadline: now + REQUEST_MS };

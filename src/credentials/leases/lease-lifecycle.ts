@@ -3,11 +3,11 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { warn } from "../../platform/observability/log.ts";
 import { OWN_TRACE } from "../../platform/observability/otlp/trace-context.ts";
-import { timeOf } from "../engine-events.ts";
 import type { EngineStores } from "../engine-stores.ts";
 import type { Work } from "../jobs/job.ts";
+import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { NewJob } from "../jobs/job-store.ts";
-import type { SagaRunner } from "../runner/saga-runner.ts";
+import { REQUEST_MS, type SagaRunner } from "../runner/saga-runner.ts";
 import { resourcesIn, secondsLeft } from "./lease-store.ts";
 import { renewed } from "./lease-ttl.ts";
 
@@ -25,17 +25,19 @@ const BATCH = 250;
 export class LeaseLifecycle {
   readonly #stores: EngineStores;
   readonly #runner: SagaRunner;
+  readonly #outcomes: JobOutcomes;
   readonly #commit: <T>(change: () => T) => T;
 
-  constructor(stores: EngineStores, runner: SagaRunner, commit: <T>(change: () => T) => T) {
+  constructor(stores: EngineStores, runner: SagaRunner, outcomes: JobOutcomes, commit: <T>(change: () => T) => T) {
     this.#stores = stores;
     this.#runner = runner;
+    this.#outcomes = outcomes;
     this.#commit = commit;
   }
 
   /** Extends a lease. @param increment seconds; 0 means the TTL of its role */
-  renew(id: string, increment: number, mount: MountTtls): Result<Renewed> {
-    const { type, scope, leases, roles, events } = this.#stores;
+  renew(id: string, increment: number, mount: MountTtls): Result<Renewed | Started> {
+    const { type, leases, roles } = this.#stores;
     const now = Date.now();
     const lease = leases.find(id);
     if (!lease) return refuse("invalid", "lease not found");
@@ -51,11 +53,14 @@ export class LeaseLifecycle {
     const next = renewed(times, type.roles.ttls(role), mount, increment, now);
     if (!next.ok) return next;
     const { expires, renewable, warnings } = next.value;
-    this.#commit(() => {
-      leases.extend(id, expires, renewable, now);
-      events.lease("LeaseRenewed", id, { ExpireTime: timeOf(expires) });
-    });
-    recordAction("lease-renewed", { engine: scope, lease: id, expires });
+    if (type.renewal) {
+      const renewal = type.renewal.begin(resourcesIn(lease), expires);
+      const work: Work = { kind: "renewal", renewal, lease: id, expires, renewable, warnings };
+      // Renewals of one lease take effect in the order of their ends.
+      const job = { id: `renewal ${crypto.randomUUID()}`, work, lock: `lease ${id}`, deadline: now + REQUEST_MS };
+      return ok(this.#commit(() => this.#runner.start(job, now)));
+    }
+    this.#commit(() => this.#outcomes.extend(id, expires, renewable, now));
     return ok({ ttl: secondsLeft(expires, now), renewable, warnings });
   }
 

@@ -81,7 +81,7 @@ export class MountTeardown {
     const account = engine.ok ? engine.value : null;
     this.#commit(() => {
       config.markDeleted();
-      for (const job of jobs.ofKind("role")) jobs.delete(job.id);
+      for (const kind of ["role", "renewal"] as const) for (const job of jobs.ofKind(kind)) jobs.delete(job.id);
       this.#root.stopRotation(now);
       this.#issuer.abandonAll(now);
       this.#removeLeases(account, now);

@@ -33,6 +33,8 @@ interface NewKey {
   readonly name: string;
   readonly kind: "key" | "root";
   readonly tier: string;
+  /** End of the key at the provider, which renewals move; and the end of all renewals. */
+  readonly expires: number;
   readonly endsAt: number;
   /** The call was sent; its outcome is unknown. */
   readonly sent: boolean;
@@ -43,10 +45,11 @@ interface NewKey {
   readonly made: { readonly id: string; readonly secret: string } | null;
 }
 
-const newKey = (kind: NewKey["kind"], tier: string, endsAt: number): NewKey => ({
+const newKey = (kind: NewKey["kind"], tier: string, expires: number, endsAt: number): NewKey => ({
   name: `sp-${crypto.randomUUID()}`,
   kind,
   tier,
+  expires,
   endsAt,
   sent: false,
   lost: [],
@@ -57,11 +60,11 @@ const newKey = (kind: NewKey["kind"], tier: string, endsAt: number): NewKey => (
 const step = (call: string, ...args: readonly unknown[]): Step => ({ call, args });
 
 const keySaga: Saga<NewKey> = {
-  next({ made, lost, sent, name, kind, tier, endsAt }) {
+  next({ made, lost, sent, name, kind, tier, expires }) {
     if (made) return null;
     if (lost[0] !== undefined) return step("delete", lost[0]);
     if (sent) return step("find", name);
-    return step("create", { name, kind, tier, expires: kind === "root" ? null : endsAt });
+    return step("create", { name, kind, tier, expires: kind === "root" ? null : expires });
   },
   beforeCall: (state, { call }) => (call === "create" ? { ...state, sent: true } : state),
   onSuccess(state, { call, args }, value) {
@@ -132,12 +135,25 @@ const rotationSaga: Saga<Rotation> = {
       : mapDecision(keySaga.onError(state.key, each, failure, now, tries), (key) => ({ ...state, key })),
 };
 
+interface Renewal {
+  readonly id: string;
+  readonly expires: number;
+  readonly done: boolean;
+}
+
+const renewalSaga: Saga<Renewal> = {
+  next: ({ id, expires, done }) => (done ? null : step("renew", id, expires)),
+  onSuccess: (state) => ({ ...state, done: true }),
+  onError: (_state, _step, failure) => (isTransient(failure) ? retry(failure) : { kind: "failed" }),
+};
+
 interface States {
   readonly config: Config;
   readonly role: Role;
   readonly account: Account;
   readonly issue: NewKey;
   readonly write: { readonly name: string; readonly role: Role };
+  readonly renewal: Renewal;
   readonly rotation: Rotation;
   readonly removal: Removal;
   readonly resources: { readonly id: string };
@@ -180,7 +196,7 @@ export const madeUp: EngineType<States> = {
   },
   issue: {
     ...keySaga,
-    begin: ({ tier }, { lifeMs }) => ok(newKey("key", tier, Date.now() + lifeMs)),
+    begin: ({ tier }, { ttlMs, lifeMs }) => ok(newKey("key", tier, Date.now() + ttlMs, Date.now() + lifeMs)),
     outcome({ made, endsAt }) {
       if (!made) throw new Error("no key was made");
       return { resources: { id: made.id }, secret: { id: made.id, key: made.secret }, endsAt };
@@ -190,11 +206,12 @@ export const madeUp: EngineType<States> = {
     data: ({ id, key }) => ({ key_id: id, key }),
     verify: ({ key }) => step("self", key),
   },
+  renewal: { ...renewalSaga, begin: ({ id }, expires) => ({ id, expires, done: false }) },
   rotation: {
     ...rotationSaga,
     begin(config, account) {
       if (!account.ok) return account;
-      const key = newKey("root", "root", 0);
+      const key = newKey("root", "root", 0, 0);
       return ok({ account: account.value, replaces: config?.key_id ?? null, key, verified: false });
     },
     outcome({ key, replaces }, now) {
@@ -226,13 +243,20 @@ export const madeUp: EngineType<States> = {
       perform(account, send, each),
 };
 
-const METHODS: Readonly<Record<string, string>> = { create: "POST", delete: "DELETE" };
+const METHODS: Readonly<Record<string, string>> = { create: "POST", renew: "PATCH", delete: "DELETE" };
 
-async function perform({ url, key }: Account, send: Send, { call, args: [arg] }: Step) {
+async function perform({ url, key }: Account, send: Send, { call, args: [arg, expires] }: Step) {
   const method = METHODS[call] ?? "GET";
   const path =
-    call === "self" ? "/self" : call === "delete" ? `/keys/${arg}` : call === "find" ? `/keys?name=${arg}` : "/keys";
+    call === "self"
+      ? "/self"
+      : call === "delete" || call === "renew"
+        ? `/keys/${arg}`
+        : call === "find"
+          ? `/keys?name=${arg}`
+          : "/keys";
   const headers = { Authorization: `Bearer ${call === "self" ? arg : key}` };
-  const body = call === "create" ? { body: JSON.stringify(arg) } : {};
+  const sent = call === "create" ? arg : call === "renew" ? { expires } : null;
+  const body = sent === null ? {} : { body: JSON.stringify(sent) };
   return httpResult(await send([url + path, { method, headers, ...body }]), { name: call, reads: method === "GET" });
 }

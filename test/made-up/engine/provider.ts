@@ -50,7 +50,9 @@ export async function startMadeUpProvider() {
   const accountOf = (request: IncomingMessage, mayBe: readonly string[]): string | null => {
     const secret = request.headers.authorization?.replace(/^Bearer /, "");
     const found = readdirSync(directory).find((account) =>
-      filesOf(account).some((key) => key.secret === secret && mayBe.includes(key.kind)),
+      filesOf(account).some(
+        (key) => key.secret === secret && mayBe.includes(key.kind) && (key.expires ?? Infinity) > Date.now(),
+      ),
     );
     return found ?? null;
   };

@@ -33,6 +33,7 @@ interface AzureStates {
   readonly account: CloudAccount;
   readonly issue: Issue;
   readonly write: RoleWrite;
+  readonly renewal: never;
   readonly rotation: Rotation;
   readonly removal: Removal;
   readonly resources: LeaseResources;
