@@ -1,0 +1,107 @@
+import { evictDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { amount } from "../support/long.ts";
+import { del, mountKv, put } from "../workers/client.ts";
+import {
+  eventually,
+  makeDestination,
+  objects,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "../workers/sync-helpers.ts";
+import { randomFrom } from "./random.ts";
+
+/** Rules, requests and secrets in random order, with objects that are evicted between, against a naive model. */
+
+const AT = "/v1/sys/sync/destinations/in-mem/d";
+const PATHS = ["app/a", "app/b", "app/c/x", "apple", "web/a", "web/b"];
+const RULES: readonly { readonly body: object; readonly matches: (path: string, env: string) => boolean }[] = [
+  { body: { path_prefix: "app" }, matches: (path) => path.startsWith("app/") },
+  { body: { path_glob: ["*/a"] }, matches: (path) => /^[^/]*\/a$/.test(path) },
+  {
+    body: { path_prefix: "web", metadata_selector: { env: "prod" } },
+    matches: (path, mode) => path.startsWith("web/") && mode === "prod",
+  },
+  { body: { match_all: true, exclude_glob: ["app/**"] }, matches: (path) => !path.startsWith("app/") },
+];
+const NAMES = ["one", "two"];
+
+/** Stops an object, unless it is not running. */
+const evicted = (stub: object): Promise<unknown> =>
+  evictDurableObject(stub as DurableObjectStub).catch((failure: Error) => {
+    if (!failure.message.includes("not currently running")) throw failure;
+  });
+
+let mount: string;
+beforeEach(async () => {
+  mount = (await mountKv()).uuid;
+  await makeDestination("in-mem", "d");
+});
+
+describe("the objects of a destination", () => {
+  const seeds = Array.from({ length: amount(2, 50) }, (_, index) => index + 1);
+
+  it.each(seeds)("are those that rules and requests want (seed %i)", { timeout: 0 }, async (seed) => {
+    const random = randomFrom(seed);
+    const below = (bound: number): number => Math.floor(random() * bound);
+    const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
+    const secrets = new Map<string, string>();
+    const rules = new Map<string, number>();
+    const manual = new Set<string>();
+    const steps: (() => Promise<unknown>)[] = [
+      async () => {
+        const path = pick(PATHS);
+        await write(path, { of: path });
+        if (!secrets.has(path)) secrets.set(path, "");
+      },
+      async () => {
+        const path = pick(PATHS);
+        if (!secrets.has(path)) return;
+        const mode = pick(["prod", "test"]);
+        await put(`/v1/kv/metadata/${path}`, { custom_metadata: { env: mode } });
+        secrets.set(path, mode);
+      },
+      async () => {
+        const path = pick(PATHS);
+        await del(`/v1/kv/metadata/${path}`);
+        secrets.delete(path);
+      },
+      async () => {
+        const [name, index] = [pick(NAMES), below(RULES.length)];
+        const body = { mount: "kv", max_removals: 1_000, ...RULES[index]?.body };
+        const answer = await put(`${AT}/rules/${name}`, body);
+        // A rule whose deletion is under way cannot be written.
+        if (answer.status === 200) rules.set(name, index);
+        else expect(answer.status, answer.text).toBe(409);
+      },
+      async () => {
+        const name = pick(NAMES);
+        await del(`${AT}/rules/${name}`);
+        rules.delete(name);
+      },
+      async () => {
+        const path = pick(PATHS);
+        if (!secrets.has(path)) return;
+        expect((await setAssociation("in-mem/d", path)).status).toBe(200);
+        manual.add(path);
+      },
+      async () => {
+        const path = pick(PATHS);
+        await removeAssociation("in-mem/d", path);
+        manual.delete(path);
+      },
+      () => evicted(env.SYNC_DESTINATION.getByName("in-mem/d")),
+      () => evicted(env.KV_STORE.getByName(mount)),
+    ];
+    for (let step = 0; step < amount(40, 200); step++) await pick(steps)();
+    const wanted = [...secrets].filter(
+      ([path, mode]) => manual.has(path) || [...rules.values()].some((index) => RULES[index]?.matches(path, mode)),
+    );
+    await eventually(async () => {
+      const held = Object.values(await objects("d")).map((value) => JSON.parse(value).of as string);
+      expect(held.sort()).toEqual(wanted.map(([path]) => path).sort());
+    });
+  });
+});
