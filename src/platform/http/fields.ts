@@ -149,7 +149,9 @@ export const stringList = () =>
             .map((item) => item.trim())
             .filter((item) => item !== "")
         : value,
-    z.array(z.string("must be a text"), "must be a list of texts"),
+    z.array(z.string("must be a text"), {
+      error: ({ input }) => (input === undefined ? "is required" : "must be a list of texts"),
+    }),
   );
 
 /** A map of strings; also `"k=v,k2=v2"`, a list of `"k=v"`, or the map as JSON text. */
