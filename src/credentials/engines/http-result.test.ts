@@ -1,0 +1,43 @@
+import { describe, expect, it } from "vitest";
+import { failure } from "../../providers/outcome.ts";
+import { httpResult } from "./http-result.ts";
+
+const answered = (status: number, text = "", headers: Record<string, string> = {}) =>
+  ({ ok: true, response: new Response(null, { status, headers }), text }) as const;
+const WRITE = { name: "Creating a key", reads: false };
+const READ = { ...WRITE, reads: true };
+const outcomeOf = (...given: Parameters<typeof httpResult>) => {
+  const result = httpResult(...given);
+  return result.ok ? result.value : [result.failure.outcome, result.failure.code];
+};
+
+describe("the result of a JSON call", () => {
+  it.each([
+    [answered(201, '{"id":1}'), { id: 1 }, { id: 1 }],
+    [answered(204), null, null],
+    [answered(200, "<html>"), ["unknown", "unreadable_answer"], ["external", "unreadable_answer"]],
+    [answered(400), ["client", "refused"], ["client", "refused"]],
+    [answered(401), ["client", "auth_failed"], ["client", "auth_failed"]],
+    [answered(403), ["client", "permission_denied"], ["client", "permission_denied"]],
+    [answered(404), ["client", "not_found"], ["client", "not_found"]],
+    [answered(409), ["client", "already_exists"], ["client", "already_exists"]],
+    [answered(429), ["external", "throttled"], ["external", "throttled"]],
+    [answered(503), ["unknown", "provider_unavailable"], ["external", "provider_unavailable"]],
+  ] as const)("of a write and of a read (row %#)", (call, write, read) => {
+    expect([outcomeOf(call, WRITE), outcomeOf(call, READ)]).toEqual([write, read]);
+  });
+
+  it.each([
+    ["unknown", "deadline_exceeded", ["unknown", "deadline_exceeded"]],
+    ["external", "deadline_exceeded", ["external", "deadline_exceeded"]],
+    ["unknown", "network_error", ["unknown", "network_error"]],
+    ["client", "insecure_url", ["client", "misconfigured"]],
+  ] as const)("without an answer (%s, %s)", (outcome, code, expected) => {
+    expect(outcomeOf({ ok: false, outcome: failure(outcome, code, "m") }, WRITE)).toEqual(expected);
+  });
+
+  it("carries the wait that a throttled call was told, and no text of the provider", () => {
+    const result = httpResult(answered(429, "secret text", { "retry-after": "7" }), WRITE);
+    expect(result).toMatchObject({ failure: { retryAfterMs: 7_000, message: "Creating a key failed (HTTP 429)." } });
+  });
+});
