@@ -153,6 +153,51 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "sync-preview-and-drift › is requested in the query or in the body, of a write and of a set",
   ],
   [
+    /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
+    "mount path_prefix",
+    "sync-rules › sets what matches today and later, and removes what no longer does",
+  ],
+  [
+    /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
+    "path_glob exclude_glob metadata_selector metadata_selector.key metadata_selector.operator metadata_selector.values",
+    "sync-rules › follows metadata, globs and exclusions",
+  ],
+  [
+    /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
+    "priority",
+    "sync-rules › and a request, and another rule are one object, which goes with its last origin",
+  ],
+  [
+    /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
+    "name_template granularity",
+    "sync-rules › names its objects by its own template, and again when that changes",
+  ],
+  [
+    /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
+    "on_unmatch",
+    "sync-rules › with retain leaves the object there",
+  ],
+  [
+    /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
+    "paused",
+    "sync-rules › that is paused neither adds nor removes",
+  ],
+  [
+    /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
+    "max_secrets",
+    "sync-rules › does not happen when more match than the rule may add",
+  ],
+  [
+    /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
+    "match_all max_removals",
+    "sync-rules › refuses bad rules, and callers who may not read all that can match",
+  ],
+  [
+    /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule\/confirm$/,
+    "plan_id",
+    "sync-rules › waits for a confirmation of exactly its plan",
+  ],
+  [
     /associations\/(set|remove)/,
     "mount secret_name",
     "sync-api-associations › accept a mount with or without slashes, and return only the changed associations",

@@ -69,6 +69,11 @@ describe("a rule", () => {
     const body = { path_glob: ["a/**"], exclude_glob: ["a/private/**"], metadata_selector: { env: "prod" } };
     expect((await rule("prod", body)).status).toBe(200);
     await holds("a/one");
+    const listed = [{ key: "env", operator: "NotIn", values: ["prod"] }];
+    await rule("prod", { ...body, metadata_selector: listed });
+    await holds("a/two");
+    await rule("prod", body);
+    await holds("a/one");
     await put("/v1/kv/metadata/a/two", { custom_metadata: { env: "prod" } });
     await holds("a/one", "a/two");
     await put("/v1/kv/metadata/a/one", { custom_metadata: { env: "test" } });
@@ -213,6 +218,7 @@ it("refuses bad rules, and callers who may not read all that can match", async (
     [{ path_prefix: "a", path_glob: ["x["] }, 400, /path_glob: invalid glob/],
     [{ path_prefix: "a", name_template: "fixed" }, 400, /name_template: /],
     [{ path_prefix: "a", max_secrets: 0 }, 400, /max_secrets: must be 1 to 100000/],
+    [{ path_prefix: "a", max_removals: "101%" }, 400, /max_removals: must be a number, or a percentage/],
   ];
   for (const [body, status, message] of statuses) {
     const answer = await rule("web", body);
