@@ -6,6 +6,7 @@ import { clearHealthCache } from "../../src/monitoring/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { type Settings, settings } from "../../src/platform/settings.ts";
 import { get, mountKv, put } from "./client.ts";
+import { emptyDeployment } from "./empty-deployment.ts";
 import { inEveryObject } from "./sealing-helpers.ts";
 
 /**
@@ -20,6 +21,8 @@ function set(jurisdiction: Jurisdiction): void {
 }
 
 afterEach(() => set("none"));
+// Objects that refuse to open cannot be asked for rows that wait.
+afterEach(emptyDeployment);
 
 /** Deploys with another `JURISDICTION`. */
 async function deployTo(jurisdiction: Jurisdiction, { asNewObjects = true } = {}): Promise<void> {

@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import { currentDeployment, EndedObject, withDeployments } from "./own-deployment.ts";
 
 /** The parts of the module runner of Vitest that are used here. */
 interface ModuleRunner {
@@ -50,7 +51,10 @@ export async function keepLoadedWorker(): Promise<void> {
   const load = Object.getPrototypeOf(runner).import as ModuleRunner["import"];
   runner.import = async (id) => {
     if (!WORKER.test(id)) return load.call(runner, id);
-    loaded ??= await load.call(runner, id);
+    if (loaded !== undefined) return loaded;
+    const module = (await load.call(runner, id)) as object;
+    // A call at the same time may have loaded it: objects of two classes would count as changed.
+    loaded ??= withDeployments(module);
     return loaded;
   };
   const isImport = noteImports();
@@ -113,15 +117,17 @@ function keepCreatedObjects(): void {
 
 function keepEnsured(wrapper: Wrapper, ensure: symbol): void {
   const create = wrapper[ensure] as Wrapper[symbol];
-  const created = new WeakMap<object, { worker: unknown; object: unknown }>();
+  const created = new WeakMap<object, { worker: unknown; deployment: string; object: object }>();
   wrapper[ensure] = async function () {
     const known = created.get(this);
     if (known && known.worker === loaded) {
       await letTimersRun();
-      return known.object;
+      if (known.deployment === currentDeployment()) return known.object;
+      return { ...known.object, instanceCtor: EndedObject, instance: Object.create(EndedObject.prototype) };
     }
-    const object = await create.call(this);
-    created.set(this, { worker: loaded, object });
+    const deployment = currentDeployment();
+    const object = (await create.call(this)) as object;
+    created.set(this, { worker: loaded, deployment, object });
     return object;
   };
 }

@@ -9,11 +9,12 @@ import { forgetGateLeases } from "../../src/sync/worker/gate-lease.ts";
 import { hashPasswordsCheaply } from "./cheap-passwords.ts";
 import { clock } from "./clock.ts";
 import { made, noteWhatIsMade } from "./created-objects.ts";
-import { emptyDeployment } from "./empty-deployment.ts";
+import { deleteDeployments, emptyDeployment } from "./empty-deployment.ts";
 import { holdLog } from "./held-log.ts";
 import { keepLoadedWorker, setTimersDirectly } from "./loaded-worker.ts";
+import { nameByDeployment, shareSettings } from "./own-deployment.ts";
 import { prepareSchemas } from "./prepared-schemas.ts";
-import { messagesArrive, noteRunningWorkers } from "./running-workers.ts";
+import { forgetRunningWorkers, noteRunningWorkers } from "./running-workers.ts";
 
 // The runtime is shared with the files before this one.
 clock.moves = false;
@@ -31,6 +32,9 @@ const namespaces: Readonly<Record<string, unknown>> = {
   SyncDestination: env.SYNC_DESTINATION,
 };
 
+nameByDeployment();
+shareSettings();
+await deleteDeployments();
 await keepLoadedWorker();
 setTimersDirectly();
 noteWhatIsMade();
@@ -40,7 +44,7 @@ hashPasswordsCheaply();
 holdLog();
 
 beforeEach(async () => {
-  await messagesArrive();
+  forgetRunningWorkers();
   await emptyDeployment();
   clearAuthorizeCache();
   clearCorsCache();

@@ -1,13 +1,146 @@
 import { ack, cancel, done, fp, hello, req, res, SUBPROTOCOL, welcome } from "@sallyport/agent-protocol";
 import * as z from "zod";
-import { Drivers, HostVolumes, LastDrain, Node, NodeResources, ReservedResources } from "../../wire/node.ts";
-import { ELIGIBILITIES, STATUSES } from "../../wire/node-words.ts";
-import { createdAndModified, index, texts, time, timeOrNull } from "../../wire/shapes.ts";
+import { ELIGIBILITIES, STATUSES } from "../../contracts/node.ts";
 import { bare, flag, group, nothing, type Operation, type Parameters, required, text, word } from "../operation.ts";
 import { filter, list, namespaces, page, prefix, pretty, reverse, waiting } from "../parameters.ts";
+import { createdAndModified, index, texts, time, timeOrNull } from "../shapes.ts";
 import { JobStub } from "./reported.ts";
 
 const open = z.record(z.string(), z.unknown());
+
+const Drivers = z.record(
+  z.string(),
+  z.object({
+    Attributes: texts.nullable(),
+    Detected: z.boolean(),
+    Healthy: z.boolean(),
+    HealthDescription: z.string(),
+    UpdateTime: time,
+  }),
+);
+const HostVolumes = z.record(
+  z.string(),
+  z.object({ ID: z.string(), Name: z.string(), Path: z.string(), ReadOnly: z.boolean() }),
+);
+const LastDrain = z.object({
+  AccessorID: z.string(),
+  Meta: texts.nullable(),
+  StartedAt: timeOrNull,
+  Status: z.string(),
+  UpdatedAt: timeOrNull,
+});
+const DrainStrategy = z.object({
+  Deadline: z.int().describe("Nanoseconds; 0 is none, negative is immediate."),
+  IgnoreSystemJobs: z.boolean(),
+  ForceDeadline: timeOrNull,
+  StartedAt: timeOrNull,
+});
+const Network = z.looseObject({
+  Mode: z.string(),
+  Device: z.string(),
+  CIDR: z.string(),
+  IP: z.string(),
+  MBits: z.number(),
+  DNS: z.unknown(),
+  ReservedPorts: z.unknown(),
+  DynamicPorts: z.unknown(),
+});
+const NodeNetwork = z.looseObject({
+  Mode: z.string(),
+  Device: z.string(),
+  MacAddress: z.string(),
+  Speed: z.number(),
+  Addresses: z
+    .array(
+      z.looseObject({
+        Family: z.string(),
+        Alias: z.string(),
+        Address: z.string(),
+        ReservedPorts: z.string(),
+        Gateway: z.string(),
+      }),
+    )
+    .nullable(),
+});
+const devices = z.array(z.unknown()).nullable();
+const NodeResources = z
+  .looseObject({
+    Cpu: z.looseObject({ CpuShares: z.number() }),
+    Memory: z.looseObject({ MemoryMB: z.number() }),
+    Disk: z.looseObject({ DiskMB: z.number() }),
+    Networks: z.array(Network),
+    NodeNetworks: z.array(NodeNetwork),
+    Devices: devices,
+  })
+  .meta({ id: "NodeResources" });
+const ReservedResources = z
+  .looseObject({
+    Cpu: z.looseObject({ CpuShares: z.number() }),
+    Memory: z.looseObject({ MemoryMB: z.number() }),
+    Disk: z.looseObject({ DiskMB: z.number() }),
+    Networks: z.looseObject({ ReservedHostPorts: z.string() }),
+  })
+  .meta({ id: "ReservedResources" });
+const LegacyResources = z
+  .looseObject({
+    CPU: z.number(),
+    MemoryMB: z.number(),
+    DiskMB: z.number(),
+    IOPS: z.number(),
+    Networks: z.array(Network).nullable(),
+    Devices: devices,
+  })
+  .meta({ id: "LegacyResources" });
+
+/** Reported nodes may have further fields. */
+const Node = z
+  .looseObject({
+    ID: z.string(),
+    Name: z.string(),
+    Datacenter: z.string(),
+    NodeClass: z.string(),
+    NodePool: z.string(),
+    ComputedClass: z.string(),
+    HTTPAddr: z.string(),
+    TLSEnabled: z.boolean(),
+    CgroupParent: z.string(),
+    IdentitySigningKeyID: z.string(),
+    GCVolumesOnNodeGC: z.boolean(),
+    NodeMaxAllocs: z.int(),
+    SecretID: z.literal(""),
+    Attributes: texts,
+    Meta: texts,
+    Links: texts.nullable(),
+    NodeResources,
+    ReservedResources,
+    Resources: LegacyResources,
+    Reserved: LegacyResources,
+    CSIControllerPlugins: open.nullable(),
+    CSINodePlugins: open.nullable(),
+    HostNetworks: open.nullable(),
+    HostVolumes: HostVolumes.nullable(),
+    Drivers,
+    Drain: z.boolean(),
+    DrainStrategy: DrainStrategy.nullable(),
+    LastDrain: LastDrain.nullable(),
+    SchedulingEligibility: z.enum(ELIGIBILITIES),
+    Status: z.enum(STATUSES),
+    StatusDescription: z.string(),
+    StatusUpdatedAt: z.int().describe("Seconds since 1970."),
+    LastAllocUpdateIndex: index,
+    LastMissedHeartbeatIndex: index,
+    Events: z.array(
+      z.object({
+        Message: z.string(),
+        Subsystem: z.string(),
+        Details: texts.nullable(),
+        Timestamp: time,
+        CreateIndex: index,
+      }),
+    ),
+    ...createdAndModified,
+  })
+  .meta({ id: "Node" });
 
 const NodeStub = z
   .object({

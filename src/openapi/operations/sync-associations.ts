@@ -1,10 +1,9 @@
 import * as z from "zod";
-import { keysOf, time } from "../../wire/shapes.ts";
-import { SYNC_STATUSES } from "../../wire/sync-status.ts";
 import { data, flag, group, type Operation, required, text } from "../operation.ts";
-import { Planned } from "./sync.ts";
+import { keysOf, time } from "../shapes.ts";
+import { Planned, STATUSES } from "./sync.ts";
 
-const status = z.enum(SYNC_STATUSES);
+const status = z.enum(STATUSES);
 
 const explanation = {
   origins: z.array(z.string()).optional().describe("`manual` and `rule:<name>`; absent without a rule."),

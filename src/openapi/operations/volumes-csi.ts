@@ -1,6 +1,8 @@
 import * as z from "zod";
 import { SnapshotBody } from "../../routes/csi-snapshots.ts";
 import { CsiRequestBody, CsiVolumeBody } from "../../volumes/csi/request-body.ts";
+import { bare, group, nothing, type Operation, required, text, word } from "../operation.ts";
+import { csiSecrets, forced, mustPage, namespace, namespaces, page, prefix, pretty, waiting } from "../parameters.ts";
 import {
   AllocationStub,
   answerMeta,
@@ -11,9 +13,7 @@ import {
   texts,
   timeOrNull,
   timesInNanoseconds,
-} from "../../wire/shapes.ts";
-import { bare, group, nothing, type Operation, required, text, word } from "../operation.ts";
-import { csiSecrets, forced, mustPage, namespace, namespaces, page, prefix, pretty, waiting } from "../parameters.ts";
+} from "../shapes.ts";
 
 const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
 
