@@ -321,6 +321,10 @@ describe("a wake-up of an engine", () => {
   it("skips an unreadable job and performs the jobs after it", async () => {
     await writeRole("web", dynamicRole(tenant));
     const leases = [(await creds("web")).body.lease_id, (await creds("web")).body.lease_id];
+    // No job is performed before one of them is unreadable.
+    const polls = vi.spyOn(CredentialEngine.prototype, "turn").mockImplementation(() => {
+      throw new Error("no Worker");
+    });
     for (const lease of leases) succeeded(await put("/v1/sys/leases/revoke", { lease_id: lease, sync: false }));
     await runInDurableObject(engineObject(uuid), (_object, { storage: { sql } }) => {
       sql.exec(
@@ -328,6 +332,7 @@ describe("a wake-up of an engine", () => {
         ...[1, 0].map((at) => leases[at].slice("cloud-b/".length)),
       );
     });
+    polls.mockRestore();
     await evictDurableObject(engineObject(uuid));
     await byItself(uuid, async () => expect(await rows(uuid, "leases")).toHaveLength(1));
     expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1);

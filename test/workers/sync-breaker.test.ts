@@ -13,7 +13,7 @@ import { get, mountKv } from "./client.ts";
 import { clock, ShiftedClock } from "./clock.ts";
 import { byItself, PassingTime } from "./clock-and-alarms.ts";
 import { cloudA } from "./sync-cloud-a.ts";
-import { cloudABody, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+import { association, cloudABody, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 import { counts, destination, numbered, pause, resume, watchCalls, writeMany } from "./sync-limits.ts";
 
 clock.moves = true;
@@ -101,15 +101,17 @@ describe("a provider that is down", () => {
   it("is tried at once when its configuration is written again", async () => {
     await cloudA.clearFaults();
     await makeDestination("cloud-a-sm", "d", {});
-    expect((await state()).circuit_breaker).toBeUndefined();
+    // A call that was under way may fail after the write, and count as one failure.
     await eventually(async () => expect(await counts(AT)).toEqual({ SYNCED: MANY }));
+    expect((await state()).circuit_breaker).toBeUndefined();
   }, 120_000);
 
   it("is tried at once by a set of one association", async () => {
     const before = await calls();
     await write("mine", { v: 1 });
-    const set = await setAssociation(AT, "mine");
-    expect(set.body.data.sync_operation_counters).toEqual({ EXTERNAL_SERVICE_ERROR: 1 });
+    await setAssociation(AT, "mine");
+    // A busy machine answers before the push has ended.
+    await eventually(async () => expect((await association(AT, "mine"))?.sync_status).toBe("EXTERNAL_SERVICE_ERROR"));
     const mine = (await cloudA.requests()).slice(before).filter(({ subject }) => subject?.endsWith("/mine"));
     expect(mine).toHaveLength(1);
     await cloudA.clearFaults();
