@@ -10,6 +10,7 @@ import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
 import { startStandIn as clusterSecrets } from "./cluster-secrets/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
 import { startStandIn as deploySite } from "./deploy-site/stand-in.ts";
+import { startStandIn as appConfig } from "./app-config/stand-in.ts";
 import { startStandIn as edgeStore } from "./edge-store/stand-in.ts";
 import { startStandIn as edgeWorker } from "./edge-worker/stand-in.ts";
 import { startStandIn as https } from "./https/stand-in.ts";
@@ -45,6 +46,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   ciContext,
   deployProject,
   deploySite,
+  appConfig,
   clusterSecrets,
   edgeWorker,
   edgeStore,

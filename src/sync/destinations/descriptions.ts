@@ -1,3 +1,4 @@
+import { description as appConfig } from "./app-config/description.ts";
 import { description as ciContext } from "./ci-context/description.ts";
 import { description as ciVariables } from "./ci-variables/description.ts";
 import { description as cloudAPs } from "./cloud-a-ps/description.ts";
@@ -31,6 +32,7 @@ const all = [
   ciContext,
   deployProject,
   deploySite,
+  appConfig,
   clusterSecrets,
   edgeWorker,
   edgeStore,

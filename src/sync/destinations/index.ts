@@ -1,3 +1,4 @@
+import { appConfig } from "./app-config/adapter.ts";
 import { ciContext } from "./ci-context/adapter.ts";
 import { ciVariables } from "./ci-variables/adapter.ts";
 import { cloudAPs } from "./cloud-a-ps/adapter.ts";
@@ -38,6 +39,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     ciContext,
     deployProject,
     deploySite,
+    appConfig,
     clusterSecretsDestination,
     edgeWorker,
     edgeStore,
