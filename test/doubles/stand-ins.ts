@@ -1,4 +1,5 @@
 import { memo } from "../../src/lib/memo.ts";
+import { startStandIn as appConfig } from "./app-config/stand-in.ts";
 import { startStandIn as ciContext } from "./ci-context/stand-in.ts";
 import { startStandIn as ciVariables } from "./ci-variables/stand-in.ts";
 import { startStandIn as cloudAPs } from "./cloud-a-ps/stand-in.ts";
@@ -10,7 +11,6 @@ import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
 import { startStandIn as clusterSecrets } from "./cluster-secrets/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
 import { startStandIn as deploySite } from "./deploy-site/stand-in.ts";
-import { startStandIn as appConfig } from "./app-config/stand-in.ts";
 import { startStandIn as edgeStore } from "./edge-store/stand-in.ts";
 import { startStandIn as edgeWorker } from "./edge-worker/stand-in.ts";
 import { startStandIn as https } from "./https/stand-in.ts";
