@@ -1,7 +1,8 @@
 import type { Result } from "../lib/result.ts";
+import type { Wire } from "../wire/infer.ts";
+import type * as schemas from "../wire/node.ts";
+import type { ELIGIBILITIES, STATUSES } from "../wire/node-words.ts";
 
-export const STATUSES = ["initializing", "ready", "down", "disconnected"] as const;
-export const ELIGIBILITIES = ["eligible", "ineligible"] as const;
 export type NodeStatus = (typeof STATUSES)[number];
 export type Eligibility = (typeof ELIGIBILITIES)[number];
 
@@ -18,130 +19,24 @@ export type NodeEventType = (typeof NODE_EVENT_TYPES)[number] | "PlanResult" | "
 /** Number of recent events in a node record. */
 export const KEPT_EVENTS = 10;
 
-export interface NodeEvent {
-  readonly Message: string;
-  readonly Subsystem: string;
-  readonly Details: Readonly<Record<string, string>> | null;
-  /** RFC 3339. */
-  readonly Timestamp: string;
-  /** Negative while the index is unknown: the number of its pending line. */
-  readonly CreateIndex: number;
-}
-
-export interface Network {
-  readonly Mode: string;
-  readonly Device: string;
-  readonly CIDR: string;
-  readonly IP: string;
-  readonly MBits: number;
-  readonly DNS: object | null;
-  readonly ReservedPorts: readonly unknown[] | null;
-  readonly DynamicPorts: readonly unknown[] | null;
-}
-
-export interface NodeNetwork {
-  readonly Mode: string;
-  readonly Device: string;
-  readonly MacAddress: string;
-  readonly Speed: number;
-  readonly Addresses:
-    | readonly { Family: string; Alias: string; Address: string; ReservedPorts: string; Gateway: string }[]
-    | null;
-}
-
-export interface LegacyResources {
-  readonly CPU: number;
-  readonly MemoryMB: number;
-  readonly DiskMB: number;
-  readonly IOPS: number;
-  readonly Networks: readonly Network[] | null;
-  readonly Devices: readonly unknown[] | null;
-}
-
-export interface DrainStrategy {
-  /** Nanoseconds; negative = at once, 0 = none. Beyond 2^53 a number that keeps its text. */
-  readonly Deadline: number | object;
-  readonly IgnoreSystemJobs: boolean;
-  readonly ForceDeadline: string | null;
-  readonly StartedAt: string | null;
-}
-
-export interface LastDrain {
-  readonly AccessorID: string;
-  readonly Meta: Readonly<Record<string, string>> | null;
-  readonly StartedAt: string | null;
-  readonly Status: string;
-  readonly UpdatedAt: string | null;
-}
-
 /**
  * A node as it is stored, read and sent in events: every documented field (docs/internals/wire/nomad.md) but the indexes.
- * A reported one may have further fields.
+ * A reported one may have further fields. The index of an event is negative while it is unknown: the number of its
+ * pending line.
  */
-export interface Node {
-  readonly ID: string;
-  readonly Name: string;
-  readonly Datacenter: string;
-  readonly NodeClass: string;
-  readonly NodePool: string;
-  readonly ComputedClass: string;
-  readonly HTTPAddr: string;
-  readonly TLSEnabled: boolean;
-  readonly CgroupParent: string;
-  readonly IdentitySigningKeyID: string;
-  readonly GCVolumesOnNodeGC: boolean;
-  readonly NodeMaxAllocs: number;
-  /** Never more than this. */
-  readonly SecretID: "";
-  readonly Attributes: Readonly<Record<string, string>>;
-  readonly Meta: Readonly<Record<string, string>>;
-  readonly Links: Readonly<Record<string, string>> | null;
-  readonly NodeResources: {
-    readonly Cpu: { CpuShares: number; TotalCpuCores: number; ReservableCpuCores: number[] | null };
-    readonly Memory: { MemoryMB: number };
-    readonly Disk: { DiskMB: number };
-    readonly Networks: readonly Network[];
-    readonly NodeNetworks: readonly NodeNetwork[];
-    readonly Devices: readonly unknown[] | null;
-    readonly MinDynamicPort: number;
-    readonly MaxDynamicPort: number;
-    readonly Processors: { Topology: object | null };
-  };
-  readonly ReservedResources: {
-    readonly Cpu: { CpuShares: number; ReservedCpuCores: number[] | null };
-    readonly Memory: { MemoryMB: number };
-    readonly Disk: { DiskMB: number };
-    readonly Networks: { ReservedHostPorts: string };
-  };
-  readonly Resources: LegacyResources;
-  readonly Reserved: LegacyResources;
-  readonly CSIControllerPlugins: Readonly<Record<string, object>> | null;
-  readonly CSINodePlugins: Readonly<Record<string, object>> | null;
-  readonly HostNetworks: Readonly<Record<string, object>> | null;
-  readonly HostVolumes: Readonly<Record<string, { ID: string; Name: string; Path: string; ReadOnly: boolean }>> | null;
-  readonly Drivers: Readonly<
-    Record<
-      string,
-      {
-        Attributes: Record<string, string> | null;
-        Detected: boolean;
-        Healthy: boolean;
-        HealthDescription: string;
-        UpdateTime: string;
-      }
-    >
-  >;
-  readonly Drain: boolean;
+export interface Node extends Omit<Wire<typeof schemas.Node>, "CreateIndex" | "ModifyIndex" | "DrainStrategy"> {
   readonly DrainStrategy: DrainStrategy | null;
-  readonly LastDrain: LastDrain | null;
-  readonly SchedulingEligibility: Eligibility;
-  readonly Status: NodeStatus;
-  readonly StatusDescription: string;
-  /** Unix time in seconds. */
-  readonly StatusUpdatedAt: number;
-  readonly LastAllocUpdateIndex: number;
-  readonly LastMissedHeartbeatIndex: number;
-  readonly Events: readonly NodeEvent[];
+}
+
+export type NodeEvent = Node["Events"][number];
+export type Network = Wire<typeof schemas.Network>;
+export type NodeNetwork = Wire<typeof schemas.NodeNetwork>;
+export type LegacyResources = Wire<typeof schemas.LegacyResources>;
+export type LastDrain = Wire<typeof schemas.LastDrain>;
+
+export interface DrainStrategy extends Omit<Wire<typeof schemas.DrainStrategy>, "Deadline"> {
+  /** Beyond 2^53 a number that keeps its text. */
+  readonly Deadline: number | object;
 }
 
 export type NodeVolume = NonNullable<Node["HostVolumes"]>[string];

@@ -1,5 +1,6 @@
 import type { Refusal, Result } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
+import type { SYNC_STATUSES } from "../wire/sync-status.ts";
 import type { DestinationKey } from "./destination.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 import type { SyncRulesApi } from "./sync-rules.ts";
@@ -80,15 +81,7 @@ export interface AssociationView {
   readonly next_attempt_at?: string;
 }
 
-/** The sync status of an object, in Vault's words; `INTERNAL_ERROR` is added for failures of this service. */
-export type SyncStatus =
-  | "PENDING"
-  | "SYNCED"
-  | "UNSYNCED"
-  | "CLIENT_SIDE_ERROR"
-  | "EXTERNAL_SERVICE_ERROR"
-  | "UNKNOWN"
-  | "INTERNAL_ERROR";
+export type SyncStatus = (typeof SYNC_STATUSES)[number];
 
 export interface StoredObjectView {
   readonly name: string;

@@ -6,6 +6,7 @@ import { circles, type Import, importsBelow } from "./imports.ts";
 /** The layers of `src/` from the bottom to the top: a file imports from its own folder and from layers below. */
 const LAYERS: readonly (readonly string[])[] = [
   ["lib"],
+  ["wire"],
   ["descriptions"],
   ["compat"],
   ["platform"],

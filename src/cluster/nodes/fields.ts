@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { ELIGIBILITIES, STATUSES } from "../../contracts/node.ts";
+import { ELIGIBILITIES, STATUSES } from "../../wire/node-words.ts";
 import { integer } from "../reports/topics/fields.ts";
 
 /**

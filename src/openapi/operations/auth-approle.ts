@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { ROLE_FIELDS } from "../../auth/approle/roles.ts";
+import { keys, seconds, texts, time } from "../../wire/shapes.ts";
 import { data, group, noContent, type Operation, text, warned } from "../operation.ts";
-import { keys, seconds, texts, time } from "../shapes.ts";
 import { legacyTokenFieldTexts, loggedIn, TokenSettings, tokenFieldTexts } from "./auth-methods.ts";
 
 const networks = z.array(z.string());

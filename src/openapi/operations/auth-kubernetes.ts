@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { keys } from "../../wire/shapes.ts";
 import { data, group, noContent } from "../operation.ts";
-import { keys } from "../shapes.ts";
 import { legacyRoleFieldTexts, loggedIn, TokenSettings, tokenFieldTexts } from "./auth-methods.ts";
 
 const texts = z.array(z.string());

@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { keys, seconds } from "../../wire/shapes.ts";
 import { data, group, noContent, type Operation, text } from "../operation.ts";
-import { keys, seconds } from "../shapes.ts";
 import { Auth } from "./tokens.ts";
 
 const names = z.array(z.string()).optional();

@@ -1,7 +1,7 @@
 import * as z from "zod";
+import { index, texts, time, timeOrNull } from "../../wire/shapes.ts";
 import { bare, count, flag, group, nothing, type Operation, text } from "../operation.ts";
 import { prefix, pretty, waiting } from "../parameters.ts";
-import { index, texts, time, timeOrNull } from "../shapes.ts";
 
 const indexes = { CreateIndex: index.nullable(), ModifyIndex: index.nullable() };
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
+import { index, texts, time } from "../../wire/shapes.ts";
 import { bare, group, nothing } from "../operation.ts";
 import { prefix, pretty, waiting } from "../parameters.ts";
-import { index, texts, time } from "../shapes.ts";
 import { Token } from "./cluster-access.ts";
 
 const indexes = { CreateIndex: index.nullable(), ModifyIndex: index.nullable() };

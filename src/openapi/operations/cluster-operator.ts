@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { CONTEXTS, FUZZY_CONTEXTS } from "../../cluster/search.ts";
+import { anything, index } from "../../wire/shapes.ts";
 import { bare, group, nothing, plain } from "../operation.ts";
 import { namespaces, pretty } from "../parameters.ts";
-import { anything, index } from "../shapes.ts";
 
 const found = { Index: index, LastContact: z.literal(0), KnownLeader: z.literal(true), NextToken: z.literal("") };
 const truncations = (contexts: readonly [string, ...string[]]) => z.partialRecord(z.enum(contexts), z.boolean());

@@ -2,8 +2,8 @@ import * as z from "zod";
 import { description } from "../../credentials/engines/azure/description.ts";
 import { AUDIENCES } from "../../credentials/engines/azure/names.ts";
 import type { EngineDescription } from "../../credentials/engines/description.ts";
+import { keys, seconds, time } from "../../wire/shapes.ts";
 import { data, flag, group, noContent, text, warned } from "../operation.ts";
-import { keys, seconds, time } from "../shapes.ts";
 
 const Config = z
   .object({

@@ -2,9 +2,9 @@ import * as z from "zod";
 import { REPORT_SCHEMAS } from "../../cluster/reports/event-reader.ts";
 import { MAX_EVENTS, MAX_REPORT_BYTES } from "../../cluster/reports/report-body.ts";
 import { clusterHeader } from "../../compat/dialect.ts";
+import { index, timeOrNull } from "../../wire/shapes.ts";
 import { bare, count, flag, group, nothing, text, word } from "../operation.ts";
 import { pretty } from "../parameters.ts";
-import { index, timeOrNull } from "../shapes.ts";
 
 const Event = z
   .object({

@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { keysOf, texts, time } from "../../wire/shapes.ts";
 import { data, group, noContent, type Operation } from "../operation.ts";
-import { keysOf, texts, time } from "../shapes.ts";
 
 const ids = z.array(z.string());
 

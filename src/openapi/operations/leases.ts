@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { keys, seconds, time, timeOrNull } from "../../wire/shapes.ts";
 import { data, group, noContent, type Operation, text, warned, word } from "../operation.ts";
-import { keys, seconds, time, timeOrNull } from "../shapes.ts";
 
 const Lease = z
   .object({

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { CONDITIONS, PARTS } from "../../monitoring/health.ts";
+import { texts } from "../../wire/shapes.ts";
 import { type Answer, data, group, type Operation, plain, text, word } from "../operation.ts";
 import { pretty } from "../parameters.ts";
-import { texts } from "../shapes.ts";
 
 const labelled = { Name: z.string(), Labels: texts };
 const Metrics = z

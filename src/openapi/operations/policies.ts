@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { keys, keysOf } from "../../wire/shapes.ts";
 import { data, group, noContent, type Operation } from "../operation.ts";
-import { keys, keysOf } from "../shapes.ts";
 
 const names = keysOf({ policies: z.array(z.string()) });
 const document = { fields: { policy: "The policy document, in HCL or JSON, or as base64." } };

@@ -1,7 +1,7 @@
 import * as z from "zod";
+import { AllocationStub, createdAndModified, reportedObject } from "../../wire/shapes.ts";
 import { bare, flag, group, type Operation, type Parameters, text } from "../operation.ts";
 import { list, namespace, namespaces, prefix, waiting } from "../parameters.ts";
-import { AllocationStub, createdAndModified, reportedObject } from "../shapes.ts";
 
 const Job = reportedObject("Job", { ID: z.string(), Namespace: z.string() });
 const Allocation = reportedObject("Allocation", { ID: z.string(), Namespace: z.string() });

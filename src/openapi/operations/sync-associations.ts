@@ -1,9 +1,10 @@
 import * as z from "zod";
+import { keysOf, time } from "../../wire/shapes.ts";
+import { SYNC_STATUSES } from "../../wire/sync-status.ts";
 import { data, flag, group, type Operation, required, text } from "../operation.ts";
-import { keysOf, time } from "../shapes.ts";
-import { Planned, STATUSES } from "./sync.ts";
+import { Planned } from "./sync.ts";
 
-const status = z.enum(STATUSES);
+const status = z.enum(SYNC_STATUSES);
 
 const explanation = {
   origins: z.array(z.string()).optional().describe("`manual` and `rule:<name>`; absent without a rule."),

@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { keysOf, time } from "../../wire/shapes.ts";
 import { data, flag, group, noContent, text } from "../operation.ts";
-import { keysOf, time } from "../shapes.ts";
 import { Planned } from "./sync.ts";
 
 const Condition = z.object({

@@ -1,19 +1,10 @@
 import * as z from "zod";
 import { CommonFields } from "../../sync/configuration/definition.ts";
 import { destinationTypes } from "../../sync/destinations/index.ts";
+import { keys, keysOf, texts, time } from "../../wire/shapes.ts";
 import { type JsonSchema, SchemaWriter } from "../json-schema.ts";
 import { count, data, flag, group, noContent, text } from "../operation.ts";
-import { keys, keysOf, texts, time } from "../shapes.ts";
 
-export const STATUSES = [
-  "PENDING",
-  "SYNCED",
-  "UNSYNCED",
-  "CLIENT_SIDE_ERROR",
-  "EXTERNAL_SERVICE_ERROR",
-  "UNKNOWN",
-  "INTERNAL_ERROR",
-] as const;
 const TYPES = [...destinationTypes.keys()];
 
 const Config = z.object({ disabled: z.boolean(), queue_capacity: z.int() }).meta({ id: "SyncConfig" });

@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { anything, keysOf, seconds, time } from "../../wire/shapes.ts";
 import { data, group, noContent, plain } from "../operation.ts";
-import { anything, keysOf, seconds, time } from "../shapes.ts";
 import { SealStatus } from "./system.ts";
 
 const flat = { flat: true } as const;

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { mountTypes } from "../../rights/mount-routes.ts";
+import { keysOf, seconds, texts, time } from "../../wire/shapes.ts";
 import { count, data, flag, group, noContent, plain, warned } from "../operation.ts";
-import { keysOf, seconds, texts, time } from "../shapes.ts";
 import { AuthMount } from "./auth-methods.ts";
 import { healthOfParts } from "./operability.ts";
 

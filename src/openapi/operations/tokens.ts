@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { keys, seconds, texts, time, timeOrNull } from "../../wire/shapes.ts";
 import { data, group, noContent, type Operation, text } from "../operation.ts";
-import { keys, seconds, texts, time, timeOrNull } from "../shapes.ts";
 
 export const Auth = z
   .object({

@@ -1,8 +1,6 @@
 import * as z from "zod";
 import { SnapshotBody } from "../../routes/csi-snapshots.ts";
 import { CsiRequestBody, CsiVolumeBody } from "../../volumes/csi/request-body.ts";
-import { bare, group, nothing, type Operation, required, text, word } from "../operation.ts";
-import { csiSecrets, forced, mustPage, namespace, namespaces, page, prefix, pretty, waiting } from "../parameters.ts";
 import {
   AllocationStub,
   answerMeta,
@@ -13,7 +11,9 @@ import {
   texts,
   timeOrNull,
   timesInNanoseconds,
-} from "../shapes.ts";
+} from "../../wire/shapes.ts";
+import { bare, group, nothing, type Operation, required, text, word } from "../operation.ts";
+import { csiSecrets, forced, mustPage, namespace, namespaces, page, prefix, pretty, waiting } from "../parameters.ts";
 
 const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
 

@@ -1,5 +1,14 @@
 import * as z from "zod";
 import { HostVolumeRequestBody } from "../../volumes/host/request-body.ts";
+import {
+  AllocationStub,
+  bytes,
+  Capabilities,
+  createdAndModified,
+  index,
+  texts,
+  timesInNanoseconds,
+} from "../../wire/shapes.ts";
 import { bare, group, nothing, type Operation, type Parameters, required, text, word } from "../operation.ts";
 import {
   filter,
@@ -13,15 +22,6 @@ import {
   reverse,
   waiting,
 } from "../parameters.ts";
-import {
-  AllocationStub,
-  bytes,
-  Capabilities,
-  createdAndModified,
-  index,
-  texts,
-  timesInNanoseconds,
-} from "../shapes.ts";
 import { CsiVolumeStub } from "./volumes-csi.ts";
 
 const State = z.enum(["pending", "ready", "unavailable"]);

@@ -1,6 +1,6 @@
 import * as z from "zod";
+import { seconds, time } from "../../wire/shapes.ts";
 import { data, group, warned } from "../operation.ts";
-import { seconds, time } from "../shapes.ts";
 
 const Lookup = z.object({ creation_path: z.string(), creation_time: time, creation_ttl: seconds });
 const token = "The wrapping token, if it is not the caller's token.";

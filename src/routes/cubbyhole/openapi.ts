@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { data, group, noContent } from "../../openapi/operation.ts";
-import { keys } from "../../openapi/shapes.ts";
+import { keys } from "../../wire/shapes.ts";
 import { cubbyholeExamples } from "./examples.ts";
 
 export const cubbyhole = group(

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { type Answer, count, data, group, noContent, text, warned } from "../../openapi/operation.ts";
-import { keys, texts, time, timeOrEmpty } from "../../openapi/shapes.ts";
+import { keys, texts, time, timeOrEmpty } from "../../wire/shapes.ts";
 import { kvExamples } from "./examples.ts";
 
 const Version = z

@@ -1,3 +1,4 @@
+import { batchCases } from "./batches.ts";
 import { connectionCases, faultCases } from "./failures.ts";
 import { inspectionCases } from "./inspections.ts";
 import { objectCases, tagCases } from "./objects.ts";
@@ -11,6 +12,7 @@ export const contract: Readonly<Record<string, readonly Case[]>> = {
   values: valueCases,
   tags: tagCases,
   faults: faultCases,
+  batches: batchCases,
   connections: connectionCases,
   inspections: inspectionCases,
 };

@@ -2,11 +2,14 @@ import { expect } from "vitest";
 import { sender } from "../../../src/providers/outcome.ts";
 import { normalise } from "../../../src/sync/associations/naming.ts";
 import {
+  type Batched,
+  type Batching,
   type CallContext,
   type Done,
   type ExternalObject,
   type Inspection,
   MARKER_TAG,
+  type ObsoleteObject,
   type Put,
   type RemoteDestinationType,
   type ToInspect,
@@ -47,18 +50,7 @@ export class Subject {
 
   /** A first push of the sample object, with the given changes. */
   async put(changed: Partial<ExternalObject> = {}, to: Body = this.place.body): Promise<Put> {
-    const object: ExternalObject = {
-      name: this.name,
-      reference: null,
-      value: canary(),
-      tags: { [MARKER_TAG]: "" },
-      idempotencyToken: "intent-1",
-      knownToExist: false,
-      previousTagKeys: [],
-      contentType: "text/plain",
-      updatePolicy: "replace",
-      ...changed,
-    };
+    const object = this.#object(changed);
     return this.#checked(await this.type.put(object, this.#connection(to), this.#context()), to, object.value);
   }
 
@@ -108,6 +100,40 @@ export class Subject {
   holds(value: string): void {
     const objects = [...this.place.objects()].map(([name, object]) => [name, object.value]);
     expect(objects, "the provider's objects").toEqual([[this.name, value]]);
+  }
+
+  /** A push of many objects in one call. Each outcome by its name, or one failure for all. */
+  async putMany(changed: readonly Partial<ExternalObject>[], to: Body = this.place.body): Promise<Batched<Put>> {
+    const objects = changed.map((each) => this.#object(each));
+    const answer = await this.#batch.putMany(objects, this.#connection(to), this.#context());
+    for (const outcome of "outcome" in answer ? [answer] : answer.values()) this.#checked(outcome, to);
+    return answer;
+  }
+
+  async removeMany(objects: readonly ObsoleteObject[], from: Body = this.place.body): Promise<Batched<Done>> {
+    const answer = await this.#batch.removeMany(objects, this.#connection(from), this.#context());
+    for (const outcome of "outcome" in answer ? [answer] : answer.values()) this.#checked(outcome, from);
+    return answer;
+  }
+
+  get #batch(): Batching<unknown> {
+    if (!this.type.batch) throw new Error(`${this.type.type} has no batch`);
+    return this.type.batch;
+  }
+
+  #object(changed: Partial<ExternalObject>): ExternalObject {
+    return {
+      name: this.name,
+      reference: null,
+      value: canary(),
+      tags: { [MARKER_TAG]: "" },
+      idempotencyToken: "intent-1",
+      knownToExist: false,
+      previousTagKeys: [],
+      contentType: "text/plain",
+      updatePolicy: "replace",
+      ...changed,
+    };
   }
 
   #connection(body: Body): unknown {
