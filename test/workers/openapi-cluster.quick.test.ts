@@ -1,16 +1,18 @@
 import { runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { Settings } from "../../src/platform/settings.ts";
 import { accessObject } from "./access.ts";
 import { placed, stickyJob } from "./claims-helpers.ts";
-import type { Answer } from "./client.ts";
+import { type Answer, mountKv, put } from "./client.ts";
 import { addCsiNode, definition, runs, ScriptedCsi } from "./csi-world.ts";
 import { addNode, nodeId, ScriptedNodes, volume } from "./host-volumes.ts";
 import { newIssuer } from "./issuers.ts";
 import { fingerprint, ID, ready } from "./nodes-helpers.ts";
+import { closeSockets, subscribe } from "./notification-sockets.ts";
 import { Run, unasked, unproven } from "./openapi-run.ts";
 import { allocation, deployment, evaluation, job, nodePool, service, uuid } from "./reports.ts";
 import { AgentSocket, newIdentity, ScriptedAgent } from "./scripted-agent.ts";
-import { closeAll, openStream } from "./streams.ts";
+import { closeAll, enableServiceEvents, openStream } from "./streams.ts";
 import { newHook, SECRET } from "./webhooks.ts";
 
 /** Real answers of the cluster API, nodes, reported objects and `acl`, held against the document of the API. */
@@ -176,6 +178,20 @@ async function streams(): Promise<void> {
   }
   await run.any("GET", "/v1/event/stream?topic=Job&index=x");
 }
+
+it("describes event notifications", async () => {
+  enableServiceEvents("Secret,Lease,Engine");
+  await mountKv();
+  const path = "kv*?json=true&namespaces=*&filter=operation%20%3D%3D%20%22data-write%22&index=0";
+  const stream = await subscribe(path);
+  await put("/v1/kv/data/a", { data: {} });
+  const frames = [String(await stream.next())];
+  const { status, headers } = stream.response;
+  run.keep("GET", `/v1/sys/events/subscribe/${path}`, undefined, { status, headers, text: "", frames });
+  await run.any("GET", "/v1/sys/events/subscribe/kv*");
+  closeSockets();
+  enableServiceEvents(Settings.parse({}).SERVICE_EVENTS);
+});
 
 it("describes event subscriptions", async () => {
   const { ok, any } = bound(run);
