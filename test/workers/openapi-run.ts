@@ -6,8 +6,8 @@ import { type Answer, send } from "./client.ts";
 
 type Options = Parameters<typeof send>[3];
 
-/** Callers that read query parameters for no operation: the audit log, LIST detection, forms, a node session. */
-const NOT_FOR_OPERATIONS = /namespaceNamed|verbOf|formFields|NodeSession/;
+/** Callers that read query parameters for no operation: the audit log, LIST detection, forms, a node session, a relay. */
+const NOT_FOR_OPERATIONS = /namespaceNamed|verbOf|formFields|NodeSession|EventRelay/;
 
 interface Use {
   readonly caller: RegExp;
