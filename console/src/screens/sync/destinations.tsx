@@ -112,8 +112,8 @@ export function DestinationList({
           </LinkButton>
         }
       >
-        A destination is an account at AWS, Azure, Google, GitHub or Vercel that gets copies of secrets. Create one,
-        then sync a secret to it. The type In memory needs no account.
+        A destination is a place at a provider, such as an AWS account or a GitHub repository, that gets copies of
+        secrets. Create one, then sync a secret to it. The type In memory needs no account.
       </Empty>
     );
   return (
