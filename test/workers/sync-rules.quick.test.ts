@@ -178,6 +178,21 @@ describe("a removal of many", () => {
     await holds("app/keep/x");
   });
 
+  it("by metadata, one after the other, waits from the limit of an hour on, and ends when they match again", async () => {
+    const names = Array.from({ length: 4 }, (_, n) => `app/${n}`);
+    await add(...names);
+    const mark = (name: string, env: string) => put(`/v1/kv/metadata/${name}`, { custom_metadata: { env } });
+    for (const name of names) await mark(name, "prod");
+    await rule("web", { path_prefix: "app", metadata_selector: { env: "prod" }, max_removals: 2 });
+    await holds(...names);
+    for (const name of names.slice(0, 3)) await mark(name, "test");
+    await eventually(async () => expect((await read("web")).status).toBe("confirmation_required"));
+    expect((await secrets()).length).toBeGreaterThanOrEqual(2);
+    for (const name of names) await mark(name, "prod");
+    await holds(...names);
+    await eventually(async () => expect(await read("web")).toMatchObject({ status: "active", problems: [] }));
+  });
+
   it("does not happen when more match than the rule may add", async () => {
     await add("app/a", "app/b");
     await rule("web", { path_prefix: "app", max_secrets: 2 });

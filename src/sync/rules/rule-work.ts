@@ -143,7 +143,9 @@ export class RuleWork {
             if (candidate && mismatch(definition, candidate) === null) this.#store.match(row, path);
             else this.#store.unmatch(row, path);
           }
-          this.#limit(row, definition);
+          if (this.#limit(row, definition) || row.status !== "confirmation_required") continue;
+          // The removals that wait are others now: they are judged again.
+          this.#store.set(row.name, { status: "active", problem: null });
         }
         this.forget();
       });
