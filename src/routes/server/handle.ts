@@ -1,4 +1,5 @@
 import { authorize, clearAuthorizeCache, isCoherent } from "../../access/authorize/authorize-cached.ts";
+import { WRAPPING_POLICY_NAME } from "../../access/policies/policy-parser.ts";
 import { type Dialect, dialectOf } from "../../compat/dialect.ts";
 import { translateField } from "../../compat/engine-names.ts";
 import { translateMessage } from "../../compat/sync-names.ts";
@@ -185,7 +186,8 @@ async function answer(
     const { body, unknown } = parseBody(route, call, text, area, call.grant.constraints);
     const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
     // A read is answered only to a token that may still read; the effect of a write is answered in any case.
-    if (READS.has(target.verb)) await recheckLater();
+    // The read of a wrapped answer has ended its token.
+    if (READS.has(target.verb) && !call.grant.identity.policies.includes(WRAPPING_POLICY_NAME)) await recheckLater();
     return route.unwrapped ? answered : await wrapAnswer(call, call.grant.path, answered);
   } catch (failure) {
     throw inDialect(failure, dialect);
