@@ -89,6 +89,7 @@ it("the stream and subscriptions are the only paths to events, and no webhook is
     "/event/subscriptions",
     ...["", "", "", "/dead-letters", "/replay", "/pause", "/resume"].map((rest) => `/event/subscription/:name${rest}`),
     "/sys/events/subscribe/:eventType+",
+    "/sys/events/subscribe",
   ]);
   const calls = vi.spyOn(globalThis, "fetch");
   await policy();
