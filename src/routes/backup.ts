@@ -18,7 +18,7 @@ export const backupRoutes = [
     fresh: true,
     handle: async (call) => {
       const taken = unwrap(await unsealed(() => takeSnapshot(call.env)));
-      return new Response(taken.pipeThrough(whileAllowed(call)), {
+      return new Response(whileAllowed(call, taken), {
         headers: {
           "Content-Type": "application/octet-stream",
           "Content-Disposition": 'attachment; filename="sallyport.snapshot"',
@@ -79,17 +79,28 @@ export const backupRoutes = [
 const RECHECK_MS = 1_000;
 
 /** Passes chunks on while the token may take snapshots; then the download is cut, and lacks its end. */
-function whileAllowed({ recheck }: AuthorisedCall): TransformStream<Uint8Array, Uint8Array> {
+function whileAllowed({ recheck }: AuthorisedCall, taken: ReadableStream<Uint8Array>): ReadableStream<Uint8Array> {
+  const reader = taken.getReader();
   let judgedAt = Date.now();
-  return new TransformStream({
-    async transform(chunk, controller) {
-      if (Date.now() - judgedAt > RECHECK_MS) {
-        await recheck();
-        judgedAt = Date.now();
+  const checked: UnderlyingSource<Uint8Array> = {
+    async pull(controller) {
+      const { done, value } = await reader.read();
+      if (done) return controller.close();
+      try {
+        if (Date.now() - judgedAt > RECHECK_MS) {
+          await recheck();
+          judgedAt = Date.now();
+        }
+      } catch (failure) {
+        await reader.cancel(failure);
+        throw failure;
       }
-      controller.enqueue(chunk);
+      controller.enqueue(value);
     },
-  });
+    // The snapshot ends with its client: the next one need not wait.
+    cancel: (reason) => reader.cancel(reason),
+  };
+  return new ReadableStream(checked, { highWaterMark: 0 });
 }
 
 /** The snapshot of a restore: the object of the bucket that the query names, or the body. */
