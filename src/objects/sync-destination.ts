@@ -10,7 +10,7 @@ import type {
   StoredObjectView,
   SyncDestinationApi,
 } from "../contracts/sync-destination.ts";
-import type { RuleDefinition, RuleMount, RulePlan, RuleView } from "../contracts/sync-rules.ts";
+import type { RulePlan, RuleView } from "../contracts/sync-rules.ts";
 import type { ObjectTask, PlannedObject, PollAnswer, SecretRef, Setup, SyncResult } from "../contracts/sync-tasks.ts";
 import { earliest } from "../lib/earliest.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
@@ -41,7 +41,7 @@ import { DesiredState } from "../sync/associations/desired-state.ts";
 import { Purge } from "../sync/associations/purge.ts";
 import { Configuration, destinationState } from "../sync/configuration/configuration.ts";
 import { CustomApp } from "../sync/configuration/custom-app.ts";
-import { DestinationDeletion } from "../sync/configuration/destination-deletion.ts";
+import { DestinationDeletion, refuseDeletion } from "../sync/configuration/destination-deletion.ts";
 import { DestinationRecord } from "../sync/configuration/destination-record.ts";
 import { Registration } from "../sync/configuration/registration.ts";
 import { Previews } from "../sync/inspect/preview.ts";
@@ -211,12 +211,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     if (!this.#record.row()) return ok(null);
     const some = this.#associations.any() || this.#ruleStore.any();
     if (some && !removes && !force) {
-      const n = this.#associations.count(PAGE);
-      const held = n > 0 ? counted(n) : "rules";
-      return refuse(
-        "in-use",
-        `destination has ${held}; remove them first, or delete it with purge=true, which removes their secrets there`,
-      );
+      return refuseDeletion(this.#associations.count(PAGE), PAGE);
     }
     this.commit(() => {
       // First, so that nothing is set again meanwhile.
@@ -256,12 +251,12 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
 
   // ---- associations by rule ----
 
-  putRule(name: string, mount: RuleMount, definition: RuleDefinition): Promise<Result<RuleView>> {
-    return this.#rules.put(name, mount, definition);
+  putRule(...given: Parameters<Rules["put"]>): Promise<Result<RuleView>> {
+    return this.#rules.put(...given);
   }
 
-  previewRule(name: string, mount: RuleMount, definition: RuleDefinition, after: string): Promise<Result<RulePlan>> {
-    return this.#rules.preview(name, mount, definition, after);
+  previewRule(...given: Parameters<Rules["preview"]>): Promise<Result<RulePlan>> {
+    return this.#rules.preview(...given);
   }
 
   readRule(name: string): Result<RuleView> {
@@ -272,8 +267,8 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     return this.#record.row() ? ok(this.#rules.names()) : refuse("missing");
   }
 
-  ruleMatches(name: string, after: string, limit: number) {
-    return this.#rules.matches(name, after, limit);
+  ruleMatches(...given: Parameters<Rules["matches"]>) {
+    return this.#rules.matches(...given);
   }
 
   confirmRule(name: string, plan: string): Promise<Result<RuleView>> {
@@ -453,5 +448,3 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     return ready === null ? null : this.#wakeUp.due(Math.max(ready, this.#gate.pausedUntil()));
   }
 }
-const counted = (n: number): string =>
-  n === 1 ? "an association" : `${n < PAGE ? n : `${PAGE} or more`} associations`;

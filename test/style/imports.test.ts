@@ -34,7 +34,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["worker.ts"],
 ];
 
-/** What a type says of itself is plain data, which every layer may read; it imports only its kin. */
+/** Descriptions of types are plain data, which every layer may read; they import only other descriptions. */
 const isDescription = (path: string): boolean => /\/descriptions?\.ts$/.test(path);
 
 const folderOf = (path: string): string => (isDescription(path) ? "descriptions" : (path.split("/")[1] ?? ""));

@@ -1,3 +1,4 @@
+import { type Refusal, refuse } from "../../lib/result.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { announceAssociation, announceDestination } from "../associations/announcements.ts";
@@ -58,4 +59,14 @@ export class DestinationDeletion {
     outbox.enlistLatest("key-holder", "", null);
     return true;
   }
+}
+
+/** The refusal of a deletion without `purge` and `force`. @param most the count of associations ends here; 0: only rules */
+export function refuseDeletion(associations: number, most: number): Refusal {
+  const counted = associations < most ? String(associations) : `${most} or more`;
+  const held = associations === 0 ? "rules" : associations === 1 ? "an association" : `${counted} associations`;
+  return refuse(
+    "in-use",
+    `destination has ${held}; remove them first, or delete it with purge=true, which removes their secrets there`,
+  );
 }
