@@ -82,6 +82,8 @@ export type JobEnd =
       readonly issued: Issued | null;
       /** Of a renewal. */
       readonly renewed?: Renewed;
+      /** The answer's `data`, of a rotation that has one. */
+      readonly data?: Readonly<Record<string, unknown>>;
       readonly warnings: readonly string[];
       /**
        * Time at which the job continues in the background (ms since 1970): the provider may not list the objects to
@@ -93,8 +95,8 @@ export type JobEnd =
 
 /** Issued credentials. */
 export interface Issued {
-  /** Relative to the mount. */
-  readonly leaseId: string;
+  /** Relative to the mount; null for credentials without a lease. */
+  readonly leaseId: string | null;
   /** Seconds. */
   readonly ttl: number;
   readonly renewable: boolean;
@@ -106,8 +108,15 @@ export interface Issued {
 export interface IssueRequest {
   /** Of the mount. Absent: the first type. */
   readonly type?: string;
-  /** The path below the mount, such as `creds`, which begins the id of the lease. Absent: `creds`. */
+  /**
+   * The path below the mount, such as `creds` or `keys/:name/token`, which begins the id of the lease: the role's name is
+   * `:name`, or follows it. Absent: `creds`.
+   */
   readonly at?: string;
+  /** The request's own parameters, as the type reads them. */
+  readonly request?: Readonly<Record<string, unknown>>;
+  /** Of the caller's token. */
+  readonly displayName?: string;
   readonly role: string;
   /** The accessor of the caller's token. */
   readonly token: string;
@@ -160,8 +169,9 @@ export interface Renewed {
 /** The methods of `CredentialEngine` that other objects and Workers call. */
 export interface CredentialEngineApi extends StoredObjectApi {
   /** @param type of the mount; an object without a record of it keeps it. Absent: the first type */
-  config(type?: string): Result<Record<string, unknown>>;
-  setConfig(body: object, dialect: Dialect, home: Home | null, type?: string): Result<null>;
+  config(type?: string, document?: string): Result<Record<string, unknown>>;
+  /** @param document path of a further document of the configuration */
+  setConfig(body: object, dialect: Dialect, home: Home | null, type?: string, document?: string): Result<null>;
   /** Records a move of the mount. @param seq grows with each move */
   moved(path: string, seq: number): Result<null>;
   deleteConfig(): Result<null>;

@@ -21,9 +21,9 @@ export class EngineEvents {
     this.#events.emit({ topic: "Engine", type, key: path, path, payload: { Role: name, ...details } });
   }
 
-  /** A credential was issued; its lease has an event of its own. */
-  credentials(role: string): void {
-    const path = `creds/${role}`;
+  /** A credential was issued; its lease has an event of its own. @param id of the lease, after the path of the request */
+  credentials(role: string, id: string): void {
+    const path = id.slice(0, id.lastIndexOf("/"));
     this.#events.emit({ topic: "Engine", type: "CredentialsIssued", key: path, path, payload: { Role: role } });
   }
 

@@ -108,15 +108,26 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   // ---- configuration ----
 
-  config(type?: string): Result<Record<string, unknown>> {
+  config(type?: string, document?: string): Result<Record<string, unknown>> {
     this.#settle(type);
     const { config } = this.#stores;
-    return refuseIfSealed(() => ok(this.#stores.type.config.view(config.find(), config.rotationDue())));
+    const { view, documents } = this.#stores.type.config;
+    return refuseIfSealed(() => {
+      const part = document === undefined ? undefined : documents?.[document];
+      const shown = part ? part.view(config.find()) : view(config.find(), config.rotationDue());
+      return shown ? ok(shown) : refuse("missing");
+    });
   }
 
-  setConfig(body: object, dialect: Dialect | boolean, home: Home | null, type?: string): Result<null> {
+  setConfig(
+    body: object,
+    dialect: Dialect | boolean,
+    home: Home | null,
+    type?: string,
+    document?: string,
+  ): Result<null> {
     this.#settle(type);
-    return refuseIfSealed(() => this.#root.configure(body, dialectOfFormerWorker(dialect), home));
+    return refuseIfSealed(() => this.#root.configure(body, dialectOfFormerWorker(dialect), home, document));
   }
 
   moved(path: string, seq: number): Result<null> {
@@ -251,9 +262,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed | Started> {
-    // Only a renewal at the provider stores a sealed job.
-    const begin = () => this.#leaseLifecycle.renew(id, increment, mount);
-    return this.#stores.type.renewal ? refuseIfSealed(begin) : begin();
+    return refuseIfSealed(() => this.#leaseLifecycle.renew(id, increment, mount));
   }
 
   revoke(id: string, trace?: string | null): Result<Started | null> {

@@ -1,3 +1,4 @@
+import type * as z from "zod";
 import { translateMountType } from "../compat/engine-names.ts";
 import type { JobEnd, Started } from "../contracts/credential-engine.ts";
 import { homeOf } from "../credentials/assertion.ts";
@@ -8,7 +9,8 @@ import { performJob, performJobs, performRemoval, probe, unfinished } from "../c
 import { PATIENCE_MS } from "../credentials/runner/saga-runner.ts";
 import { refuse } from "../lib/result.ts";
 import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
-import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
+import { badRequest, invalid, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
+import { flag } from "../platform/http/fields.ts";
 import { credentialEngine } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { inMount, type MountCall, type SecretsRoute } from "./server/route.ts";
@@ -108,8 +110,27 @@ async function metadataOf(call: MountCall<"name">): Promise<Readonly<Record<stri
   return role.ok ? (role.value["metadata"] as Record<string, string> | undefined) : undefined;
 }
 
+/** The parameters of a request for credentials, from the query or from the body of a POST. */
+type IssueParameters = Readonly<Record<string, unknown>> & { readonly verify?: unknown };
+
+/** The body of a request for credentials of a type with parameters. */
+const issueBody = (request: z.ZodObject) => request.extend({ verify: flag().optional() });
+
+/** The parameters in the query of a GET. @throws RequestError 400 */
+function queryParameters(call: MountCall<"name">, { issue: { request } }: EngineType): IssueParameters {
+  const verify = /^(1|t|true)$/i.test(call.query.get("verify") ?? "");
+  if (!request) return { verify };
+  const given = Object.keys(request.shape).flatMap((name) => {
+    const value = call.query.get(name);
+    return value === null ? [] : [[name, value] as const];
+  });
+  const parsed = request.safeParse(Object.fromEntries(given));
+  if (!parsed.success) throw invalid(parsed.error);
+  return { ...parsed.data, verify };
+}
+
 /** @param at the path below the mount, which begins the lease's id */
-async function issue(call: MountCall<"name">, at: string): Promise<Response> {
+async function issue(call: MountCall<"name">, at: string, { verify, ...request }: IssueParameters): Promise<Response> {
   // An answer without a body would create credentials that are never delivered.
   if (call.request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
   const began = Date.now();
@@ -123,7 +144,8 @@ async function issue(call: MountCall<"name">, at: string): Promise<Response> {
       "leases are not issued to batch tokens without a parent: use a service token, or one with a parent",
     );
   }
-  const verified = /^(1|t|true)$/i.test(call.query.get("verify") ?? "");
+  const verified = verify === true;
+  const type = engineType(mount.type);
   const key = repeatKey(call);
   const asked = requestMetadata(call);
   // With a key, the caller will repeat the request.
@@ -137,31 +159,34 @@ async function issue(call: MountCall<"name">, at: string): Promise<Response> {
     mount: mount.config,
     until: identity.batch?.expires,
     verified,
+    displayName: identity.name,
+    request,
   };
   const started = unwrap(await engine(call).issue(ask));
   const end = await ended(call, started, REQUEST_MS, caller);
   if (!end?.issued) throw refusalError(unfinished("the request"));
   const { issued, warnings } = end;
-  const until = { replicated: began + REQUEST_MS, failing: began + PATIENCE_MS };
+  const until = { replicated: began + (type.issue.verifyMs ?? REQUEST_MS), failing: began + PATIENCE_MS };
   const account = verified ? unwrap(await engine(call).account()) : null;
-  const probed = account
-    ? await probe(call.env, { type: engineType(mount.type), account }, issued.data, until, caller)
-    : [];
+  const probed = account ? await probe(call.env, { type, account }, issued.data, until, caller) : [];
   // Those of the role are the operator's.
   const metadata = { ...asked, ...(started.metadata ?? (started.metadata === undefined && (await metadataOf(call)))) };
-  await handOver(call, issued.leaseId, caller);
+  const { leaseId, ttl, renewable } = issued;
+  if (leaseId === null) await call.recheck();
+  else await handOver(call, leaseId, caller);
   return envelope(call, {
     data: {
       ...issued.data,
       ...(Object.keys(metadata).length > 0 && { metadata }),
     },
-    lease: { id: `${mount.path}${issued.leaseId}`, ttl: issued.ttl, renewable: issued.renewable },
+    ...(leaseId !== null && { lease: { id: `${mount.path}${leaseId}`, ttl, renewable } }),
     warnings: [...warnings, ...probed],
     mountType: mountType(call),
   });
 }
 
-const configRoutes = ({ config, description: { paths } }: EngineType): SecretsRoute[] => [
+/** The routes of the configuration: itself, and its further documents. */
+const configRoutes = ({ config, description: { paths, keepsConfig } }: EngineType): SecretsRoute[] => [
   inMount({
     verb: "GET",
     path: paths.config,
@@ -181,15 +206,37 @@ const configRoutes = ({ config, description: { paths } }: EngineType): SecretsRo
       return noContent();
     },
   }),
-  inMount({
-    verb: "DELETE",
-    path: paths.config,
-    fresh: true,
-    handle: async (call) => {
-      unwrap(await engine(call).deleteConfig());
-      return noContent();
-    },
-  }),
+  ...(keepsConfig
+    ? []
+    : [
+        inMount({
+          verb: "DELETE",
+          path: paths.config,
+          fresh: true,
+          handle: async (call) => {
+            unwrap(await engine(call).deleteConfig());
+            return noContent();
+          },
+        }),
+      ]),
+  ...Object.entries(config.documents ?? {}).flatMap(([path, { body }]) => [
+    inMount({
+      verb: "GET",
+      path,
+      handle: async (call) =>
+        envelope(call, { data: unwrap(await engine(call).config(call.mount.type, path)), mountType: mountType(call) }),
+    }),
+    inMount({
+      verb: "POST",
+      path,
+      fresh: true,
+      body,
+      handle: async (call, given) => {
+        unwrap(await engine(call).setConfig(given, call.dialect, null, call.mount.type, path));
+        return noContent();
+      },
+    }),
+  ]),
 ];
 
 const rotateRoute = (path: string): SecretsRoute =>
@@ -200,59 +247,88 @@ const rotateRoute = (path: string): SecretsRoute =>
     handle: async (call) => {
       const end = await ended(call, unwrap(await engine(call).rotateRoot(call.mount.type)), ROTATION_MS);
       const warnings = end?.warnings ?? ["the new secret is made and comes into use as soon as it works everywhere"];
-      return warnings.length === 0 ? noContent() : envelope(call, { warnings, mountType: mountType(call) });
+      const data = end?.data;
+      return warnings.length === 0 && !data
+        ? noContent()
+        : envelope(call, { data, warnings, mountType: mountType(call) });
     },
   });
 
-const roleRoutes = ({ roles, description: { paths } }: EngineType): SecretsRoute[] => [
-  inMount({
-    verb: "LIST",
-    path: paths.roles,
-    handle: async (call) => {
-      const keys: string[] = [];
-      for (let page = await engine(call).roleNames(""); page.length > 0; ) {
-        keys.push(...page);
-        page = await engine(call).roleNames(keys.at(-1) ?? "");
-      }
-      return keyList(call, keys, {}, mountType(call));
-    },
-  }),
-  inMount({
-    verb: "GET",
-    path: `${paths.roles}/:name`,
-    handle: async (call) => {
-      const role = unwrap(await engine(call).role(roleName(call)));
-      return envelope(call, { data: roles.translate(call.dialect, role), mountType: mountType(call) });
-    },
-  }),
-  inMount({
-    verb: "POST",
-    path: `${paths.roles}/:name`,
-    fresh: true,
-    creates: true,
-    body: roles.body,
-    handle: async (call, body) => {
-      const started = unwrap(await engine(call).writeRole(roleName(call), body, call.dialect, call.mount.type));
-      if ((await ended(call, started, REQUEST_MS)) === null) throw refusalError(unfinished("the role"));
-      return noContent();
-    },
-  }),
-  inMount({
-    verb: "DELETE",
-    path: `${paths.roles}/:name`,
-    fresh: true,
-    handle: async (call) => {
-      const removal = unwrap(await engine(call).deleteRole(roleName(call)));
-      if (!removal) return noContent();
-      const until = Date.now() + REMOVAL_MS;
-      const end = await performRemoval(call.env, call.mount.uuid, removal, { end: until, verifyUntil: until });
-      if (end?.ok && end.goesOnAt === null) return noContent();
-      const because = end === null || end.ok ? "" : `: ${end.message}`;
-      const warnings = [`the role is deleted; removing its application is tried again until it succeeds${because}`];
-      return envelope(call, { warnings, mountType: mountType(call) });
-    },
-  }),
-];
+const roleRoutes = ({ roles, description }: EngineType): SecretsRoute[] => {
+  const { paths, updatesRoles, deletesAnyRole } = description;
+  return [
+    inMount({
+      verb: "LIST",
+      path: paths.roles,
+      handle: async (call) => {
+        const keys: string[] = [];
+        for (let page = await engine(call).roleNames(""); page.length > 0; ) {
+          keys.push(...page);
+          page = await engine(call).roleNames(keys.at(-1) ?? "");
+        }
+        return keyList(call, keys, {}, mountType(call));
+      },
+    }),
+    inMount({
+      verb: "GET",
+      path: `${paths.roles}/:name`,
+      handle: async (call) => {
+        const role = unwrap(await engine(call).role(roleName(call)));
+        return envelope(call, { data: roles.translate(call.dialect, role), mountType: mountType(call) });
+      },
+    }),
+    inMount({
+      verb: "POST",
+      path: `${paths.roles}/:name`,
+      fresh: true,
+      ...(!updatesRoles && ({ creates: true } as const)),
+      body: roles.body,
+      handle: async (call, body) => {
+        const started = unwrap(await engine(call).writeRole(roleName(call), body, call.dialect, call.mount.type));
+        if ((await ended(call, started, REQUEST_MS)) === null) throw refusalError(unfinished("the role"));
+        return noContent();
+      },
+    }),
+    inMount({
+      verb: "DELETE",
+      path: `${paths.roles}/:name`,
+      fresh: true,
+      handle: async (call) => {
+        const deleted = await engine(call).deleteRole(roleName(call));
+        if (deletesAnyRole && !deleted.ok && deleted.reason === "missing") return noContent();
+        const removal = unwrap(deleted);
+        if (!removal) return noContent();
+        const until = Date.now() + REMOVAL_MS;
+        const end = await performRemoval(call.env, call.mount.uuid, removal, { end: until, verifyUntil: until });
+        if (end?.ok && end.goesOnAt === null) return noContent();
+        const because = end === null || end.ok ? "" : `: ${end.message}`;
+        const warnings = [`the role is deleted; removing its application is tried again until it succeeds${because}`];
+        return envelope(call, { warnings, mountType: mountType(call) });
+      },
+    }),
+  ];
+};
+
+/** The routes of one path that issues credentials. */
+function issueRoutes(type: EngineType, path: string): SecretsRoute[] {
+  const pattern = (path.includes("/:name") ? path : `${path}/:name`) as "/:name";
+  const at = path.slice(1);
+  const { request } = type.issue;
+  return [
+    inMount({ verb: "GET", path: pattern, handle: (call) => issue(call, at, queryParameters(call, type)) }),
+    ...(request
+      ? [
+          inMount({
+            verb: "POST",
+            path: pattern,
+            fresh: true,
+            body: issueBody(request),
+            handle: (call, parameters) => issue(call, at, parameters),
+          }),
+        ]
+      : []),
+  ];
+}
 
 /** The routes of mounts of a type. */
 export function engineRoutes(type: EngineType): SecretsRoute[] {
@@ -261,8 +337,6 @@ export function engineRoutes(type: EngineType): SecretsRoute[] {
     ...configRoutes(type),
     ...(rotate === null ? [] : [rotateRoute(rotate)]),
     ...roleRoutes(type),
-    ...issuing.map((path) =>
-      inMount({ verb: "GET", path: `${path}/:name`, handle: (call) => issue(call, path.slice(1)) }),
-    ),
+    ...issuing.flatMap((path) => issueRoutes(type, path)),
   ];
 }

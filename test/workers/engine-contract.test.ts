@@ -251,3 +251,59 @@ describe("an engine whose secrets end at the provider by themselves", () => {
     expect(await rows(uuid, "jobs")).toEqual([]);
   });
 });
+
+describe("an engine whose credentials are not revoked", () => {
+  let uuid: string;
+  const control = async (path: string) =>
+    (await fetch(`${env.TEST_DOUBLES.madeUp}/_double/${path}`, { method: "POST", body: "{}" })).json();
+  beforeEach(async () => {
+    const { key } = (await control("accounts")) as { key: string };
+    succeeded(await put("/v1/sys/mounts/engine", { type: "made-up" }));
+    succeeded(await put("/v1/engine/config", { url: env.TEST_DOUBLES.madeUp, key }));
+    succeeded(await put("/v1/engine/roles/app", { session: true, ttl: 300, max_ttl: 900 }));
+    uuid = (await get("/v1/sys/mounts/engine")).body.data.uuid;
+  });
+
+  it("ends the lease with the secret, and neither renews it nor calls the provider to revoke it", async () => {
+    const { lease_id, ...issued } = succeeded(await get("/v1/engine/creds/app?verify=true")).body;
+    expect(issued).toMatchObject({ renewable: false, lease_duration: 300, warnings: null, data: { ttl: 300 } });
+    expect((await put("/v1/sys/leases/renew", { lease_id })).body.errors).toEqual(["lease is not renewable"]);
+    await put("/v1/engine/config", { key: "wrong" });
+    expect((await put("/v1/sys/leases/revoke", { lease_id })).status).toBe(204);
+    expect(await rows(uuid, "leases")).toEqual([]);
+    expect(await rows(uuid, "jobs")).toEqual([]);
+  });
+
+  it("takes the parameters of a request from its query or its body, within the role's maximum", async () => {
+    const durations = [
+      await get("/v1/engine/creds/app?ttl=10m"),
+      await put("/v1/engine/creds/app", { ttl: "10m", verify: true }),
+      await put("/v1/engine/creds/app", { ttl: 1_200 }),
+      await put("/v1/engine/creds/app", {}),
+    ].map((answer) => succeeded(answer).body.lease_duration);
+    expect(durations).toEqual([600, 600, 900, 300]);
+    expect((await get("/v1/engine/creds/app?ttl=soon")).body.errors).toEqual([expect.stringMatching(/^ttl: /)]);
+    expect((await put("/v1/engine/creds/app", { ttl: "soon" })).body.errors).toEqual([expect.stringMatching(/^ttl: /)]);
+  });
+
+  it("answers credentials without a lease at a path that ends in another word than the role", async () => {
+    const token = succeeded(await put("/v1/engine/app/app/token", { ttl: 60 })).body;
+    expect(token).toMatchObject({ lease_id: "", renewable: false, lease_duration: 0, data: { ttl: 60 } });
+    expect(succeeded(await get("/v1/engine/app/app/token")).body.data.key).not.toBe(token.data.key);
+    expect((await get("/v1/engine/app/none/token")).body.errors).toEqual(['there is no role "none"']);
+    expect(await rows(uuid, "leases")).toEqual([]);
+    expect(await rows(uuid, "jobs")).toEqual([]);
+  });
+
+  it("keeps a further document with the configuration", async () => {
+    expect((await get("/v1/engine/config/lives")).status).toBe(404);
+    expect((await put("/v1/engine/config/lives", { session: "2m" })).status).toBe(204);
+    expect((await get("/v1/engine/config/lives")).body.data).toEqual({ session: 120 });
+    expect((await get("/v1/engine/config")).body.data).toEqual({ url: env.TEST_DOUBLES.madeUp });
+    expect(succeeded(await get("/v1/engine/creds/app")).body.lease_duration).toBe(120);
+  });
+
+  it("answers the data of a rotation", async () => {
+    expect(succeeded(await put("/v1/engine/rotate-root", {})).body.data).toEqual({ key_id: expect.any(String) });
+  });
+});

@@ -31,13 +31,21 @@ export interface EngineDescription {
     /** Null: the type has no root credentials that it can replace. */
     readonly rotate: string | null;
     readonly roles: string;
-    /** Paths that issue credentials of a role. */
+    /** Paths that issue credentials of a role. The role's name is `:name`, or follows the path. */
     readonly issue: readonly string[];
   };
+  /** The configuration has no deletion. */
+  readonly keepsConfig?: true;
+  /** A write of a role needs `update` even if the role is new. */
+  readonly updatesRoles?: true;
+  /** The deletion of a role that does not exist succeeds. */
+  readonly deletesAnyRole?: true;
   /** Names of roles are stored in lower case. */
   readonly isCaseless?: true;
   /** The body of `POST config`, by neutral name. */
   readonly config: Readonly<Record<string, FieldDescription>>;
+  /** The bodies of the further documents of the configuration, by path and neutral name. */
+  readonly documents?: Readonly<Record<string, Readonly<Record<string, FieldDescription>>>>;
   /** The body of `POST roles/:name`, by neutral name. */
   readonly roles: Readonly<Record<string, FieldDescription>>;
 }

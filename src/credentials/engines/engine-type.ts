@@ -51,14 +51,27 @@ export interface ConfigRules<S extends EngineStates> {
   /** Body of `POST config`. Absent fields keep their stored values. */
   readonly body: z.ZodType<Readonly<Record<string, unknown>>>;
   change(before: S["config"] | null, body: object, context: ConfigContext): Result<S["config"]>;
-  /** View of `GET config`, never with a secret. @param rotationDue ms since 1970, null without a schedule */
-  view(config: S["config"] | null, rotationDue: number | null): Record<string, unknown>;
+  /**
+   * View of `GET config`, never with a secret; null while there is nothing to show.
+   * @param rotationDue ms since 1970, null without a schedule
+   */
+  view(config: S["config"] | null, rotationDue: number | null): Record<string, unknown> | null;
+  /** Further documents of the configuration, by their path below the mount. They are stored with it. */
+  readonly documents?: Readonly<Record<string, ConfigDocument<S>>>;
   /** The identity for calls: a setting that is not empty overrides the stored value. */
   account(config: S["config"] | null, settings: EngineSettings): Result<S["account"]>;
   /** Whether a change replaces the engine's identity, which makes a rotation in progress useless. */
   changesIdentity(before: S["config"], after: S["config"]): boolean;
   /** How the account logs in with identity tokens; null for an account with a secret. */
   federationOf(account: S["account"]): Federation | null;
+}
+
+/** A part of the configuration with a path of its own, such as the TTLs of leases. */
+export interface ConfigDocument<S extends EngineStates> {
+  readonly body: z.ZodType<Readonly<Record<string, unknown>>>;
+  change(before: S["config"] | null, body: object): Result<S["config"]>;
+  /** Null before the first write. */
+  view(config: S["config"] | null): Record<string, unknown> | null;
 }
 
 export interface WriteContext<S extends EngineStates> {
@@ -82,7 +95,10 @@ export interface RoleRules<S extends EngineStates> extends Saga<S["write"]> {
   view(role: S["role"]): Record<string, unknown>;
   /** A view in the caller's dialect. */
   translate(dialect: Dialect, view: Readonly<Record<string, unknown>>): Record<string, unknown>;
-  ttls(role: S["role"]): RoleTtls;
+  /** @param config read when called: it is sealed */
+  ttls(role: S["role"], config: () => S["config"] | null): RoleTtls;
+  /** The refusal of a request for credentials of a role that does not exist. */
+  missing?(name: string): string;
   /** Texts that are answered with credentials. */
   metadata?(role: S["role"]): Readonly<Record<string, string>> | null;
   /** Begins a write. Absent fields of the body keep their values. */
@@ -114,6 +130,16 @@ export interface IssueContext<S extends EngineStates> {
   readonly lifeMs: number;
   /** First TTL of the lease, ms, for a type with `renewal`. */
   readonly ttlMs: number;
+  /** The most that a lease may live by role and mount, ms. */
+  readonly maxTtlMs: number;
+  /** Name of the role. */
+  readonly name: string;
+  /** The path of the request, as the description has it, without its first slash. */
+  readonly at: string;
+  /** Display name of the caller's token. */
+  readonly displayName: string;
+  /** Parameters of the request, by the schema `request`. */
+  readonly request: Readonly<Record<string, unknown>>;
 }
 
 /** The lease of finished credentials. */
@@ -124,10 +150,17 @@ export interface IssueOutcome<S extends EngineStates> {
   readonly endsAt: number;
   /** Absent: the lease is renewable. */
   readonly renewable?: boolean;
+  /**
+   * `secret`: the lease ends with the secret, whatever the TTLs of role and mount. `none`: the answer has no lease, and
+   * nothing is revoked. Absent: a lease with the TTL of role and mount.
+   */
+  readonly lease?: "secret" | "none";
 }
 
 /** The saga that creates credentials, with its undo. */
 export interface IssueSaga<S extends EngineStates> extends Saga<S["issue"]> {
+  /** Parameters of a request, in its query or in the body of a POST. Absent: none, and no POST. */
+  readonly request?: z.ZodObject;
   begin(role: S["role"], context: IssueContext<S>): Result<S["issue"]>;
   /** Name of a lock: one job at a time for equal names. Null: no lock. */
   lock?(issue: S["issue"]): string | null;
@@ -137,10 +170,12 @@ export interface IssueSaga<S extends EngineStates> extends Saga<S["issue"]> {
   undo(issue: S["issue"], now: number): S["removal"];
   /** Removes what unanswered calls may have left beside finished credentials; null when every call was answered. */
   orphans(issue: S["issue"], now: number): S["removal"] | null;
-  /** The answer's `data`. */
-  data(secret: S["secret"]): Record<string, unknown>;
-  /** The call that proves that new credentials work; absent: they always do. */
-  verify?(data: Readonly<Record<string, unknown>>): Step;
+  /** The answer's `data`. @param ttl seconds until the end of the lease, or of a secret without one */
+  data(secret: S["secret"], ttl: number): Record<string, unknown>;
+  /** The call that proves that new credentials work; absent or null: they always do. */
+  verify?(data: Readonly<Record<string, unknown>>): Step | null;
+  /** The longest wait for it, ms, from the start of the request. Absent: the time of the request. */
+  readonly verifyMs?: number;
 }
 
 /** The saga that moves the end of a secret at the provider. A repeat has the same effect, so it needs no undo. */
@@ -167,6 +202,8 @@ export interface RotationSaga<S extends EngineStates> extends Saga<S["rotation"]
         readonly removal: S["removal"] | null;
         readonly orphans: S["removal"] | null;
         readonly warnings: readonly string[];
+        /** The answer's `data`; absent: none. */
+        readonly data?: Readonly<Record<string, unknown>>;
       }
     | { readonly problem: string };
   /** Removes the new secret; null when there is none. */
@@ -175,7 +212,7 @@ export interface RotationSaga<S extends EngineStates> extends Saga<S["rotation"]
 
 /** The saga that removes resources (`removalSagaOf`). */
 export interface RemovalSaga<S extends EngineStates> extends Saga<S["removal"]> {
-  /** Revokes a lease. @param issued ms since 1970 */
+  /** Revokes a lease; empty for a secret that only ends by itself. @param issued ms since 1970 */
   ofLease(resources: S["resources"], issued: number): S["removal"];
 }
 

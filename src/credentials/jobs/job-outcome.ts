@@ -135,8 +135,8 @@ export class JobOutcomes {
     const lease = wanted.kind === "issue" ? leases.find(wanted.job) : null;
     if (lease?.state === "live" && lease.sealed) {
       const text = keys.openText(lease.sealed, this.#leaseContext(lease.id));
-      const data = type.issue.data(JSON.parse(text) as object);
       const ttl = Math.max(1, secondsLeft(lease.expires, now));
+      const data = type.issue.data(JSON.parse(text) as object, ttl);
       return done([], { leaseId: lease.id, ttl, renewable: lease.renewable === 1, data });
     }
     // The response with the secret was lost on its way to the Worker, and no other copy exists.
@@ -179,8 +179,9 @@ export class JobOutcomes {
 
   #completeIssue(id: string, { issue, terms }: WorkOf<"issue">, value: unknown, now: number): JobEnd {
     const { type, jobs, leases, keys, scope, events } = this.#stores;
-    const { resources, secret, endsAt, renewable = true } = type.issue.outcome(issue, value, now);
-    const wanted = now + terms.ttl * 1000;
+    const { resources, secret, endsAt, renewable = true, lease } = type.issue.outcome(issue, value, now);
+    if (lease === "none") return this.#completeUnleased(id, terms, secret, endsAt, now);
+    const wanted = lease === "secret" ? endsAt : now + terms.ttl * 1000;
     const ends = Math.min(endsAt, terms.until ?? endsAt);
     const expires = Math.min(wanted, ends);
     const isCut = expires < wanted && ends < endsAt;
@@ -201,12 +202,29 @@ export class JobOutcomes {
     jobs.delete(id);
     const orphans = type.issue.orphans(issue, now);
     if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
-    recordAction("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: terms.ttl });
-    events.credentials(terms.role);
-    events.lease("LeaseIssued", id, { Role: terms.role, ExpireTime: timeOf(expires) });
     const ttl = Math.max(1, secondsLeft(expires, now));
-    const warnings = isCut ? [cappedTtlWarning(terms.ttl, ttl)] : terms.warnings;
-    return done(warnings, { leaseId: id, ttl, renewable, data: type.issue.data(secret) });
+    const desired = secondsLeft(wanted, now);
+    recordAction("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: desired });
+    events.credentials(terms.role, id);
+    events.lease("LeaseIssued", id, { Role: terms.role, ExpireTime: timeOf(expires) });
+    const warnings = isCut ? [cappedTtlWarning(desired, ttl)] : lease === "secret" ? [] : terms.warnings;
+    return done(warnings, { leaseId: id, ttl, renewable, data: type.issue.data(secret, ttl) });
+  }
+
+  /** Completes credentials without a lease. Their text is in this answer only. */
+  #completeUnleased(
+    id: string,
+    { role, token }: WorkOf<"issue">["terms"],
+    secret: object,
+    endsAt: number,
+    now: number,
+  ) {
+    const { type, jobs, scope, events } = this.#stores;
+    jobs.delete(id);
+    const ttl = Math.max(1, secondsLeft(endsAt, now));
+    recordAction("credentials-issued", { engine: scope, token, role, ttl });
+    events.credentials(role, id);
+    return done([], { leaseId: null, ttl, renewable: false, data: type.issue.data(secret, ttl) });
   }
 
   #completeRenewal(id: string, { lease, expires, renewable, warnings }: WorkOf<"renewal">, now: number): JobEnd {
@@ -246,13 +264,13 @@ export class JobOutcomes {
     jobs.delete(id);
     const outcome = type.rotation?.outcome(rotation, now) ?? { problem: "the type has no rotation" };
     if ("problem" in outcome) return this.rotationFailed(outcome.problem, now);
-    const { promote, keyId, replaced, removal, orphans, warnings } = outcome;
+    const { promote, keyId, replaced, removal, orphans, warnings, data } = outcome;
     config.promote(promote, now);
     if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
     if (removal) this.startRemoval(id, removal, "replaced root secret", null, now);
     events.config("RootRotated", { KeyID: keyId });
     recordAction("root-rotated", { engine: scope, key: keyId, replaced });
-    return done(warnings);
+    return { ...done(warnings), ...(data && { data }) };
   }
 
   #completeRemoval(job: Job, work: WorkOf<"removal">, workLease: WorkLease, now: number): JobEnd {
@@ -266,12 +284,19 @@ export class JobOutcomes {
         now,
       );
     }
-    const { jobs, leases, scope, events } = this.#stores;
+    const { jobs, scope } = this.#stores;
     jobs.delete(job.id);
-    if (work.lease) leases.delete(job.id);
-    if (work.lease) events.lease("LeaseRevoked", job.id);
-    recordAction(work.lease ? "lease-revoked" : "removed", { engine: scope, job: job.id, what: work.because });
+    if (work.lease) this.leaseRevoked(job.id, work.because);
+    else recordAction("removed", { engine: scope, job: job.id, what: work.because });
     return done();
+  }
+
+  /** Deletes a lease of which nothing is left at the provider. Runs inside a transaction. */
+  leaseRevoked(id: string, because: string): void {
+    const { leases, scope, events } = this.#stores;
+    leases.delete(id);
+    events.lease("LeaseRevoked", id);
+    recordAction("lease-revoked", { engine: scope, job: id, what: because });
   }
 
   #leaseContext(id: string): string {

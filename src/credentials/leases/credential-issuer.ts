@@ -10,6 +10,9 @@ import type { EngineAccounts } from "../mount/engine-accounts.ts";
 import { REQUEST_MS, type SagaRunner } from "../runner/saga-runner.ts";
 import { leaseTtlOf, passwordLife } from "./lease-ttl.ts";
 
+/** The place of the role's name in a path. */
+const NAME = ":name";
+
 /** Starts credentials for requests, and abandons unfinished ones. Owns no state; one issue is one job in `jobs`. */
 export class CredentialIssuer {
   readonly #stores: EngineStores;
@@ -44,17 +47,28 @@ export class CredentialIssuer {
     if (refusal) return refusal;
     const engine = this.#accounts.account();
     if (!engine.ok) return engine;
-    if (!role) return refuse("invalid", `role '${ask.role}' does not exist`);
-    const ttls = type.roles.ttls(role);
+    if (!role) return refuse("invalid", type.roles.missing?.(ask.role) ?? `role '${ask.role}' does not exist`);
+    const ttls = type.roles.ttls(role, () => config.find());
     const lifeMs = passwordLife(ttls, ask.mount) * 1000;
     const leaseTtls = leaseTtlOf(ttls, ask.mount);
-    const begun = type.issue.begin(role, { account: engine.value, lifeMs, ttlMs: leaseTtls.ttl * 1000 });
+    const { at = "creds", role: name, displayName = "", request = {} } = ask;
+    const begun = type.issue.begin(role, {
+      account: engine.value,
+      lifeMs,
+      ttlMs: leaseTtls.ttl * 1000,
+      maxTtlMs: leaseTtls.maxTtl * 1000,
+      name,
+      at,
+      displayName,
+      request,
+    });
     if (!begun.ok) return begun;
     const issue = begun.value;
     const handOverMs = HAND_OVER_MS + (ask.verified ? REQUEST_MS : 0);
-    const { role: named, token, until } = ask;
-    const terms = { role: named, token, until, repeat, handOverMs, ...leaseTtls };
-    const id = `${ask.at ?? "creds"}/${ask.role}/${randomText(24)}`;
+    const { token, until } = ask;
+    const terms = { role: name, token, until, repeat, handOverMs, ...leaseTtls };
+    const path = at.includes(NAME) ? at.replace(NAME, name) : `${at}/${name}`;
+    const id = `${path}/${randomText(24)}`;
     const lock = type.issue.lock?.(issue) ?? null;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock, deadline: now + REQUEST_MS };
     const started = this.#commit(() => (job.lock ? this.#runner.start(job, now) : this.#runner.startNew(job, now)));

@@ -7,6 +7,7 @@ import type { EngineStores } from "../engine-stores.ts";
 import type { Work } from "../jobs/job.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { NewJob } from "../jobs/job-store.ts";
+import { isEmpty } from "../runner/removal.ts";
 import { REQUEST_MS, type SagaRunner } from "../runner/saga-runner.ts";
 import { resourcesIn, secondsLeft } from "./lease-store.ts";
 import { renewed } from "./lease-ttl.ts";
@@ -37,7 +38,7 @@ export class LeaseLifecycle {
 
   /** Extends a lease. @param increment seconds; 0 means the TTL of its role */
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed | Started> {
-    const { type, leases, roles } = this.#stores;
+    const { type, config, leases, roles } = this.#stores;
     const now = Date.now();
     const lease = leases.find(id);
     if (!lease) return refuse("invalid", "lease not found");
@@ -50,7 +51,13 @@ export class LeaseLifecycle {
     if (!role) return ok({ ttl, renewable: false, warnings: ["the role is deleted; the lease was not extended"] });
     if (lease.renewable !== 1) return refuse("invalid", "lease is not renewable");
     const times = { issued: lease.issued, expires: lease.expires, keyEnds: lease.key_ends };
-    const next = renewed(times, type.roles.ttls(role), mount, increment, now);
+    const next = renewed(
+      times,
+      type.roles.ttls(role, () => config.find()),
+      mount,
+      increment,
+      now,
+    );
     if (!next.ok) return next;
     const { expires, renewable, warnings } = next.value;
     if (type.renewal) {
@@ -67,7 +74,7 @@ export class LeaseLifecycle {
   /**
    * Starts or retries the revocation of a lease.
    * @param trace of the request, see `tracedWork`
-   * @returns null without a lease of this id
+   * @returns null without a lease of this id, or when no call is needed
    */
   revoke(id: string, trace?: string | null): Started | null {
     const { leases } = this.#stores;
@@ -76,7 +83,8 @@ export class LeaseLifecycle {
     const now = Date.now();
     return this.#commit(() => {
       const job = this.#endOf(lease, now, trace);
-      return job ? this.#runner.startNew(job, now) : this.#runner.begin({ job: id, kind: "removal" }, now);
+      if (job) return this.#runner.startNew(job, now);
+      return leases.find(id) ? this.#runner.begin({ job: id, kind: "removal" }, now) : null;
     });
   }
 
@@ -131,7 +139,7 @@ export class LeaseLifecycle {
     if (job) this.#stores.jobs.add(job, now);
   }
 
-  /** @returns the removal job to start; null when there was one, which is retried */
+  /** @returns the removal job to start; null when there was one, which is retried, or when the lease needs none */
   #endOf(lease: LeaseRow, now: number, trace?: string | null): NewJob | null {
     const { type, scope, leases, jobs } = this.#stores;
     const { id, token } = lease;
@@ -141,8 +149,12 @@ export class LeaseLifecycle {
       return null;
     }
     const removal = type.removal.ofLease(resourcesIn(lease), lease.issued);
-    const work: Work = { kind: "removal", removal, because: "lease", account: null, lease: true, trace };
     recordAction("lease-ends", { engine: scope, lease: id, token });
+    if (isEmpty(removal)) {
+      this.#outcomes.leaseRevoked(id, "lease");
+      return null;
+    }
+    const work: Work = { kind: "removal", removal, because: "lease", account: null, lease: true, trace };
     return { id, work };
   }
 }

@@ -34,11 +34,17 @@ export class RootAccount {
     this.#commit = commit;
   }
 
-  /** Merges a body into the configuration. A change of identity abandons a rotation in progress. */
-  configure(body: object, dialect: Dialect, home: Home | null): Result<null> {
+  /**
+   * Merges a body into the configuration. A change of identity abandons a rotation in progress.
+   * @param document path of a further document
+   */
+  configure(body: object, dialect: Dialect, home: Home | null, document?: string): Result<null> {
     const { type, config, events } = this.#stores;
     const before = config.find();
-    const changed = type.config.change(before, body, { settings: this.#accounts.settings(), dialect, home });
+    const part = document === undefined ? undefined : type.config.documents?.[document];
+    const changed = part
+      ? part.change(before, body)
+      : type.config.change(before, body, { settings: this.#accounts.settings(), dialect, home });
     if (!changed.ok) return changed;
     const now = Date.now();
     this.#commit(() => {

@@ -214,7 +214,7 @@ export async function probe(
   until: { readonly replicated: number; readonly failing: number },
   caller: AbortSignal | null = null,
 ): Promise<string[]> {
-  const step = type.issue.verify?.(data);
+  const step = type.issue.verify?.(data) ?? null;
   for (let logins = 0; step && logins < LOGINS && !caller?.aborted; ) {
     const callMs = Math.max(until.failing - Date.now(), LATE_CALL_MS);
     const login = await (await clientOf(env, type, account, callMs))(step);

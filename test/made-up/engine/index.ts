@@ -6,7 +6,7 @@ import { NO_SCHEDULE, type RotationSchedule } from "../../../src/credentials/mou
 import { type RemovalState, removalSagaOf, searchFrom } from "../../../src/credentials/runner/removal.ts";
 import { isTransient, mapDecision, retry, retryUnanswered, type Saga } from "../../../src/credentials/runner/saga.ts";
 import { ok, refuse } from "../../../src/lib/result.ts";
-import { duration } from "../../../src/platform/http/fields.ts";
+import { duration, flag } from "../../../src/platform/http/fields.ts";
 import type { Send } from "../../../src/providers/outcome.ts";
 import { description } from "./description.ts";
 
@@ -17,8 +17,12 @@ interface Config extends RotationSchedule {
   readonly key: string;
   /** Id of `key`, if a rotation made it. */
   readonly key_id: string | null;
+  /** Seconds that a session lives; null: not set. */
+  readonly session: number | null;
 }
 interface Role {
+  /** Keys of the role are not removed before they end. */
+  readonly session: boolean;
   readonly tier: string;
   readonly ttl: number;
   readonly max_ttl: number;
@@ -42,6 +46,8 @@ interface NewKey {
   /** A lost call may have made a key that is not listed yet. */
   readonly strays: boolean;
   readonly unanswered?: number;
+  /** Absent: the lease removes the key. */
+  readonly lease?: "secret" | "none";
   readonly made: { readonly id: string; readonly secret: string } | null;
 }
 
@@ -156,7 +162,8 @@ interface States {
   readonly renewal: Renewal;
   readonly rotation: Rotation;
   readonly removal: Removal;
-  readonly resources: { readonly id: string };
+  /** Null for a key that is not removed. */
+  readonly resources: { readonly id: string | null };
   readonly secret: { readonly id: string; readonly key: string };
 }
 
@@ -166,20 +173,30 @@ const NO_CALL: Pick<Saga<States["write"]>, "next" | "onSuccess" | "onError"> = {
   onError: () => ({ kind: "failed" }),
 };
 
+const EMPTY: Config = { ...NO_SCHEDULE, url: "", key: "", key_id: null, session: null };
+
 export const madeUp: EngineType<States> = {
   type: description.type,
   description,
   config: {
     body: z.object({ url: z.string().optional(), key: z.string().optional() }),
-    change: (before, body) => ok({ ...NO_SCHEDULE, url: "", key: "", key_id: null, ...before, ...body }),
+    change: (before, body) => ok({ ...EMPTY, ...before, ...body }),
     view: (config) => ({ url: config?.url ?? "" }),
     account: (config) => (config ? ok({ url: config.url, key: config.key }) : refuse("invalid", "url: required")),
     changesIdentity: (before, after) => before.key !== after.key,
     federationOf: () => null,
+    documents: {
+      "/config/lives": {
+        body: z.object({ session: duration() }),
+        change: (before, body) => ok({ ...EMPTY, ...before, ...body }),
+        view: (config) => (config?.session == null ? null : { session: config.session }),
+      },
+    },
   },
   roles: {
     ...NO_CALL,
     body: z.object({
+      session: flag().optional(),
       tier: z.string().optional(),
       ttl: duration().optional(),
       max_ttl: duration().optional(),
@@ -187,8 +204,14 @@ export const madeUp: EngineType<States> = {
     nameOf: (text) => (/^[\w-]+$/.test(text) ? text : null),
     view: (role) => ({ ...role }),
     translate: (_dialect, view) => ({ ...view }),
-    ttls: ({ ttl, max_ttl }) => ({ ttl, max_ttl, explicit_max_ttl: 0 }),
-    begin: (name, before, body) => ok({ name, role: { tier: "basic", ttl: 0, max_ttl: 0, ...before, ...body } }),
+    ttls: ({ session, ttl, max_ttl }, config) => ({
+      ttl: session ? (config()?.session ?? ttl) : ttl,
+      max_ttl,
+      explicit_max_ttl: 0,
+    }),
+    missing: (name) => `there is no role "${name}"`,
+    begin: (name, before, body) =>
+      ok({ name, role: { session: false, tier: "basic", ttl: 0, max_ttl: 0, ...before, ...body } }),
     isReplaceable: () => true,
     outcome: ({ role }) => ({ role, removals: [] }),
     undo: () => null,
@@ -196,17 +219,28 @@ export const madeUp: EngineType<States> = {
   },
   issue: {
     ...keySaga,
-    begin: ({ tier }, { ttlMs, lifeMs }) => ok(newKey("key", tier, Date.now() + ttlMs, Date.now() + lifeMs)),
-    outcome({ made, endsAt }) {
+    request: z.object({ ttl: duration().optional() }),
+    begin({ session, tier }, { ttlMs, lifeMs, maxTtlMs, at, request }) {
+      const now = Date.now();
+      const lease = at === "creds" ? (session ? "secret" : null) : "none";
+      if (lease === null) return ok(newKey("key", tier, now + ttlMs, now + lifeMs));
+      const asked = Number(request["ttl"] ?? 0) * 1000;
+      const ends = now + Math.min(asked || ttlMs, maxTtlMs);
+      return ok({ ...newKey("key", tier, ends, ends), lease });
+    },
+    outcome({ made, endsAt, lease }) {
       if (!made) throw new Error("no key was made");
-      return { resources: { id: made.id }, secret: { id: made.id, key: made.secret }, endsAt };
+      const outcome = { secret: { id: made.id, key: made.secret }, endsAt };
+      return lease
+        ? { ...outcome, resources: { id: null }, renewable: false, lease }
+        : { ...outcome, resources: { id: made.id } };
     },
     undo: undoOfKey,
     orphans: orphansOfKey,
-    data: ({ id, key }) => ({ key_id: id, key }),
+    data: ({ id, key }, ttl) => ({ key_id: id, key, ttl }),
     verify: ({ key }) => step("self", key),
   },
-  renewal: { ...renewalSaga, begin: ({ id }, expires) => ({ id, expires, done: false }) },
+  renewal: { ...renewalSaga, begin: ({ id }, expires) => ({ id: id ?? "", expires, done: false }) },
   rotation: {
     ...rotationSaga,
     begin(config, account) {
@@ -224,6 +258,7 @@ export const madeUp: EngineType<States> = {
         removal: replaces === null ? null : removalOf([replaces], null, 0),
         orphans: orphansOfKey(key, now),
         warnings: [],
+        data: { key_id: made.id },
       };
     },
     undo: ({ key }, now) => undoOfKey(key, now),
@@ -234,7 +269,7 @@ export const madeUp: EngineType<States> = {
       searchStep: ({ name }) => step("find", name),
       found: ({ except }, _step, value) => (value as string[]).filter((id) => id !== except).map((id) => ({ id })),
     }),
-    ofLease: ({ id }, issued) => removalOf([id], null, issued),
+    ofLease: ({ id }, issued) => removalOf(id === null ? [] : [id], null, issued),
   },
   calls: { withoutResult: new Set(["delete"]), describe: (call) => `the call ${call} failed` },
   client:
