@@ -74,7 +74,7 @@ async function open(changes: Partial<Subscription> = {}): Promise<Opened> {
   const abort = new AbortController();
   const stream = await readers.open(subscription(changes), abort.signal);
   if (!stream) throw new Error("not allowed");
-  const reader = stream.getReader();
+  const reader = stream.body.getReader();
   let texts: string[] = [];
   return {
     abort,
@@ -132,7 +132,7 @@ describe("a line of more than 64 KiB", () => {
   it("is sent in pieces of 64 KiB", async () => {
     const line = log.add("Job", "k".repeat(100_000));
     const stream = await readers.open(subscription(), new AbortController().signal);
-    const reader = stream?.getReader();
+    const reader = stream?.body.getReader();
     const pieces: Uint8Array[] = [];
     for (let text = ""; !text.endsWith("\n"); text = Buffer.concat(pieces).toString()) {
       const { value } = (await reader?.read()) ?? {};
@@ -161,6 +161,26 @@ describe("a reader", () => {
       await reader.leave();
     }
   });
+
+  it.each([
+    [3, 2, 3],
+    [3, 3, 4],
+    [0, 4, 5],
+    [5, 4, 5],
+    [-1, 2, 6],
+  ])(
+    "from index %i, with lines up to %i evicted while its rights are checked, names %i as its first",
+    async (from, gone, first) => {
+      for (const key of ["a", "b", "c", "d", "e"]) log.add("Job", key);
+      answer = () => {
+        log.gone = gone;
+        return OPEN;
+      };
+      const opened = await readers.open(subscription({ from }), new AbortController().signal);
+      expect(opened?.first).toBe(first);
+      await opened?.body.cancel();
+    },
+  );
 
   it("is cut when its next line was evicted, not when its last line was", async () => {
     for (const key of ["a", "b", "c"]) log.add("Job", key);

@@ -20,6 +20,12 @@ interface StreamStats {
   readonly cut: Readonly<Record<CutReason, number>>;
 }
 
+interface OpenedStream {
+  readonly body: ReadableStream<Uint8Array>;
+  /** The first index of the stream. Greater than the asked one if lines were evicted before it was opened. */
+  readonly first: number;
+}
+
 interface Reader {
   /** Its name if it is a relay. */
   readonly relay: string | null;
@@ -120,9 +126,11 @@ export class Readers {
    * Opens a reader, until its stream is cancelled or `signal` fires; null when its token lacks rights. Rejects with
    * `PermissionsUnavailable` when the rights cannot be determined.
    */
-  async open(subscription: Subscription, signal: AbortSignal): Promise<ReadableStream<Uint8Array> | null> {
+  async open(subscription: Subscription, signal: AbortSignal): Promise<OpenedStream | null> {
     const permission = await this.#permissions.admit(questionOf(subscription));
-    return permission && this.#stream(this.#add(subscription, permission, null), signal);
+    if (!permission) return null;
+    const reader = this.#add(subscription, permission, null);
+    return { first: reader.cursor + 1, body: this.#stream(reader, signal) };
   }
 
   /** Opens a relay's reader: every line after a cursor, with its headers. */

@@ -52,9 +52,12 @@ export async function stream(
     const { from, isMoved } = startOf(subscription.from, bounds);
     const opened = await readers.open({ ...subscription, from }, signal);
     if (!opened) return new Response(null, { status: 403 });
-    const headers = new Headers({ "x-oldest-index": String(bounds.oldest) });
-    if (isMoved) headers.set("x-start-index", String(from));
-    return new Response(opened, { headers });
+    const { body, first } = opened;
+    // Lines that were evicted while the rights were asked for are a gap, and the answer shows it.
+    const oldest = first > Math.max(from, 1) ? first : bounds.oldest;
+    const headers = new Headers({ "x-oldest-index": String(oldest) });
+    if (isMoved) headers.set("x-start-index", String(first));
+    return new Response(body, { headers });
   } catch (failure) {
     if (!(failure instanceof PermissionsUnavailable)) throw failure;
     return new Response(null, { status: 503 });

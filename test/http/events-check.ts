@@ -34,7 +34,9 @@ export function faultsOf(visit: Visit, facts: Facts): string[] {
   if (status === 200) {
     faults.push(...orderFaults(visit), ...lineFaults(visit, facts, until), ...endFaults(visit, facts, until));
   }
-  return faults.map((fault) => `${urlOf(visit)} of ${accessor}, ${visit.format}: ${fault}`);
+  const { format, from, oldest, first, reached, end } = visit;
+  const seen = `${format} from ${from}, oldest ${oldest}, first ${first}, reached ${reached}, ${end}`;
+  return faults.map((fault) => `${urlOf(visit)} of ${accessor}, ${seen}: ${fault}`);
 }
 
 function orderFaults({ lines, from, begun, error }: Visit): string[] {

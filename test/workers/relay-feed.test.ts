@@ -104,7 +104,7 @@ function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
     };
     const stream = await readers.open(subscription, controller.signal);
     if (!stream) throw new Error("refused");
-    return { reader: stream.getReader(), from: subscription.from, close: () => controller.abort() };
+    return { reader: stream.body.getReader(), from: subscription.from, close: () => controller.abort() };
   };
   const evict = (upTo: number) => {
     evicted = upTo;

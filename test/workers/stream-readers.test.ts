@@ -3,19 +3,29 @@ import type { StreamAnswer } from "../../src/contracts/stream-rights.ts";
 import { Line } from "../../src/events/line.ts";
 import { Readers } from "../../src/events/readers.ts";
 import type { Subscription } from "../../src/events/subscription.ts";
+import { stream } from "../../src/objects/event-streams.ts";
 import { numbered } from "../../src/publishing/numbered-events.ts";
 import { event } from "./streams.ts";
 
 /* The cost of readers and how they are cut off, on a log in memory. */
 
 const ALLOWED: StreamAnswer = { allowed: true, scope: { namespaces: null, rules: null }, expires: null };
+const SUBSCRIPTION: Subscription = {
+  accessor: "a",
+  topics: { "*": ["*"] },
+  namespace: "*",
+  from: 0,
+  dialect: "neutral",
+  format: "lines",
+  errors: false,
+};
 const controllers: AbortController[] = [];
 
 afterEach(() => {
   for (const controller of controllers.splice(0)) controller.abort();
 });
 
-function withReaders({ heartbeatMs = 50, stallMs = 150 } = {}) {
+function withReaders({ heartbeatMs = 50, stallMs = 150, onAsk = () => {} } = {}) {
   const lines: Line[] = [];
   let evicted = 0;
   const log = {
@@ -25,7 +35,10 @@ function withReaders({ heartbeatMs = 50, stallMs = 150 } = {}) {
   };
   const readers = new Readers(
     log,
-    async (questions) => questions.map(() => ALLOWED),
+    async (questions) => {
+      onAsk();
+      return questions.map(() => ALLOWED);
+    },
     () => ({ heartbeatMs, stallMs }),
   );
   const append = (size = 1_000, more = {}) => {
@@ -39,19 +52,9 @@ function withReaders({ heartbeatMs = 50, stallMs = 150 } = {}) {
   const open = async (more: Partial<Subscription> = {}) => {
     const controller = new AbortController();
     controllers.push(controller);
-    const subscription: Subscription = {
-      accessor: "a",
-      topics: { "*": ["*"] },
-      namespace: "*",
-      from: 0,
-      dialect: "neutral",
-      format: "lines",
-      errors: false,
-      ...more,
-    };
-    const stream = await readers.open(subscription, controller.signal);
-    if (!stream) throw new Error("refused");
-    return stream.getReader();
+    const opened = await readers.open({ ...SUBSCRIPTION, ...more }, controller.signal);
+    if (!opened) throw new Error("refused");
+    return opened.body.getReader();
   };
   return { readers, log, append, open, evict: (upTo: number) => (evicted = upTo) };
 }
@@ -249,4 +252,24 @@ it("a reader whose next line was evicted is cut instead of skipping lines", asyn
   evict(8);
   expect(textOf((await reader.read()).value)).toBe('{"Error":{"Code":"slow_consumer","LastIndex":5}}\n');
   expect((await reader.read()).done).toBe(true);
+});
+
+describe("lines that are evicted while a stream is opened", () => {
+  it.each([
+    { from: 3, oldest: "5", start: null },
+    { from: 0, oldest: "5", start: null },
+    { from: 5, oldest: "3", start: null },
+    { from: -1, oldest: "3", start: null },
+    { from: 90, oldest: "3", start: "7" },
+  ])("are a gap in the answer from index $from: oldest index $oldest", async ({ from, oldest, start }) => {
+    const { readers, append, evict } = withReaders({ onAsk: () => evict(4) });
+    for (let n = 0; n < 6; n++) append();
+    const controller = new AbortController();
+    controllers.push(controller);
+    const answer = await stream(readers, { ...SUBSCRIPTION, from }, controller.signal, { oldest: 3, newest: 6 });
+    expect([answer.headers.get("x-oldest-index"), answer.headers.get("x-start-index")]).toEqual([oldest, start]);
+    if (from < 0 || from > 6) return;
+    const { value } = await (answer.body as ReadableStream<Uint8Array>).getReader().read();
+    expect(JSON.parse(textOf(value).split("\n")[0] ?? "").Index).toBe(5);
+  });
 });
