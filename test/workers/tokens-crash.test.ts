@@ -140,10 +140,11 @@ it.each(["authorizeFor", "authorize"] as const)(
         (this as unknown as { ctx: DurableObjectState }).ctx.abort("restarted");
         throw new Error("unreachable");
       });
+      // The clock stands still: a request that takes longer than a moment is judged once more before its answer.
+      vi.spyOn(Date, "now").mockReturnValue(Date.now());
       // Another path: a replica would answer the same from memory.
       expect((await get("/v1/sys/auth")).status).toBe(200);
-      // Asked again where the restart took so long that the request is judged once more before its answer.
-      expect(asked).toHaveBeenCalled();
+      expect(asked).toHaveBeenCalledTimes(method === "authorize" ? 2 : 1);
     } finally {
       throughReplicas(1);
     }
