@@ -12,6 +12,8 @@ await build({
   platform: "node",
   format: "esm",
   target: "node20",
+  // CommonJS packages load Node's modules through `require`.
+  banner: { js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);' },
   logLevel: "info",
 });
 

@@ -1,6 +1,6 @@
 import { Api } from "./api.ts";
-import { type Command, InvalidUsage, readArguments } from "./command.ts";
-import { serviceOf } from "./environment.ts";
+import { command, InvalidUsage, JSON_OPTION, text } from "./command.ts";
+import { ENVIRONMENT, serviceOf } from "./environment.ts";
 
 /** A word of a shell. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
@@ -17,32 +17,21 @@ async function servesAgent(address: URL): Promise<boolean> {
   );
 }
 
-export const agentJoin: Command = {
+export const agentJoin = command({
   words: ["agent", "join"],
   summary: "create a join token, and print the line that starts a node's agent",
-  usage: `Usage: sallyport agent join [options]
-
-Creates a join token for one node, and prints a line for that machine: it writes the configuration and
+  about: `Creates a join token for one node, and prints a line for that machine: it writes the configuration and
 the token, and starts the installed agent. If the deployment serves the agent's package, it prints a
-line that installs the agent as well. The token needs \`node { policy = "write" }\`.
-
-  --pool NAME     the node pool (default "default")
-  --name NAME     the only name that may join with the token (default: any)
-  --ttl TIME      how long the token can be used, such as 10m; at most 1h (default 1h)
-  --service URL   the address that the node uses (default: the address of this command)
-  --json          print the join token and the line as JSON
-
-Environment: SALLYPORT_ADDR or VAULT_ADDR, with _TOKEN or _TOKEN_FILE.
-`,
-  run: async (args, io) => {
-    const text = { type: "string" } as const;
-    const { values } = readArguments(args, {
-      pool: text,
-      name: text,
-      ttl: text,
-      service: text,
-      json: { type: "boolean" },
-    });
+line that installs the agent as well. The token needs \`node { policy = "write" }\`.`,
+  options: {
+    pool: text("NAME", 'the node pool (default "default")'),
+    name: text("NAME", "the only name that may join with the token (default: any)"),
+    ttl: text("TIME", "how long the token can be used, such as 10m; at most 1h (default 1h)"),
+    service: text("URL", "the address that the node uses (default: the address of this command)"),
+    ...JSON_OPTION,
+  },
+  notes: ENVIRONMENT,
+  run: async ({ values }, io) => {
     const server = serviceOf(io.env);
     const service = values.service?.replace(/\/$/, "") ?? server.address.href.replace(/\/$/, "");
     if (!URL.canParse(service)) throw new InvalidUsage("--service: must be a URL");
@@ -87,4 +76,4 @@ Environment: SALLYPORT_ADDR or VAULT_ADDR, with _TOKEN or _TOKEN_FILE.
     io.out(line);
     return 0;
   },
-};
+});

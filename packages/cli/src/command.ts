@@ -1,5 +1,3 @@
-import { parseArgs } from "node:util";
-
 /** The arguments or the environment cannot be used: the command ends with 2. */
 export class InvalidUsage extends Error {}
 
@@ -10,46 +8,87 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 
 export interface Io {
   readonly env: Environment;
-  /** Results. */
+  /** Whether a person reads the results. */
+  readonly isTerminal: boolean;
+  /** A line of results. */
   out(line: string): void;
+  /** Results as they are, without a line feed. */
+  write(text: string): void;
   /** Progress and errors. */
   note(line: string): void;
 }
 
-/** One command of the program. */
-export interface Command {
+interface Flag {
+  readonly kind: "flag";
+  readonly help: string;
+}
+
+interface Text {
+  /** `texts` may be repeated. */
+  readonly kind: "text" | "texts";
+  /** The value's name in the help. */
+  readonly value: string;
+  readonly help: string;
+}
+
+export type Option = Flag | Text;
+export type Options = Readonly<Record<string, Option>>;
+
+export const flag = (help: string) => ({ kind: "flag", help }) as const;
+export const text = (value: string, help: string) => ({ kind: "text", value, help }) as const;
+export const texts = (value: string, help: string) => ({ kind: "texts", value, help }) as const;
+
+/** Every command with results for programs has it. */
+export const JSON_OPTION = { json: flag("print the result as JSON") };
+
+export interface Argument {
+  /** Ends with `...` when it may be repeated. */
+  readonly name: string;
+  readonly help: string;
+  readonly isOptional?: boolean;
+}
+
+/** The values of options by name. */
+export type Values<Given extends Options> = {
+  readonly [Name in keyof Given]: Given[Name] extends { readonly kind: "flag" }
+    ? boolean
+    : Given[Name] extends { readonly kind: "texts" }
+      ? readonly string[]
+      : string | undefined;
+};
+
+export interface Input<Given extends Options = Options> {
+  readonly values: Values<Given>;
+  /** In the order of the arguments; those of a repeated one follow each other. */
+  readonly args: readonly string[];
+  /** The words after the command as they were given. */
+  readonly raw: readonly string[];
+}
+
+interface Definition<Given extends Options> {
   readonly words: readonly string[];
+  /** At most one line, for the list of commands. */
   readonly summary: string;
-  readonly usage: string;
+  /** Paragraphs before the options. */
+  readonly about: string;
+  readonly args?: readonly Argument[];
+  readonly options: Given;
+  /** Lines after the options: environment, exit codes. */
+  readonly notes?: string;
+  /** Everything after the first argument belongs to another program. */
+  readonly isWrapper?: boolean;
   /** @returns the exit code @throws InvalidUsage, Failure */
-  run(args: readonly string[], io: Io): Promise<number>;
+  run(input: Input<Given>, io: Io): Promise<number>;
 }
 
-type Option = { readonly type: "string" | "boolean"; readonly multiple?: boolean; readonly short?: string };
+/** One command of the program. */
+export type Command = Definition<Options>;
 
-/** @throws InvalidUsage */
-export function readArguments<const Options extends Readonly<Record<string, Option>>>(
-  args: readonly string[],
-  options: Options,
-  positionals: readonly string[] = [],
-) {
-  const parsed = parse(args, options);
-  for (const [at, name] of positionals.entries())
-    if (parsed.positionals[at] === undefined) throw new InvalidUsage(`${name} is missing`);
-  if (parsed.positionals.length > positionals.length)
-    throw new InvalidUsage(`unexpected argument ${JSON.stringify(parsed.positionals[positionals.length])}`);
-  return parsed;
-}
+/** Infers the types of the values from the options. */
+export const command = <const Given extends Options>(definition: Definition<Given>): Command =>
+  definition as unknown as Command;
 
-function parse<const Options extends Readonly<Record<string, Option>>>(args: readonly string[], options: Options) {
-  try {
-    return parseArgs({ args: [...args], options, allowPositionals: true });
-  } catch (failure) {
-    throw new InvalidUsage(optionFault(failure));
-  }
-}
-
-/** The fault of options in the words of this program; `parseArgs` explains itself at length. */
+/** The fault of options of a program that reads its own, in the words of this one; `parseArgs` explains itself at length. */
 export function optionFault(failure: unknown): string {
   const message = textOf(failure);
   const { code = "" } = failure as { code?: string };
@@ -65,6 +104,23 @@ export function countOf(name: string, value: string, least: number, most: number
   if (!/^\d{1,9}$/.test(value) || count < least || count > most)
     throw new InvalidUsage(`--${name}: must be from ${least} to ${most}`);
   return count;
+}
+
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600 };
+
+/** @throws InvalidUsage */
+export function durationMsOf(name: string, value: string): number {
+  const [, amount, unit = ""] = /^(\d{1,6})([smh])$/.exec(value) ?? [];
+  const ms = Number(amount) * (SECONDS[unit] ?? 0) * 1000;
+  if (!(ms > 0)) throw new InvalidUsage(`--${name}: must be a time such as 90s, 10m or 1h`);
+  return ms;
+}
+
+/** @throws InvalidUsage */
+export function oneOf<const Words extends readonly string[]>(name: string, value: string, words: Words): Words[number] {
+  const found = words.find((word) => word === value);
+  if (found === undefined) throw new InvalidUsage(`${name}: must be one of ${words.join(", ")}`);
+  return found;
 }
 
 /** Rows as columns of equal width. */

@@ -1,21 +1,25 @@
-import { COST_USAGE, costReport } from "../../../scripts/cost-report.ts";
-import { type Command, InvalidUsage, optionFault } from "./command.ts";
+import { DEFAULTS } from "../../../scripts/cost-model.ts";
+import { costReport } from "../../../scripts/cost-report.ts";
+import { command, flag, InvalidUsage, type Options, optionFault, text } from "./command.ts";
 
-export const cost: Command = {
+const options: Options = Object.fromEntries(
+  Object.entries(DEFAULTS).map(([name, value]) => [
+    name,
+    typeof value === "boolean" ? flag("") : text("N", `default ${value}`),
+  ]),
+);
+
+export const cost = command({
   words: ["cost"],
   summary: "print the monthly bill of a deployment on Cloudflare, line by line",
-  usage: `Usage: sallyport cost [options]
-
-Prints what a deployment costs a month, by item, with the prices and assumptions. No request is sent.
-docs/operate/cost.md explains the options:
-
-  ${COST_USAGE}
-`,
-  run: async (args, io) => {
-    for (const line of report(args)) io.out(line);
+  about: `Prints what a deployment costs a month, by item, with the prices and assumptions. No request is sent.
+docs/operate/cost.md explains the options.`,
+  options,
+  run: async ({ raw }, io) => {
+    for (const line of report(raw)) io.out(line);
     return 0;
   },
-};
+});
 
 /** @throws InvalidUsage */
 function report(args: readonly string[]): string[] {

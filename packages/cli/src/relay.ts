@@ -1,18 +1,27 @@
-import { InvalidOptions, readOptions, usageOf } from "../../relay/src/options.ts";
-import { type Command, InvalidUsage, optionFault } from "./command.ts";
+import { InvalidOptions, RELAY_ABOUT, RELAY_ENVIRONMENT, RELAY_OPTIONS, readOptions } from "../../relay/src/options.ts";
+import { command, InvalidUsage, type Options, optionFault, text, texts } from "./command.ts";
+
+const options: Options = Object.fromEntries(
+  Object.entries(RELAY_OPTIONS).map(([name, { value, help, isMultiple }]) => [
+    name,
+    isMultiple ? texts(value, help) : text(value, help),
+  ]),
+);
 
 /** Starts the relay of `packages/relay`, which reads its own arguments and sets its own exit code. */
-export const relay: Command = {
+export const relay = command({
   words: ["relay", "nomad"],
   summary: "mirror a Nomad region into the service",
-  usage: usageOf("sallyport relay"),
-  run: async (args, io) => {
-    check(args, io.env);
+  about: RELAY_ABOUT,
+  options,
+  notes: RELAY_ENVIRONMENT,
+  run: async ({ raw }, io) => {
+    check(raw, io.env);
     // Read from the arguments of the process, where `relay nomad` is allowed.
     await import("../../relay/src/main.ts");
     return Number(process.exitCode ?? 0);
   },
-};
+});
 
 /** @throws InvalidUsage */
 function check(args: readonly string[], env: NodeJS.ProcessEnv): void {

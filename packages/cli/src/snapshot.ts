@@ -6,32 +6,21 @@ import { basename } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Api, ApiError } from "./api.ts";
-import { type Command, Failure, InvalidUsage, readArguments, table, textOf } from "./command.ts";
-import { type Server, serviceOf } from "./environment.ts";
+import { command, Failure, flag, InvalidUsage, JSON_OPTION, table, text, textOf } from "./command.ts";
+import { ENVIRONMENT, type Server, serviceOf } from "./environment.ts";
 
 /** Snapshots of a whole deployment: docs/operate/backup.md. Files are streamed, so memory does not grow with them. */
 
-const ENVIRONMENT = "Environment: SALLYPORT_ADDR or VAULT_ADDR, with _TOKEN or _TOKEN_FILE.";
-const text = { type: "string" } as const;
-const flag = { type: "boolean" } as const;
-
-export const snapshotSave: Command = {
+export const snapshotSave = command({
   words: ["snapshot", "save"],
   summary: "store a snapshot of the deployment in a file",
-  usage: `Usage: sallyport snapshot save FILE [options]
-
-Stores a sealed snapshot of the whole deployment, readable by the current user only, and prints its
+  about: `Stores a sealed snapshot of the whole deployment, readable by the current user only, and prints its
 digest in the form of sha256sum. FILE appears when the snapshot is whole. The token needs \`read\` and
-\`sudo\` on sys/snapshot.
-
-  --force    replace FILE
-  --json     print file, digest and bytes as JSON
-
-${ENVIRONMENT}
-`,
-  run: async (args, io) => {
-    const { values, positionals } = readArguments(args, { force: flag, json: flag }, ["FILE"]);
-    const [file = ""] = positionals;
+\`sudo\` on sys/snapshot.`,
+  args: [{ name: "FILE", help: "where to" }],
+  options: { force: flag("replace FILE"), ...JSON_OPTION },
+  notes: ENVIRONMENT,
+  run: async ({ values, args: [file = ""] }, io) => {
     const server = serviceOf(io.env);
     if (existsSync(file) && !values.force) throw new InvalidUsage(`FILE: ${file} exists: --force replaces it`);
     const part = `${file}.part`;
@@ -51,26 +40,22 @@ ${ENVIRONMENT}
       rmSync(part, { force: true });
     }
   },
-};
+});
 
-export const snapshotRestore: Command = {
+export const snapshotRestore = command({
   words: ["snapshot", "restore"],
   summary: "restore a snapshot into an empty deployment",
-  usage: `Usage: sallyport snapshot restore FILE [options]
-       sallyport snapshot restore --object NAME [options]
-
-Restores a snapshot into an empty deployment with the same MASTER_KEY. Afterwards only the tokens of the
-snapshot are valid. The token needs \`update\` and \`sudo\` on sys/snapshot.
-
-  --object NAME    a snapshot in the bucket of the service, instead of a file
-  --sha256 DIGEST  refuse a file with another digest
-  --json           print the numbers of objects and rows as JSON
-
-${ENVIRONMENT}
-`,
-  run: async (args, io) => {
-    const { values, positionals } = readArguments(args, { object: text, sha256: text, json: flag }, filesOf(args));
-    const [file] = positionals;
+  about: `Restores a snapshot into an empty deployment with the same MASTER_KEY. Afterwards only the tokens of the
+snapshot are valid. The token needs \`update\` and \`sudo\` on sys/snapshot.`,
+  args: [{ name: "FILE", help: "a snapshot; none with --object", isOptional: true }],
+  options: {
+    object: text("NAME", "a snapshot in the bucket of the service, instead of a file"),
+    sha256: text("DIGEST", "refuse a file with another digest"),
+    ...JSON_OPTION,
+  },
+  notes: ENVIRONMENT,
+  run: async ({ values, args: [file] }, io) => {
+    if (file === undefined && values.object === undefined) throw new InvalidUsage("FILE is missing");
     if (values.object !== undefined && (file !== undefined || values.sha256 !== undefined))
       throw new InvalidUsage("--object: the service reads the bucket; there is no FILE and no --sha256");
     const server = serviceOf(io.env);
@@ -94,24 +79,16 @@ ${ENVIRONMENT}
       );
     return 0;
   },
-};
+});
 
-/** A file is required unless an object of the bucket is named. */
-const filesOf = (args: readonly string[]): string[] =>
-  args.some((arg) => arg === "--object" || arg.startsWith("--object=")) ? [] : ["FILE"];
-
-export const snapshotList: Command = {
+export const snapshotList = command({
   words: ["snapshot", "list"],
   summary: "list the snapshots in the bucket",
-  usage: `Usage: sallyport snapshot list [--json]
-
-Lists the snapshots in the bucket that is bound to the service. The token needs \`list\` and \`sudo\` on
-sys/snapshot.
-
-${ENVIRONMENT}
-`,
-  run: async (args, io) => {
-    const { values } = readArguments(args, { json: flag });
+  about: `Lists the snapshots in the bucket that is bound to the service. The token needs \`list\` and \`sudo\` on
+sys/snapshot.`,
+  options: JSON_OPTION,
+  notes: ENVIRONMENT,
+  run: async ({ values }, io) => {
     const data = (await new Api(serviceOf(io.env), 3).fields("sys/snapshot", { list: "true" })) ?? {};
     const names: string[] = data["keys"] ?? [];
     const rows = names.map((name) => ({ name, ...data["key_info"]?.[name] }));
@@ -125,7 +102,7 @@ ${ENVIRONMENT}
         io.out(line);
     return 0;
   },
-};
+});
 
 function hashing() {
   const hash = createHash("sha256");

@@ -15,24 +15,43 @@ export interface Options {
   readonly metrics: { readonly host: string; readonly port: number } | null;
 }
 
-/** @param program the words that start it */
-export const usageOf = (program: string): string => `Usage: ${program} nomad [options]
+/** The options, for this program and for `sallyport relay nomad`. */
+export const RELAY_OPTIONS = {
+  "state-dir": { value: "DIR", help: "position in the stream (default /var/lib/sallyport-relay)", isMultiple: false },
+  namespace: { value: "NAME", help: "mirror this namespace; may be repeated (default: all)", isMultiple: true },
+  topic: {
+    value: "TOPIC",
+    help: `mirror this topic; may be repeated (default: all of ${TOPIC_NAMES.join(", ")})`,
+    isMultiple: true,
+  },
+  source: { value: "NAME", help: "name of the source of reports (default nomad/REGION)", isMultiple: false },
+  reconcile: {
+    value: "TIME",
+    help: "interval of searches for deleted objects, such as 90s, 10m, 1h (default 10m)",
+    isMultiple: false,
+  },
+  metrics: {
+    value: "ADDRESS",
+    help: 'HOST:PORT of /metrics and /health, or "off" (default 127.0.0.1:9464)',
+    isMultiple: false,
+  },
+} as const;
 
-Mirrors a Nomad region into Sallyport until SIGTERM or SIGINT.
+export const RELAY_ABOUT = "Mirrors a Nomad region into Sallyport until SIGTERM or SIGINT.";
 
-  --state-dir DIR     position in the stream (default /var/lib/sallyport-relay)
-  --namespace NAME    mirror this namespace; may be repeated (default: all)
-  --topic TOPIC       mirror this topic; may be repeated (default: all of
-                      ${TOPIC_NAMES.join(", ")})
-  --source NAME       name of the source of reports (default nomad/REGION)
-  --reconcile TIME    interval of searches for deleted objects, such as 90s, 10m, 1h (default 10m)
-  --metrics ADDRESS   HOST:PORT of /metrics and /health, or "off" (default 127.0.0.1:9464)
+export const RELAY_ENVIRONMENT = `Environment: NOMAD_ADDR, NOMAD_TOKEN or NOMAD_TOKEN_FILE, NOMAD_REGION, NOMAD_CACERT, NOMAD_CLIENT_CERT,
+NOMAD_CLIENT_KEY, NOMAD_TLS_SERVER_NAME; SALLYPORT_ADDR, SALLYPORT_TOKEN or SALLYPORT_TOKEN_FILE, SALLYPORT_CACERT.`;
 
-Environment: NOMAD_ADDR, NOMAD_TOKEN or NOMAD_TOKEN_FILE, NOMAD_REGION, NOMAD_CACERT, NOMAD_CLIENT_CERT,
-NOMAD_CLIENT_KEY, NOMAD_TLS_SERVER_NAME; SALLYPORT_ADDR, SALLYPORT_TOKEN or SALLYPORT_TOKEN_FILE, SALLYPORT_CACERT.
+export const USAGE = `Usage: node sallyport-relay.mjs nomad [options]
+
+${RELAY_ABOUT}
+
+${Object.entries(RELAY_OPTIONS)
+  .map(([name, { value, help }]) => `  ${`--${name} ${value}`.padEnd(20)}${help}`)
+  .join("\n")}
+
+${RELAY_ENVIRONMENT}
 `;
-
-export const USAGE = usageOf("node sallyport-relay.mjs");
 
 /** The options cannot be used. */
 export class InvalidOptions extends Error {}
@@ -70,19 +89,17 @@ export function readOptions(argv: readonly string[], env: Environment): Options 
 }
 
 function parsed(argv: readonly string[]) {
-  const text = { type: "string" } as const;
-  const texts = { type: "string", multiple: true } as const;
   try {
     return parseArgs({
       args: [...argv],
       allowPositionals: true,
       options: {
-        "state-dir": text,
-        source: text,
-        reconcile: text,
-        metrics: text,
-        namespace: texts,
-        topic: texts,
+        "state-dir": { type: "string" },
+        source: { type: "string" },
+        reconcile: { type: "string" },
+        metrics: { type: "string" },
+        namespace: { type: "string", multiple: true },
+        topic: { type: "string", multiple: true },
       },
     });
   } catch (failure) {

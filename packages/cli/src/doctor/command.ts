@@ -1,25 +1,19 @@
 import { Api } from "../api.ts";
-import { type Command, readArguments, table } from "../command.ts";
-import { serviceOf } from "../environment.ts";
+import { command, JSON_OPTION, table } from "../command.ts";
+import { ENVIRONMENT, serviceOf } from "../environment.ts";
 import { tokenChecks } from "./checks.ts";
 import { health, reach } from "./connection.ts";
 
-export const doctor: Command = {
+export const doctor = command({
   words: ["doctor"],
   summary: "check a deployment, and say what to do",
-  usage: `Usage: sallyport doctor [--json]
-
-Checks a deployment by reads of its public API: address, TLS, clock, seal, health, version, token, sync,
+  about: `Checks a deployment by reads of its public API: address, TLS, clock, seal, health, version, token, sync,
 delivery, audit, snapshots, agents, CSI plugins, leases, rate limits, root secrets of engines. A check
-whose right the token lacks is "unknown".
-
-  --json    print the findings as JSON
-
-Environment: SALLYPORT_ADDR or VAULT_ADDR, with _TOKEN or _TOKEN_FILE.
-Exit codes: 0 no problem, 1 a problem, 2 invalid usage.
-`,
-  run: async (args, io) => {
-    const { values } = readArguments(args, { json: { type: "boolean" } });
+whose right the token lacks is "unknown".`,
+  options: JSON_OPTION,
+  notes: `${ENVIRONMENT}
+Exit codes: 0 no problem, 1 a problem, 2 invalid usage.`,
+  run: async ({ values }, io) => {
     const server = serviceOf(io.env);
     const { found, health: fields } = await reach(server);
     const all = [
@@ -43,4 +37,4 @@ Exit codes: 0 no problem, 1 a problem, 2 invalid usage.
     }
     return problems === 0 ? 0 : 1;
   },
-};
+});

@@ -1,5 +1,16 @@
 import { Api, ApiError, EmptyApi, Unreachable } from "../api.ts";
-import { type Command, countOf, Failure, InvalidUsage, type Io, readArguments, textOf } from "../command.ts";
+import {
+  command,
+  countOf,
+  Failure,
+  flag,
+  InvalidUsage,
+  type Io,
+  JSON_OPTION,
+  text,
+  textOf,
+  texts,
+} from "../command.ts";
 import { addressOf, contentOf, serverOf, serviceOf } from "../environment.ts";
 import { attempt, type Choices, importMounts, importPolicies } from "./importer.ts";
 import { Report } from "./report.ts";
@@ -14,60 +25,42 @@ interface Options extends Choices {
   readonly credentials: Credentials;
 }
 
-export const importVault: Command = {
+export const importVault = command({
   words: ["import", "vault"],
   summary: "copy secrets, policies and sync from Vault",
-  usage: `Usage: sallyport import vault --from URL [options]
-
-Copies namespaces, KV mounts with all versions of their secrets, policies, sync destinations and
+  about: `Copies namespaces, KV mounts with all versions of their secrets, policies, sync destinations and
 associations from Vault, OpenBao or another Sallyport. It only adds, and may be run again: each run
-compares, and continues where the previous one ended.
-
-  --from URL          the source; its token is VAULT_TOKEN or VAULT_TOKEN_FILE, its namespace VAULT_NAMESPACE
-  --dry-run           print the plan; no value of a versioned secret is read, and nothing is written
-  --only PART         ${PARTS.join(", ")}; may be repeated (default: all)
-  --mount PATH        import this mount; may be repeated (default: all)
-  --credentials FILE  JSON with the fields that the source masks, by "aws-sm/NAME"; - is the standard input
-  --overwrite         replace policies, and secrets of KV version 1, that differ
-  --max-gap N         versions before the oldest one that may be filled to keep version numbers (default 1000)
-  --parallel N        secrets at once, 1 to 64 (default 8)
-  --retries N         repetitions of a request that fails with 429, 5xx or without an answer (default 8)
-  --json              print the report as JSON
-
-Environment: SALLYPORT_ADDR, SALLYPORT_TOKEN or SALLYPORT_TOKEN_FILE, SALLYPORT_NAMESPACE (where to).
-Exit codes: 0 everything is there, 1 something is not, 2 invalid usage.
-`,
-  run: async (args, io) => {
-    const text = { type: "string" } as const;
-    const texts = { type: "string", multiple: true } as const;
-    const flag = { type: "boolean" } as const;
-    const { values } = readArguments(args, {
-      from: text,
-      only: texts,
-      mount: texts,
-      credentials: text,
-      parallel: text,
-      retries: text,
-      "max-gap": text,
-      "dry-run": flag,
-      overwrite: flag,
-      json: flag,
-    });
+compares, and continues where the previous one ended.`,
+  options: {
+    from: text("URL", "the source; its token is VAULT_TOKEN or VAULT_TOKEN_FILE, its namespace VAULT_NAMESPACE"),
+    "dry-run": flag("print the plan; no value of a versioned secret is read, and nothing is written"),
+    only: texts("PART", `${PARTS.join(", ")}; may be repeated (default: all)`),
+    mount: texts("PATH", "import this mount; may be repeated (default: all)"),
+    credentials: text("FILE", 'JSON with the fields that the source masks, by "aws-sm/NAME"; - is the standard input'),
+    overwrite: flag("replace policies, and secrets of KV version 1, that differ"),
+    "max-gap": text("N", "versions before the oldest one that may be filled to keep version numbers (default 1000)"),
+    parallel: text("N", "secrets at once, 1 to 64 (default 8)"),
+    retries: text("N", "repetitions of a request that fails with 429, 5xx or without an answer (default 8)"),
+    ...JSON_OPTION,
+  },
+  notes: `Environment: SALLYPORT_ADDR, SALLYPORT_TOKEN or SALLYPORT_TOKEN_FILE, SALLYPORT_NAMESPACE (where to).
+Exit codes: 0 everything is there, 1 something is not, 2 invalid usage.`,
+  run: async ({ values }, io) => {
     if (values.from === undefined) throw new InvalidUsage("--from is missing");
     addressOf("--from", values.from);
     const retries = countOf("retries", values.retries ?? "8", 0, 100);
     const source = new Api(serverOf("VAULT", io.env, values.from), retries, io);
     const target = new Api(destinationOf(io), retries, io);
     const options: Options = {
-      parts: values.only?.map(partOf) ?? PARTS,
+      parts: values.only.length > 0 ? values.only.map(partOf) : PARTS,
       credentials: credentialsIn(values.credentials),
-      mounts: values.mount ? new Set(values.mount.map((path) => path.replace(/\/*$/, "/"))) : null,
+      mounts: values.mount.length > 0 ? new Set(values.mount.map((path) => path.replace(/\/*$/, "/"))) : null,
       found: new Set(),
-      overwrite: values.overwrite ?? false,
+      overwrite: values.overwrite,
       maxGap: countOf("max-gap", values["max-gap"] ?? "1000", 0, 1_000_000),
       parallel: countOf("parallel", values.parallel ?? "8", 1, 64),
     };
-    const report = new Report(values["dry-run"] ?? false);
+    const report = new Report(values["dry-run"]);
     await importNamespace(source, target, report, options, io);
     for (const path of options.mounts?.difference(options.found) ?? [])
       report.addSource(path, "failed", "the source shows no mount at this path");
@@ -76,7 +69,7 @@ Exit codes: 0 everything is there, 1 something is not, 2 invalid usage.
     else for (const line of report.lines()) io.out(line);
     return report.isComplete ? 0 : 1;
   },
-};
+});
 
 /** `VAULT_…` is the source here. */
 const destinationOf = ({ env }: Io) => serviceOf({ ...env, VAULT_ADDR: undefined });
