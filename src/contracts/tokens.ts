@@ -207,7 +207,7 @@ export interface TokensApi {
   /** Revokes a token with its descendants, or alone (`keepChildren`). Idempotent. */
   revokeToken(name: TokenName, keepChildren?: boolean): Promise<Result<null>>;
   /** Revokes the tokens with an expiry that a path, or one below it, has issued. Idempotent. */
-  revokeIssued(namespace: string, path: string): Promise<Result<null>>;
+  revokeIssued(namespace: string, path: string): Promise<Result<boolean>>;
   /**
    * Returns a page of the names directly below a prefix of ids of leases of tokens, sorted; empty after the last.
    * @param prefix ends in a slash, or is empty; @param after the last name of the page before

@@ -147,6 +147,12 @@ async function mountsUnder(call: AuthorisedCall, prefix: string): Promise<Place[
 
 const folder = (prefix: string): string => (prefix === "" || prefix.endsWith("/") ? prefix : `${prefix}/`);
 
+/** Revokes the tokens that paths below a prefix have issued, in steps, between which other requests are answered. */
+async function revokeIssued({ env, grant }: AuthorisedCall, prefix: string): Promise<void> {
+  const end = Date.now() + REVOKE_MS;
+  while (unwrap(await accessControl(env).revokeIssued(grant.namespace, prefix)) && Date.now() < end);
+}
+
 /**
  * Begins a revocation: tokens that logins and token roles below a prefix of `auth/` have issued are revoked at once.
  * @returns the mounts with leases below the prefix
@@ -155,7 +161,7 @@ const folder = (prefix: string): string => (prefix === "" || prefix.endsWith("/"
 async function beginRevocation(call: AuthorisedCall<"prefix">): Promise<Place[]> {
   const prefix = call.params.prefix.replace(/\/+$/, "");
   if (prefix === "") throw badRequest("prefix must be specified");
-  if (/^auth(\/|$)/.test(prefix)) unwrap(await accessControl(call.env).revokeIssued(call.grant.namespace, prefix));
+  if (/^auth(\/|$)/.test(prefix)) await revokeIssued(call, prefix);
   return mountsUnder(call, call.params.prefix);
 }
 

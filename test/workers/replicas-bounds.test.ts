@@ -116,7 +116,7 @@ describe("time", () => {
   it("ends a token, without a change of AccessControl", async () => {
     const { client_token: token } = await holderOf(path("kv/data/*", "read"), { ttl: "2s" });
     const ends = Date.now() + 2_000;
-    vi.spyOn(SecretsTokens.prototype, "expire").mockReturnValue();
+    vi.spyOn(SecretsTokens.prototype, "expire").mockReturnValue(0);
     const seen: [number, number][] = [];
     while (Date.now() < ends + 300) {
       await valueAt("weur", `/v1/kv/data/${seen.length}`);

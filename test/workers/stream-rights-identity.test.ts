@@ -1,5 +1,6 @@
+import { runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { policies } from "./access.ts";
+import { accessObject, issue, policies } from "./access.ts";
 import { type Answer, del, put } from "./client.ts";
 import { appendKeys, closeAll, noReaders, openStream, throughRelays } from "./streams.ts";
 
@@ -117,4 +118,29 @@ describe("the streams of logins at an auth method", () => {
       await endsWithout(stream, "after");
     },
   );
+});
+
+describe("the streams of tokens without an entity", () => {
+  /** Stores tokens like one, under other names. */
+  const storeLike = (accessor: string, count: number) =>
+    runInDurableObject(accessObject(), (_object, { storage: { sql } }) => {
+      const row = sql.exec("SELECT * FROM tokens WHERE accessor = ?", accessor).one();
+      const columns = Object.keys(row);
+      const insert = `INSERT INTO tokens (${columns}) VALUES (${columns.map(() => "?")})`;
+      for (let n = 0; n < count; n++) {
+        const copy = { ...row, hash: `${row["hash"]}${n}`, accessor: `${accessor}-${n}` };
+        sql.exec(insert, ...Object.values(copy));
+      }
+    });
+
+  it.each([0, 1])("have no event once more than 500 of their prefix are revoked, with %i relays", async (relays) => {
+    throughRelays(relays);
+    const reader = () => issue({ policies: ["reader"], ttl: "1h" });
+    await storeLike((await reader()).accessor, 1_100);
+    const stream = await openStream("?topic=Job&index=-1", { token: (await reader()).client_token });
+    await seen(stream, "before");
+    expect((await put("/v1/sys/leases/revoke-prefix/auth/token", {})).status).toBe(204);
+    await appendKeys("after");
+    await endsWithout(stream, "after");
+  });
 });

@@ -92,17 +92,19 @@ export class SecretsTokens {
     return ok(null);
   }
 
-  /** Revokes the tokens that a path of a namespace, or one below it, has issued; those without an expiry stay. */
-  revokeIssued(namespace: string, path: string): Result<null> {
+  /**
+   * Revokes the tokens that a path of a namespace, or one below it, has issued; those without an expiry stay. All are
+   * refused from now on; their open streams end with their events, which a call emits for some of them.
+   * @returns whether another call has more to do; otherwise the alarm does it
+   */
+  revokeIssued(namespace: string, path: string): Result<boolean> {
     const now = Date.now();
     this.#publisher.commit(() => this.#store.endIssued(namespace, path, now));
-    // With their descendants; the alarm ends more.
-    this.expire(now, MAX_DELETED);
-    return ok(null);
+    return ok(this.expire(now, MAX_DELETED) === MAX_DELETED);
   }
 
-  /** Deletes up to `limit` expired tokens with all their descendants. */
-  expire(now: number, limit: number): void {
+  /** Deletes up to `limit` expired tokens with all their descendants. @returns the number, without descendants */
+  expire(now: number, limit: number): number {
     const expired = this.#store.expired(now, limit);
     if (expired.length > 0) {
       this.#publisher.commit(() => {
@@ -110,6 +112,7 @@ export class SecretsTokens {
       }, this.#endingWith(expired));
       for (const { accessor } of expired) recordAction("token-expired", { accessor });
     }
+    return expired.length;
   }
 
   /** One page of the accessors of a namespace and its descendants. */
