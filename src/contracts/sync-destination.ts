@@ -79,6 +79,8 @@ export interface AssociationView {
   readonly synced_version?: number;
   readonly attempts?: number;
   readonly next_attempt_at?: string;
+  /** Until when a refusal of fresh rights is retried; absent for other failures. */
+  readonly retried_until?: string;
 }
 
 export type SyncStatus = (typeof SYNC_STATUSES)[number];

@@ -79,6 +79,8 @@ export interface Setup {
   /** HMAC key for the fingerprints of values. */
   readonly fingerprintKey: string;
   readonly atOnce: number;
+  /** Until when refusals of rights are retried (ms since 1970); absent in answers of an older version of the service. */
+  readonly freshUntil?: number;
   /** The most tasks that a Worker performs as one; absent: each alone. */
   readonly batch?: number;
 }

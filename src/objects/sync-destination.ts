@@ -36,7 +36,7 @@ import { AnnouncementDelivery } from "../sync/associations/announcement-delivery
 import { announceAll } from "../sync/associations/announcements.ts";
 import { AssociationCheck } from "../sync/associations/association-check.ts";
 import { Associations } from "../sync/associations/associations.ts";
-import { associationsPage } from "../sync/associations/associations-page.ts";
+import { associationsPage, waitsOf } from "../sync/associations/associations-page.ts";
 import { DesiredState } from "../sync/associations/desired-state.ts";
 import { Purge } from "../sync/associations/purge.ts";
 import { Configuration, destinationState } from "../sync/configuration/configuration.ts";
@@ -294,8 +294,9 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
 
   /** Entries of a secret, by the mount's path. */
   ofSecret(mountPath: string, secretName: string): (readonly [string, AssociationView])[] {
-    const row = this.#record.row() ? this.#associations.ofPath(mountPath, secretName) : null;
-    return row ? this.#associations.views(row, this.#breaker.view()?.openUntil ?? 0) : [];
+    const destination = this.#record.row();
+    const row = destination && this.#associations.ofPath(mountPath, secretName);
+    return row ? this.#associations.views(row, waitsOf(destination, this.#breaker)) : [];
   }
 
   /** The given associations, or one page of all. */

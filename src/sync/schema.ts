@@ -127,6 +127,8 @@ export const destinationMigrations: Migration[] = [
         rule TEXT NOT NULL, secret_name TEXT NOT NULL, generation INTEGER NOT NULL, applied INTEGER NOT NULL,
         problem TEXT, PRIMARY KEY (rule, secret_name)) STRICT, WITHOUT ROWID;
       CREATE INDEX rule_matches_by_secret ON rule_matches (secret_name)`,
+  // When the destination was created or its connection changed; refusals of rights are retried for a while after it.
+  "ALTER TABLE destination ADD COLUMN rights_changed INTEGER NOT NULL DEFAULT 0",
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -146,6 +148,8 @@ export interface DestinationRow extends Record<string, SqlStorageValue> {
   networking: string;
   origin: string;
   fingerprint_key: ArrayBuffer | null;
+  /** See `freshUntil`. */
+  rights_changed: number;
   /** The targets registered with `SyncControl`, joined to one text; null: none were registered. */
   targets: string | null;
 }

@@ -276,6 +276,21 @@ describe("a write of new credentials", () => {
   );
 });
 
+describe("a refusal of fresh rights", () => {
+  it.each(part(both("SyncDestination", "poll", "set")))(
+    "with a crash in %s.%s (%s) is retried without a change",
+    async (...where) => {
+      await makeDestination("cloud-a-sm", "d", cloudABody());
+      await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret", count: 3 });
+      const happened = cut(where);
+      await insist(() => setAssociation("cloud-a-sm/d", "app"));
+      await byItself(async () => expect((await association("cloud-a-sm/d", "app"))?.sync_status).toBe("SYNCED"));
+      expect(happened()).toBe(true);
+      expect(await external()).toEqual({ app: '{"a":"1","b":"1"}' });
+    },
+  );
+});
+
 describe("a custom application", () => {
   /** GitHub refuses the token of an application whose clock is a minute ahead; the push is not repeated then. */
   const soon = (check: () => Promise<void>) => byItself(check, 45_000);

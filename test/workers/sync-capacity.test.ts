@@ -10,6 +10,7 @@ import { byItself } from "./clock-and-alarms.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
   association,
+  endFreshRights,
   eventually,
   makeDestination,
   objects,
@@ -154,6 +155,7 @@ describe("with a capacity of five operations", () => {
   it("a final failure releases its capacity", async () => {
     await cloudA.begin();
     await makeDestination("cloud-a-sm", "d");
+    await endFreshRights("cloud-a-sm/d");
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret", count: 100 });
     for (const secret of secrets.slice(0, 5)) await setAssociation("cloud-a-sm/d", secret);
     expect((await setAssociation("in-mem/two", "s0006")).status).toBe(503);

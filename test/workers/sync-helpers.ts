@@ -1,3 +1,5 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { type Answer, get, put } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
@@ -14,6 +16,15 @@ export async function makeDestination(type: string, name: string, body?: Record<
   const made = await put(`/sys/sync/destinations/${type}/${name}`, body ?? (type === "in-mem" ? {} : cloudABody()));
   expect(made.status, made.text).toBe(200);
   return made;
+}
+
+/** Ends the quarter of an hour in which refusals of fresh rights are retried, and the destination's object. */
+export async function endFreshRights(destination: string): Promise<void> {
+  const object = () => env.SYNC_DESTINATION.getByName(destination) as DurableObjectStub;
+  await runInDurableObject(object(), (_, { storage }) => {
+    storage.sql.exec("UPDATE destination SET rights_changed = rights_changed - 900000");
+  });
+  await evictDurableObject(object());
 }
 
 /** The service answers a set after two seconds, whether or not the secret was pushed by then. */

@@ -2,7 +2,7 @@ import { beforeEach, expect, it } from "vitest";
 import { get, mountKv } from "./client.ts";
 import { clock } from "./clock.ts";
 import { openCloudC } from "./sync-doubles.ts";
-import { association, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
+import { association, endFreshRights, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 import { byItself, time } from "./sync-time.ts";
 
 clock.moves = true;
@@ -54,6 +54,7 @@ it.each([
 });
 
 it("a refused clean-up is tried again by the resync, which a change of the destination begins", async () => {
+  await endFreshRights(at);
   await owing({ fault: "error", status: "PERMISSION_DENIED", count: 1 });
   expect(await association(at, "app")).toMatchObject({ sync_status: "SYNCED", note: expect.any(String) });
   expect(await association(at, "app")).not.toHaveProperty("next_attempt_at");

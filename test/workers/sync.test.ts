@@ -8,6 +8,7 @@ import { cloudA } from "./sync-cloud-a.ts";
 import {
   association,
   cloudABody,
+  endFreshRights,
   eventually,
   makeDestination,
   objects,
@@ -313,6 +314,7 @@ describe("a provider that", () => {
 
   // Proves: B.assoc.of-destination, B.assoc.status.cause
   it("refuses the credentials receives no call until a change", async () => {
+    await endFreshRights("cloud-a-sm/d");
     await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret" });
     expect(await setOne()).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "permission_denied" });
     const calls = (await cloudA.requests()).length;

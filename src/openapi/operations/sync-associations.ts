@@ -14,6 +14,9 @@ const explanation = {
   synced_version: z.int().optional(),
   attempts: z.int().optional(),
   next_attempt_at: time.optional(),
+  retried_until: time
+    .optional()
+    .describe("Until when a refusal of fresh rights is retried; absent for other failures."),
 };
 
 const Association = z

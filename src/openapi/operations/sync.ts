@@ -58,7 +58,12 @@ const Plan = z.object({
   next: z.string().describe("The value of `after` for the next page; empty on the last one."),
 });
 
-const Verdict = z.object({ ok: z.boolean(), error_code: z.string().optional(), message: z.string() });
+const Verdict = z.object({
+  ok: z.boolean(),
+  error_code: z.string().optional(),
+  message: z.string(),
+  retried_until: time.optional().describe("Until when a refusal of fresh rights is retried."),
+});
 
 const Drift = z.object({
   objects: z.record(

@@ -13,14 +13,20 @@ export interface WorkLease {
 
 /**
  * Outcome of a lease. `park`: no retry until the desired state changes. `again`: interrupted through no fault of its
- * own. `retry`: after a back-off, and not before `afterMs`; with `all`, the provider asked for that pause from every
- * row of the queue; after `attempts` retries the row is parked (default: never).
+ * own. `retry`: after a back-off of at most `capMs`, and not before `afterMs`; with `all`, the provider asked for that
+ * pause from every row of the queue; after `attempts` retries the row is parked (default: never).
  */
 export type WorkOutcome =
   | { readonly kind: "done" }
   | { readonly kind: "park" }
   | { readonly kind: "again" }
-  | { readonly kind: "retry"; readonly afterMs?: number; readonly all?: boolean; readonly attempts?: number };
+  | {
+      readonly kind: "retry";
+      readonly afterMs?: number;
+      readonly capMs?: number;
+      readonly all?: boolean;
+      readonly attempts?: number;
+    };
 
 /**
  * Result of completing a lease. `superseded`: the desired state changed meanwhile and the row is ready again. `stale`:

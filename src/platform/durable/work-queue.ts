@@ -299,7 +299,7 @@ export class WorkQueue {
       return "retrying";
     }
     if (ending.kind === "retry" && row.attempts + 1 < (ending.attempts ?? Number.POSITIVE_INFINITY)) {
-      const again = now + Math.max(ending.afterMs ?? 0, backoff(row.attempts));
+      const again = now + Math.max(ending.afterMs ?? 0, backoff(row.attempts, { cap: ending.capMs }));
       this.#release(lease.id, row.attempts + 1, again);
       return "retrying";
     }

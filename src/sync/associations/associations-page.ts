@@ -1,7 +1,9 @@
 import type { AssociationsPage } from "../../contracts/sync-destination.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DestinationRecord } from "../configuration/destination-record.ts";
+import { freshUntil } from "../fresh-rights.ts";
 import type { Breaker } from "../scheduler/breaker.ts";
+import type { DestinationRow } from "../schema.ts";
 import type { Associations } from "./associations.ts";
 
 const PAGE = 1_000;
@@ -21,11 +23,17 @@ export function associationsPage(
   const rows = ids
     ? ids.map((id) => associations.find(id)).filter((row) => row !== null)
     : associations.page(after, most);
-  const openUntil = breaker.view()?.openUntil ?? 0;
+  const waits = waitsOf(destination, breaker);
   return ok({
     store_name: destination.name,
     store_type: destination.type,
-    associated_secrets: rows.flatMap((row) => associations.views(row, openUntil)),
+    associated_secrets: rows.flatMap((row) => associations.views(row, waits)),
     next: ids || rows.length < most ? null : (rows.at(-1)?.id ?? null),
   });
 }
+
+/** The times that entries of a destination's associations show. */
+export const waitsOf = (row: DestinationRow, breaker: Breaker) => ({
+  openUntil: breaker.view()?.openUntil ?? 0,
+  freshUntil: freshUntil(row),
+});

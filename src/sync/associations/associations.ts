@@ -2,6 +2,7 @@ import type { AssociationView, SyncStatus } from "../../contracts/sync-destinati
 import type { Granularity, SecretRef, SyncResult } from "../../contracts/sync-tasks.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
+import { isRefusalOfRights, notYetEffective } from "../fresh-rights.ts";
 import type { Step } from "../objects/object-plan.ts";
 import type { RemoteObjects } from "../objects/remote-objects.ts";
 import type { QueueQuota } from "../scheduler/queue-quota.ts";
@@ -32,6 +33,16 @@ interface Planned {
   /** The targets at which its names were checked to be free. */
   readonly place: string;
 }
+
+/** Times of a destination that entries show (ms since 1970). */
+interface Waits {
+  /** End of the open breaker's pause; 0 while the breaker is closed. */
+  readonly openUntil: number;
+  /** Until when refusals of rights are retried. */
+  readonly freshUntil: number;
+}
+
+const NO_WAITS: Waits = { openUntil: 0, freshUntil: 0 };
 
 /** The rules that want an association, by name. */
 type Origins = (row: AssociationRow) => readonly string[];
@@ -137,7 +148,7 @@ export class Associations {
   failures(): string {
     const page = this.page("", 1_000);
     const [first] = page.filter((row) => row.status !== "PENDING");
-    const shown = first && this.views(first, 0).find(([, view]) => view.error_message !== undefined);
+    const shown = first && this.views(first, NO_WAITS).find(([, view]) => view.error_message !== undefined);
     const count = page.length < 1_000 ? String(page.length) : "1000 or more";
     const because = shown ? `; the first is ${shown[0]}: ${shown[1].error_message}` : "";
     return `${count} ${count === "1" ? "secret" : "secrets"} could not be removed${because}`;
@@ -231,13 +242,18 @@ export class Associations {
 
   /**
    * Records the result of a task.
-   * @param maxAttempts the number of attempts after which a transient failure is final; default none
+   * @param isFresh rights may not be in effect yet
+   * @param attempts the number of attempts after which a transient failure is final; default none
    * @returns `gone` when the association was deleted, `stale` when the lease was void
    */
-  complete(row: AssociationRow, result: SyncResult, now: number, maxAttempts?: number): "gone" | "stays" | "stale" {
-    const ending = completionOf(result);
-    const limited =
-      ending.kind === "retry" && maxAttempts !== undefined ? { ...ending, attempts: maxAttempts } : ending;
+  complete(
+    row: AssociationRow,
+    result: SyncResult,
+    now: number,
+    { isFresh, attempts }: { readonly isFresh: boolean; readonly attempts?: number | undefined },
+  ): "gone" | "stays" | "stale" {
+    const ending = completionOf(result, isFresh);
+    const limited = ending.kind === "retry" && attempts !== undefined ? { ...ending, attempts } : ending;
     const settled = this.#work.complete(result.lease, limited, now);
     if (settled === "stale") return "stale";
     // The state at the provider is recorded even when the desired state has changed since the lease.
@@ -265,18 +281,17 @@ export class Associations {
 
   /**
    * One entry per external object, by its key in responses; one for the association itself while it has no object.
-   * @param openUntil end of the open breaker's pause (ms since 1970), 0 while the breaker is closed
    */
-  views(row: AssociationRow, openUntil: number): [key: string, view: AssociationView][] {
+  views(row: AssociationRow, waits: Waits): [key: string, view: AssociationView][] {
     const live = this.#remoteObjects.live(row.id);
-    if (live.length === 0) return [[row.id, this.#view(row, null, openUntil)]];
+    if (live.length === 0) return [[row.id, this.#view(row, null, waits)]];
     return live.map((copy) => [
       copy.sub_key === "" ? row.id : `${row.id}/${copy.sub_key}`,
-      this.#view(row, copy, openUntil),
+      this.#view(row, copy, waits),
     ]);
   }
 
-  #view(row: AssociationRow, copy: RemoteObjectRow | null, openUntil: number): AssociationView {
+  #view(row: AssociationRow, copy: RemoteObjectRow | null, { openUntil, freshUntil }: Waits): AssociationView {
     const work = this.#work.find(row.id);
     const attempts = work?.attempts ?? 0;
     const waits = work !== null && !work.leased && (attempts > 0 || openUntil > 0);
@@ -286,6 +301,9 @@ export class Associations {
     const leftAlone = copy?.left_alone === 1;
     const version = copy === null ? row.synced_version : leftAlone ? null : copy.version;
     const rules = this.#origins(row);
+    const failure = error_code === null ? null : { outcome: "client" as const, code: error_code };
+    const isFresh = waits && status === "CLIENT_SIDE_ERROR" && failure !== null && isRefusalOfRights(failure);
+    const fresh = isFresh ? notYetEffective(error_message ?? "", freshUntil) : null;
     return {
       accessor: row.mount_accessor,
       secret_name: row.secret_name,
@@ -293,7 +311,8 @@ export class Associations {
       external_name: copy?.external_name ?? "",
       sync_status: status,
       updated_at: new Date(updated).toISOString(),
-      ...(error_code !== null && { error_code, error_message: error_message ?? "" }),
+      ...(error_code !== null && { error_code, error_message: fresh?.message ?? error_message ?? "" }),
+      ...(fresh && { retried_until: fresh.retried_until }),
       ...(rules.length > 0 && {
         origins: [...(row.manual === 1 ? ["manual"] : []), ...rules.map((rule) => `rule:${rule}`)],
       }),

@@ -77,7 +77,12 @@ export class Configuration {
 
   /** Retries failed associations after the custom application's key was replaced. */
   repaired(): void {
-    if (this.#record.row()) this.#object.commit(() => this.#resync.restart(Date.now()));
+    if (!this.#record.row()) return;
+    const now = Date.now();
+    this.#object.commit(() => {
+      this.#record.renewRights(now);
+      this.#resync.restart(now);
+    });
   }
 
   #define(key: DestinationKey, body: Readonly<Record<string, unknown>>, { mode = "write", origin }: Options) {

@@ -11,6 +11,7 @@ import type { SetNaming } from "../associations/associations.ts";
 import type { NamingScope } from "../associations/external-name.ts";
 import type { ProviderSettings } from "../destinations/destination-type.ts";
 import type { DestinationType } from "../destinations/index.ts";
+import { freshUntil } from "../fresh-rights.ts";
 import type { DestinationRow } from "../schema.ts";
 import type { SyncEvents } from "../sync-events.ts";
 import {
@@ -124,15 +125,18 @@ export class DestinationRecord {
 
   /** @param word the type as the creator spells it; later writes keep it. @throws Sealed */
   store({ namespace, type, name }: DestinationKey, word: string, definition: Definition, now: number): void {
-    this.#events.destination(this.row() ? "DestinationUpdated" : "DestinationCreated");
+    const row = this.row();
+    this.#events.destination(row ? "DestinationUpdated" : "DestinationCreated");
+    const isSame = row && JSON.stringify(this.definition(row).connection) === JSON.stringify(definition.connection);
     this.#object.sql.exec(
       `INSERT INTO destination (id, namespace, type, name, granularity, template, custom_tags, connection, created, updated,
-         update_policy, deletion_policy, word, fingerprint_key, granularity_given, networking, origin)
-       VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         update_policy, deletion_policy, word, fingerprint_key, granularity_given, networking, origin, rights_changed)
+       VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET granularity = excluded.granularity, template = excluded.template,
          custom_tags = excluded.custom_tags, connection = excluded.connection, updated = excluded.updated,
          update_policy = excluded.update_policy, deletion_policy = excluded.deletion_policy,
          granularity_given = excluded.granularity_given, networking = excluded.networking, origin = excluded.origin,
+         rights_changed = excluded.rights_changed,
          fingerprint_key = coalesce(fingerprint_key, excluded.fingerprint_key)`,
       namespace,
       type,
@@ -150,7 +154,14 @@ export class DestinationRecord {
       definition.granularityGiven ? 1 : 0,
       JSON.stringify(definition.networking),
       definition.origin,
+      isSame ? row.rights_changed : now,
     );
+    this.forget();
+  }
+
+  /** Begins the time in which refusals of rights are retried. */
+  renewRights(now: number): void {
+    this.#object.sql.exec("UPDATE destination SET rights_changed = ?", now);
     this.forget();
   }
 
@@ -223,6 +234,7 @@ export class DestinationRecord {
           ? randomBytes(32).toString("hex")
           : Buffer.from(this.#keys.open(row.fingerprint_key, this.#context("fingerprint key"))).toString("hex"),
       atOnce: type.pace.atOnce,
+      freshUntil: freshUntil(row),
       ...(type.kind === "remote" && type.batch && { batch: type.batch.most }),
     };
   }

@@ -2,7 +2,7 @@ import type { DestinationKey } from "../../contracts/destination.ts";
 import type { SyncFederation } from "../../contracts/federation.ts";
 import type { NewestVersion } from "../../contracts/kv-store.ts";
 import type { InspectSetup, Keyless, KeysOf, ObjectRecord } from "../../contracts/sync-destination.ts";
-import type { PlannedObject, SecretRef, Trouble, UpdatePolicy } from "../../contracts/sync-tasks.ts";
+import type { PlannedObject, SecretRef, Setup, Trouble, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { settings } from "../../platform/settings.ts";
@@ -11,6 +11,7 @@ import { kvStore, syncControl, syncDestination } from "../../rpc/stubs.ts";
 import { noSuchApp } from "../configuration/apps.ts";
 import { typeOf } from "../configuration/definition.ts";
 import type { CallContext, Inspection, RemoteDestinationType, ToInspect } from "../destinations/destination-type.ts";
+import { isRefusalOfRights, notYetEffective } from "../fresh-rights.ts";
 import { identityAccess } from "../worker/identity.ts";
 import { type Content, contentsOf, secretKeyValues } from "../worker/payload.ts";
 import { appAccess, clusterIdOf, gateLeaseFor } from "../worker/perform.ts";
@@ -66,6 +67,8 @@ interface Verification {
   readonly error_code?: string;
   /** One sentence for people. */
   readonly message: string;
+  /** Until when the refusal of fresh rights is retried. */
+  readonly retried_until?: string;
 }
 
 /** Verifies the credentials and the target of a destination. */
@@ -74,7 +77,7 @@ export async function verify(env: Env, key: DestinationKey): Promise<Result<Veri
   const setup = await destination.setup();
   if (!setup.ok) return setup;
   const inspector = await inspectorFor(env, setup.value);
-  if ("trouble" in inspector) return ok(verificationOf(inspector.trouble));
+  if ("trouble" in inspector) return ok(verificationOf(inspector.trouble, setup.value));
   if (!inspector.value)
     return ok({ ok: true, message: "The destination keeps its objects itself; there is nothing to try." });
   const { type, connection, context } = inspector.value;
@@ -84,7 +87,8 @@ export async function verify(env: Env, key: DestinationKey): Promise<Result<Veri
     return ok({ ok: true, message: "The credentials are accepted and the target can be reached." });
   const { federation } = setup.value;
   const identity = federation ? await shownIdentity(env, federation) : null;
-  return ok(verificationOf(identity ? { ...probed, message: `${probed.message} ${sentenceOf(identity)}` } : probed));
+  const shown = identity ? { ...probed, message: `${probed.message} ${sentenceOf(identity)}` } : probed;
+  return ok(verificationOf(shown, setup.value));
 }
 
 /** The claims of a destination's identity tokens that its provider must trust. */
@@ -108,7 +112,11 @@ export async function identityOf(env: Env, key: DestinationKey): Promise<ShownId
   return setup.ok && setup.value.federation ? shownIdentity(env, setup.value.federation) : null;
 }
 
-const verificationOf = ({ code, message }: Trouble): Verification => ({ ok: false, error_code: code, message });
+function verificationOf(trouble: Trouble, { freshUntil = 0 }: Setup): Verification {
+  const isFresh = freshUntil > Date.now() && isRefusalOfRights(trouble);
+  const shown = isFresh ? notYetEffective(trouble.message, freshUntil) : { message: trouble.message };
+  return { ok: false, error_code: trouble.code, ...shown };
+}
 
 type DriftState =
   | "in_sync"

@@ -1,6 +1,7 @@
 import type { SyncResult } from "../../contracts/sync-tasks.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { Memo } from "../../platform/durable/memo.ts";
+import { FRESH_CAP_MS, isRefusalOfRights } from "../fresh-rights.ts";
 import { affectsDestination, isCall } from "./retry-policy.ts";
 
 /** The breaker opens after failures of this many associations without a success in between. */
@@ -69,13 +70,13 @@ export class Breaker {
     return open.openUntil > now ? 0 : 1;
   }
 
-  /** Records the result of a task. */
-  record({ lease, trouble, copies }: SyncResult, now: number): void {
+  /** Records the result of a task. @param isFresh rights may not be in effect yet, for any association */
+  record({ lease, trouble, copies }: SyncResult, now: number, isFresh = false): void {
     const troubles = [trouble, ...copies.map((copy) => copy.trouble)].filter((one) => one !== undefined);
-    const broken = troubles.some(affectsDestination);
+    const broken = troubles.some((one) => affectsDestination(one) || (isFresh && isRefusalOfRights(one)));
     // One object that was pushed shows that the destination is reachable.
     if (copies.some((copy) => !copy.trouble && isCall(copy))) this.#succeed();
-    if (broken) this.#fail(lease.id, now);
+    if (broken) this.#fail(lease.id, now, isFresh ? FRESH_CAP_MS : CAP_MS);
     else if (this.#row.get() && troubles.every(({ outcome }) => outcome === "client")) {
       this.#sql.exec("DELETE FROM failing WHERE association = ?", lease.id);
     }
@@ -93,7 +94,7 @@ export class Breaker {
     if (row && row.failures > 0) this.#store({ ...NEW, events: row.events, succeeded: row.events });
   }
 
-  #fail(association: string, now: number): void {
+  #fail(association: string, now: number, longest: number): void {
     const before = this.#row.get() ?? NEW;
     const events = before.events + 1;
     this.#sql.exec(
@@ -106,7 +107,7 @@ export class Breaker {
       this.#store({ ...before, failures, events });
       return;
     }
-    const cap = this.#count("since", before.succeeded) < ASSOCIATIONS ? PARTLY_UP_CAP_MS : CAP_MS;
+    const cap = this.#count("since", before.succeeded) < ASSOCIATIONS ? PARTLY_UP_CAP_MS : longest;
     const open_until = now + backoff(before.trials, { cap });
     this.#store({ ...before, failures, events, open_until, trials: before.trials + 1 });
   }

@@ -2,6 +2,7 @@ import type { SyncResult } from "../../contracts/sync-tasks.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import type { Found } from "../configuration/destination-record.ts";
 import type { DestinationType } from "../destinations/index.ts";
+import { freshUntil } from "../fresh-rights.ts";
 import type { Breaker } from "./breaker.ts";
 import { Pacing } from "./pacing.ts";
 import { isCall } from "./retry-policy.ts";
@@ -71,7 +72,7 @@ export class LeaseLimits {
 
   /** Records the result of a completed task: its failures, and its writes beyond the one that the lease counted. */
   completed(found: Found, result: SyncResult, now: number): void {
-    this.#breaker.record(result, now);
+    this.#breaker.record(result, now, freshUntil(found.row) > now);
     this.#pacing.spend(found.type.pace, result.copies.filter(isCall).length - 1, now);
   }
 }

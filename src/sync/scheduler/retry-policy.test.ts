@@ -46,7 +46,25 @@ it("completes a task by its worst failure and the longest requested wait", () =>
     ],
     ["no wait", result([trouble("external", "throttled", 0)]), { kind: "retry", afterMs: 0, all: true }],
   ];
-  for (const [what, given, ending] of rows) expect(completionOf(given), what).toEqual(ending);
+  for (const [what, given, ending] of rows) expect(completionOf(given, false), what).toEqual(ending);
+});
+
+it("retries refusals of fresh rights with short waits, and no other refusal", () => {
+  const denied = trouble("client", "permission_denied");
+  const rows: [string, SyncResult, ReturnType<typeof completionOf>][] = [
+    ["a missing right", result([null, denied]), { kind: "retry", capMs: 30_000 }],
+    [
+      "refused credentials",
+      result([], { trouble: trouble("client", "auth_failed") }),
+      { kind: "retry", capMs: 30_000 },
+    ],
+    ["no time for the rest", result([denied], { unfinished: true }), { kind: "retry", capMs: 30_000 }],
+    ["a hidden target", result([trouble("client", "not_found")]), { kind: "retry", capMs: 30_000 }],
+    ["an outage as well", result([denied, DOWN]), { kind: "retry" }],
+    ["a refused value", result([REFUSED]), { kind: "park" }],
+    ["success", result([null]), { kind: "done" }],
+  ];
+  for (const [what, given, ending] of rows) expect(completionOf(given, true), what).toEqual(ending);
 });
 
 it("treats a push as possibly applied after a missing answer or an unsure one", () => {

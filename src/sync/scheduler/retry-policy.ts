@@ -1,5 +1,6 @@
 import type { ObjectResult, SyncResult, Trouble } from "../../contracts/sync-tasks.ts";
 import type { WorkOutcome } from "../../platform/durable/lease.ts";
+import { FRESH_CAP_MS, isRefusalOfRights } from "../fresh-rights.ts";
 
 /**
  * The retry policy of secret sync: the next step of a task by the failures of its objects. Pure. Read by associations
@@ -9,6 +10,7 @@ import type { WorkOutcome } from "../../platform/durable/lease.ts";
  *
  *   a failure with code "paused"             -> again  (same attempt)
  *   a failure other than `client`            -> retry  (back-off, or the provider's wait)
+ *   a refusal of fresh rights                -> retry  (back-off of at most 30 s)
  *   the task ran out of time                 -> again
  *   `client` failures                        -> park   (until a change, a set or the resync)
  *   no failure                               -> done
@@ -38,8 +40,11 @@ export const isUnsure = (trouble: Trouble): boolean =>
 /** Whether the call was not sent because syncing is paused. */
 export const isPaused = (trouble: Trouble | undefined): boolean => trouble?.code === "paused";
 
-/** The completion of a task's lease, from the results of its objects: done, again, retry or park. */
-export function completionOf(result: SyncResult): WorkOutcome {
+/**
+ * The completion of a task's lease, from the results of its objects: done, again, retry or park.
+ * @param isFresh rights may not be in effect yet
+ */
+export function completionOf(result: SyncResult, isFresh: boolean): WorkOutcome {
   const troubles = [result.trouble, ...result.copies.flatMap(({ trouble, owed }) => [trouble, owed])].filter(
     (one) => one !== undefined,
   );
@@ -53,6 +58,7 @@ export function completionOf(result: SyncResult): WorkOutcome {
     // Providers count a rate over all calls, so a throttled call pauses the whole destination.
     return { kind: "retry", afterMs: Math.max(...waits), all: passing.some((one) => one.code === "throttled") };
   }
+  if (isFresh && troubles.some(isRefusalOfRights)) return { kind: "retry", capMs: FRESH_CAP_MS };
   if (result.unfinished) return { kind: "again" };
   // A refused configuration is retried after a change of it, a new version, another set, or by the resync.
   return troubles.length > 0 ? { kind: "park" } : { kind: "done" };

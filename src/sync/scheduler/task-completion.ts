@@ -2,6 +2,7 @@ import type { ObjectResult, SyncResult } from "../../contracts/sync-tasks.ts";
 import type { Associations } from "../associations/associations.ts";
 import { PURGE_ATTEMPTS, type Purge } from "../associations/purge.ts";
 import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
+import { freshUntil } from "../fresh-rights.ts";
 import type { StoredObjects } from "../objects/stored-objects.ts";
 import type { AssociationRow } from "../schema.ts";
 import type { LeaseLimits } from "./lease-limits.ts";
@@ -34,12 +35,14 @@ export class TaskCompletion {
   /** @returns the associations that were deleted */
   complete(results: readonly SyncResult[], now: number): AssociationRow[] {
     const found = this.#record.find();
-    const attempts = this.#purge.runs() ? PURGE_ATTEMPTS : undefined;
+    const isPurge = this.#purge.runs();
+    const attempts = isPurge ? PURGE_ATTEMPTS : undefined;
     return results.flatMap((result) => {
       const row = this.#associations.find(result.lease.id);
       if (!row || !found) return [];
       const done = found.type.kind === "stored" ? this.#stored(result, found, now) : result;
-      const settled = this.#associations.complete(row, done, now, attempts);
+      const isFresh = freshUntil(found.row) > now && !isPurge;
+      const settled = this.#associations.complete(row, done, now, { isFresh, attempts });
       if (settled === "stale") return [];
       this.#limits.completed(found, result, now);
       if (found.type.kind === "stored") this.#keep(done.copies, found, now);

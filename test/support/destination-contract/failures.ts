@@ -1,6 +1,8 @@
 import { expect } from "vitest";
 import type { UpdatePolicy } from "../../../src/contracts/sync-tasks.ts";
+import { failure } from "../../../src/providers/outcome.ts";
 import type { Done, Inspection, Put } from "../../../src/sync/destinations/destination-type.ts";
+import { completionOf } from "../../../src/sync/scheduler/retry-policy.ts";
 import type { Fault, Place } from "../../doubles/stand-in.ts";
 import { type Case, canary, type Known, type Subject } from "./subject.ts";
 
@@ -149,8 +151,35 @@ const operations: readonly [name: string, Operation][] = [
   ["a check of the connection", (subject, body) => subject.probe(body)],
 ];
 
+/** The completion of a task whose push has failed so. */
+const completionAfter = (trouble: Put, isFresh: boolean): string => {
+  if (trouble.outcome === "ok") return "done";
+  const lease = { id: "a", generation: 1, lease: "l", leaseUntil: 0 };
+  return completionOf({ lease, trouble, version: null, tagKeys: [], copies: [], unfinished: false }, isFresh).kind;
+};
+
+const freshRights: Case = {
+  name: "retries a refusal of fresh rights, and no other",
+  async run(subject) {
+    const { wrongCredentials, missing, body } = subject.place;
+    const refusals = [await subject.put({}, wrongCredentials), await subject.put({}, missing)];
+    subject.place.fail("forbidden", 1);
+    refusals.push(await subject.put());
+    for (const refusal of refusals) {
+      expect([completionAfter(refusal, true), completionAfter(refusal, false)]).toEqual(["retry", "park"]);
+    }
+    await subject.pushed();
+    subject.holds(canary());
+    const large = failure("client", "value_too_large", "");
+    expect([completionAfter(large, true), completionAfter(await subject.put({}, body), true)]).toEqual([
+      "park",
+      "done",
+    ]);
+  },
+};
+
 /** Wrong credentials, and a target that does not exist: never `ok`. */
-export const connectionCases: readonly Case[] = operations.flatMap(([operation, run]) => [
+const refusedConnections: readonly Case[] = operations.flatMap(([operation, run]) => [
   {
     name: `reports wrong credentials at ${operation}`,
     async run(subject: Subject) {
@@ -168,3 +197,5 @@ export const connectionCases: readonly Case[] = operations.flatMap(([operation, 
     },
   },
 ]);
+
+export const connectionCases: readonly Case[] = [...refusedConnections, freshRights];
