@@ -1,3 +1,4 @@
+import { kindsOf } from "../credentials/engines/description.ts";
 import { engineDescriptions } from "../credentials/engines/descriptions.ts";
 import type { Dialect } from "./dialect.ts";
 
@@ -14,20 +15,19 @@ export const neutralMountType = (type: string): string =>
 export const translateMountType = (dialect: Dialect, type: string): string =>
   (dialect === "upstream" ? engineDescriptions.find((each) => each.type === type)?.upstream : undefined) ?? type;
 
+/** The bodies of the types. */
+const bodies = () => engineDescriptions.flatMap((each) => [each.config, ...kindsOf(each).map(({ fields }) => fields)]);
+
 /** Fields with two names: neutral name, upstream name. */
 const fieldPairs = (): (readonly [string, string])[] =>
-  engineDescriptions.flatMap(({ config, roles }) =>
-    [config, roles].flatMap((fields) =>
-      Object.entries(fields).flatMap(([name, { upstream }]) =>
-        upstream === undefined ? [] : [[name, upstream] as const],
-      ),
+  bodies().flatMap((fields) =>
+    Object.entries(fields).flatMap(([name, { upstream }]) =>
+      upstream === undefined ? [] : [[name, upstream] as const],
     ),
   );
 
 const valuePairs = (): (readonly [string, string])[] =>
-  engineDescriptions.flatMap(({ config, roles }) =>
-    [config, roles].flatMap((fields) => Object.values(fields).flatMap(({ values }) => values ?? [])),
-  );
+  bodies().flatMap((fields) => Object.values(fields).flatMap(({ values }) => values ?? []));
 
 /** The neutral name of a field. */
 export const neutralField = (name: string): string =>

@@ -178,10 +178,15 @@ export interface CredentialEngineApi extends StoredObjectApi {
   /** The identity of the engine at the cloud. */
   account(): Result<object>;
   rotateRoot(type?: string): Result<Started>;
-  /** A page of sorted role names. @param after the last name of the previous page */
-  roleNames(after: string): string[];
+  /**
+   * A page of sorted role names. @param after the last name of the previous page
+   * @param prefix the beginning of stored names of one kind of roles, which the names lack
+   */
+  roleNames(after: string, prefix?: string): string[];
   role(name: string): Result<Record<string, unknown>>;
   writeRole(name: string, body: object, dialect: Dialect, type?: string): Result<Started>;
+  /** Replaces the credentials that belong to a role. @param at path of the request below the mount */
+  rotateRole(name: string, at: string, dialect: Dialect): Result<Started>;
   deleteRole(name: string): Result<Started | null>;
   /** Starts issuing credentials, or returns the job or lease of an earlier identical request. */
   issue(ask: IssueRequest): Promise<Result<IssueStarted>>;

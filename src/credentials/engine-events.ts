@@ -1,4 +1,5 @@
 import type { ServiceEmitter } from "../publishing/service-events.ts";
+import { plainName } from "./engines/description.ts";
 
 type Details = Readonly<Record<string, unknown>>;
 
@@ -16,15 +17,17 @@ export class EngineEvents {
     this.#events.emit({ topic: "Lease", type, key: id, path, payload: { Path: id, ...details } });
   }
 
-  role(type: string, name: string, details: Details = {}): void {
-    const path = `roles/${name}`;
-    this.#events.emit({ topic: "Engine", type, key: path, path, payload: { Role: name, ...details } });
+  /** @param path of the role below the mount */
+  role(type: string, path: string, details: Details = {}): void {
+    const payload = { Role: plainName(path), ...details };
+    this.#events.emit({ topic: "Engine", type, key: path, path, payload });
   }
 
   /** A credential was issued; its lease has an event of its own. @param id of the lease, after the path of the request */
   credentials(role: string, id: string): void {
     const path = id.slice(0, id.lastIndexOf("/"));
-    this.#events.emit({ topic: "Engine", type: "CredentialsIssued", key: path, path, payload: { Role: role } });
+    const payload = { Role: plainName(role) };
+    this.#events.emit({ topic: "Engine", type: "CredentialsIssued", key: path, path, payload });
   }
 
   config(type: string, details: Details = {}): void {

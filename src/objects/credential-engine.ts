@@ -157,8 +157,8 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   // ---- roles ----
 
   /** A page of role names, sorted. @param after last name of the previous page */
-  roleNames(after: string): string[] {
-    return this.#stores.roles.names(after, PAGE);
+  roleNames(after: string, prefix?: string): string[] {
+    return this.#stores.roles.names(after, PAGE, prefix);
   }
 
   role(name: string): Result<Record<string, unknown>> {
@@ -170,6 +170,10 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   writeRole(name: string, body: object, dialect: Dialect, type?: string): Result<Started> {
     this.#settle(type);
     return started(() => this.#roleChanges.write(name, body, dialect));
+  }
+
+  rotateRole(name: string, at: string, dialect: Dialect): Result<Started> {
+    return started(() => this.#roleChanges.rotate(name, at, dialect));
   }
 
   deleteRole(name: string): Result<Started | null> {

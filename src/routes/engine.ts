@@ -2,6 +2,7 @@ import type * as z from "zod";
 import { translateMountType } from "../compat/engine-names.ts";
 import type { JobEnd, Started } from "../contracts/credential-engine.ts";
 import { homeOf } from "../credentials/assertion.ts";
+import { kindsOf, prefixOf, type RoleKind } from "../credentials/engines/description.ts";
 import type { EngineType } from "../credentials/engines/engine-type.ts";
 import { engineType } from "../credentials/engines/index.ts";
 import { metadataMap } from "../credentials/leases/metadata.ts";
@@ -28,11 +29,11 @@ const MAX_KEY_LENGTH = 256;
 const mountType = ({ dialect, mount }: MountCall): string => translateMountType(dialect, mount.type);
 const engine = ({ env, mount }: MountCall) => credentialEngine(env, mount.uuid);
 
-/** A role's name as stored. An invalid name is an unknown path. */
-function roleName(call: MountCall<"name">): string {
+/** A role's name as stored. An invalid name is an unknown path. @param prefix the beginning of names of its kind */
+function roleName(call: MountCall<"name">, prefix: string): string {
   const name = engineType(call.mount.type).roles.nameOf(call.params.name);
   if (name === null) throw notFound("unsupported path");
-  return name;
+  return prefix + name;
 }
 
 /** Completes a request's job; a refusal becomes its answer, and clean-up starts in the background. */
@@ -105,8 +106,8 @@ function requestMetadata(call: MountCall): Readonly<Record<string, string>> {
 }
 
 /** The metadata of a role, for an engine of the deployment before this one. */
-async function metadataOf(call: MountCall<"name">): Promise<Readonly<Record<string, string>> | undefined> {
-  const role = await engine(call).role(roleName(call));
+async function metadataOf(call: MountCall, name: string): Promise<Readonly<Record<string, string>> | undefined> {
+  const role = await engine(call).role(name);
   return role.ok ? (role.value["metadata"] as Record<string, string> | undefined) : undefined;
 }
 
@@ -130,7 +131,12 @@ function queryParameters(call: MountCall<"name">, { issue: { request } }: Engine
 }
 
 /** @param at the path below the mount, which begins the lease's id */
-async function issue(call: MountCall<"name">, at: string, { verify, ...request }: IssueParameters): Promise<Response> {
+async function issue(
+  call: MountCall<"name">,
+  role: string,
+  at: string,
+  { verify, ...request }: IssueParameters,
+): Promise<Response> {
   // An answer without a body would create credentials that are never delivered.
   if (call.request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
   const began = Date.now();
@@ -153,7 +159,7 @@ async function issue(call: MountCall<"name">, at: string, { verify, ...request }
   const ask = {
     type: mount.type,
     at,
-    role: roleName(call),
+    role,
     token: holder,
     key,
     mount: mount.config,
@@ -170,7 +176,10 @@ async function issue(call: MountCall<"name">, at: string, { verify, ...request }
   const account = verified ? unwrap(await engine(call).account()) : null;
   const probed = account ? await probe(call.env, { type, account }, issued.data, until, caller) : [];
   // Those of the role are the operator's.
-  const metadata = { ...asked, ...(started.metadata ?? (started.metadata === undefined && (await metadataOf(call)))) };
+  const metadata = {
+    ...asked,
+    ...(started.metadata ?? (started.metadata === undefined && (await metadataOf(call, role)))),
+  };
   const { leaseId, ttl, renewable } = issued;
   if (leaseId === null) await call.recheck();
   else await handOver(call, leaseId, caller);
@@ -254,47 +263,64 @@ const rotateRoute = (path: string): SecretsRoute =>
     },
   });
 
-const roleRoutes = ({ roles, description }: EngineType): SecretsRoute[] => {
-  const { paths, updatesRoles, deletesAnyRole } = description;
+const roleRoutes = ({ roles, description }: EngineType, kind: RoleKind): SecretsRoute[] => {
+  const { updatesRoles, deletesAnyRole } = description;
+  const prefix = prefixOf(description, kind);
+  const { lists = [kind.path], rotate = [] } = kind;
+  const one = `${kind.path}/:name` as "/:name";
   return [
-    inMount({
-      verb: "LIST",
-      path: paths.roles,
-      handle: async (call) => {
-        const keys: string[] = [];
-        for (let page = await engine(call).roleNames(""); page.length > 0; ) {
-          keys.push(...page);
-          page = await engine(call).roleNames(keys.at(-1) ?? "");
-        }
-        return keyList(call, keys, {}, mountType(call));
-      },
-    }),
+    ...lists.map((path) =>
+      inMount({
+        verb: "LIST",
+        path,
+        handle: async (call) => {
+          const keys: string[] = [];
+          for (let page = await engine(call).roleNames("", prefix); page.length > 0; ) {
+            keys.push(...page);
+            page = await engine(call).roleNames(keys.at(-1) ?? "", prefix);
+          }
+          return keyList(call, keys, {}, mountType(call));
+        },
+      }),
+    ),
+    ...rotate.map((path) =>
+      inMount({
+        verb: "POST",
+        path: path as "/:name",
+        fresh: true,
+        handle: async (call) => {
+          const at = path.slice(1);
+          const started = unwrap(await engine(call).rotateRole(roleName(call, prefix), at, call.dialect));
+          return written(call, await ended(call, started, REQUEST_MS));
+        },
+      }),
+    ),
     inMount({
       verb: "GET",
-      path: `${paths.roles}/:name`,
+      path: one,
       handle: async (call) => {
-        const role = unwrap(await engine(call).role(roleName(call)));
+        const role = unwrap(await engine(call).role(roleName(call, prefix)));
         return envelope(call, { data: roles.translate(call.dialect, role), mountType: mountType(call) });
       },
     }),
     inMount({
       verb: "POST",
-      path: `${paths.roles}/:name`,
+      path: one,
       fresh: true,
       ...(!updatesRoles && ({ creates: true } as const)),
-      body: roles.body,
+      body: roles.kinds?.[kind.path] ?? roles.body,
       handle: async (call, body) => {
-        const started = unwrap(await engine(call).writeRole(roleName(call), body, call.dialect, call.mount.type));
-        if ((await ended(call, started, REQUEST_MS)) === null) throw refusalError(unfinished("the role"));
-        return noContent();
+        const name = roleName(call, prefix);
+        const started = unwrap(await engine(call).writeRole(name, body, call.dialect, call.mount.type));
+        return written(call, await ended(call, started, REQUEST_MS));
       },
     }),
     inMount({
       verb: "DELETE",
-      path: `${paths.roles}/:name`,
+      path: one,
       fresh: true,
       handle: async (call) => {
-        const deleted = await engine(call).deleteRole(roleName(call));
+        const deleted = await engine(call).deleteRole(roleName(call, prefix));
         if (deletesAnyRole && !deleted.ok && deleted.reason === "missing") return noContent();
         const removal = unwrap(deleted);
         if (!removal) return noContent();
@@ -309,13 +335,24 @@ const roleRoutes = ({ roles, description }: EngineType): SecretsRoute[] => {
   ];
 };
 
-/** The routes of one path that issues credentials. */
-function issueRoutes(type: EngineType, path: string): SecretsRoute[] {
+/** The answer to a write of a role. @param end null while the write goes on */
+function written(call: MountCall, end: { readonly warnings: readonly string[] } | null): Response {
+  if (end === null) throw refusalError(unfinished("the role"));
+  const { warnings } = end;
+  return warnings.length === 0 ? noContent() : envelope(call, { warnings, mountType: mountType(call) });
+}
+
+/** The routes of one path that issues credentials. @param prefix the beginning of names of the kind of its roles */
+function issueRoutes(type: EngineType, path: string, prefix: string): SecretsRoute[] {
   const pattern = (path.includes("/:name") ? path : `${path}/:name`) as "/:name";
   const at = path.slice(1);
   const { request } = type.issue;
   return [
-    inMount({ verb: "GET", path: pattern, handle: (call) => issue(call, at, queryParameters(call, type)) }),
+    inMount({
+      verb: "GET",
+      path: pattern,
+      handle: (call) => issue(call, roleName(call, prefix), at, queryParameters(call, type)),
+    }),
     ...(request
       ? [
           inMount({
@@ -323,7 +360,7 @@ function issueRoutes(type: EngineType, path: string): SecretsRoute[] {
             path: pattern,
             fresh: true,
             body: issueBody(request),
-            handle: (call, parameters) => issue(call, at, parameters),
+            handle: (call, parameters) => issue(call, roleName(call, prefix), at, parameters),
           }),
         ]
       : []),
@@ -332,11 +369,13 @@ function issueRoutes(type: EngineType, path: string): SecretsRoute[] {
 
 /** The routes of mounts of a type. */
 export function engineRoutes(type: EngineType): SecretsRoute[] {
-  const { rotate, issue: issuing } = type.description.paths;
+  const { description } = type;
+  const { rotate } = description.paths;
+  const kinds = kindsOf(description);
   return [
     ...configRoutes(type),
     ...(rotate === null ? [] : [rotateRoute(rotate)]),
-    ...roleRoutes(type),
-    ...issuing.flatMap((path) => issueRoutes(type, path)),
+    ...kinds.flatMap((kind) => roleRoutes(type, kind)),
+    ...kinds.flatMap((kind) => kind.issue.flatMap((path) => issueRoutes(type, path, prefixOf(description, kind)))),
   ];
 }

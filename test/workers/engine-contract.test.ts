@@ -295,6 +295,27 @@ describe("an engine whose credentials are not revoked", () => {
     expect(await rows(uuid, "jobs")).toEqual([]);
   });
 
+  it("keeps further kinds of roles apart from those at its first path", async () => {
+    expect((await get("/v1/engine/static-roles?list=true")).status).toBe(404);
+    expect((await put("/v1/engine/static-role/app", { ttl: 60 })).body.errors).toEqual([
+      expect.stringMatching(/^tier: /),
+    ]);
+    succeeded(await put("/v1/engine/static-role/app", { tier: "gold" }));
+    succeeded(await put("/v1/engine/static-role/b", { tier: "gold" }));
+    expect(succeeded(await get("/v1/engine/static-roles?list=true")).body.data.keys).toEqual(["app", "b"]);
+    expect(succeeded(await get("/v1/engine/roles?list=true")).body.data.keys).toEqual(["app"]);
+    expect(succeeded(await get("/v1/engine/roles/app")).body.data).toMatchObject({ tier: "basic" });
+    expect(succeeded(await get("/v1/engine/static-role/app")).body.data).toMatchObject({ tier: "gold" });
+    expect(succeeded(await put("/v1/engine/static-role/app/rotate", {})).body.warnings).toEqual([
+      "the tier was rotated",
+    ]);
+    expect((await put("/v1/engine/static-role/none/rotate", {})).body.errors).toEqual(['there is no role "none"']);
+    succeeded(await get("/v1/engine/static-role/app/key"));
+    succeeded(await del("/v1/engine/static-role/app"));
+    expect((await get("/v1/engine/static-role/app")).status).toBe(404);
+    expect((await get("/v1/engine/roles/app")).status).toBe(200);
+  });
+
   it("keeps a further document with the configuration", async () => {
     expect((await get("/v1/engine/config/lives")).status).toBe(404);
     expect((await put("/v1/engine/config/lives", { session: "2m" })).status).toBe(204);

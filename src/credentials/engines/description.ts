@@ -16,6 +16,20 @@ export interface FieldDescription {
   readonly secret?: true;
 }
 
+/** A further kind of roles, with paths of its own. */
+export interface RoleKind {
+  /** Path of one role without its name, such as `/static-roles`. It begins the stored names. */
+  readonly path: string;
+  /** Paths that list the roles; absent: `path`. */
+  readonly lists?: readonly string[];
+  /** Paths that replace the credentials that belong to a role, with `:name` inside. */
+  readonly rotate?: readonly string[];
+  /** Paths that issue credentials of a role. The role's name is `:name`, or follows the path. */
+  readonly issue: readonly string[];
+  /** The body of `POST <path>/:name`, by neutral name. */
+  readonly fields: Readonly<Record<string, FieldDescription>>;
+}
+
 export interface EngineDescription {
   /** The neutral name of the type in `sys/mounts`. */
   readonly type: string;
@@ -31,6 +45,10 @@ export interface EngineDescription {
     /** Null: the type has no root credentials that it can replace. */
     readonly rotate: string | null;
     readonly roles: string;
+    /** Paths that list roles; absent: `roles`. */
+    readonly lists?: readonly string[];
+    /** Paths that replace the credentials that belong to a role, with `:name` inside. */
+    readonly rotateRole?: readonly string[];
     /** Paths that issue credentials of a role. The role's name is `:name`, or follows the path. */
     readonly issue: readonly string[];
   };
@@ -48,4 +66,29 @@ export interface EngineDescription {
   readonly documents?: Readonly<Record<string, Readonly<Record<string, FieldDescription>>>>;
   /** The body of `POST roles/:name`, by neutral name. */
   readonly roles: Readonly<Record<string, FieldDescription>>;
+  /** Kinds of roles beside those at `paths.roles`. */
+  readonly kinds?: readonly RoleKind[];
 }
+
+/** Every kind of roles of a type: those at `paths.roles` first. */
+export const kindsOf = ({ paths, roles, kinds = [] }: EngineDescription): readonly RoleKind[] => [
+  {
+    path: paths.roles,
+    lists: paths.lists ?? [paths.roles],
+    rotate: paths.rotateRole ?? [],
+    issue: paths.issue,
+    fields: roles,
+  },
+  ...kinds,
+];
+
+/** The beginning of stored names of a kind: nothing for roles at `paths.roles`. */
+export const prefixOf = ({ paths }: EngineDescription, { path }: RoleKind): string =>
+  path === paths.roles ? "" : `${path.slice(1)}/`;
+
+/** The name of a stored role without the beginning of its kind. */
+export const plainName = (stored: string): string => stored.slice(stored.lastIndexOf("/") + 1);
+
+/** The path of a stored role below its mount. */
+export const rolePath = ({ paths }: EngineDescription, stored: string): string =>
+  stored.includes("/") ? stored : `${paths.roles.slice(1)}/${stored}`;

@@ -90,7 +90,9 @@ export interface SideRemoval<S extends EngineStates> {
 export interface RoleRules<S extends EngineStates> extends Saga<S["write"]> {
   /** Body of `POST roles/:name`, in neutral or upstream names. */
   readonly body: z.ZodType<Readonly<Record<string, unknown>>>;
-  /** A name as stored; null for an invalid one. */
+  /** Bodies of the further kinds of roles, by their path. */
+  readonly kinds?: Readonly<Record<string, z.ZodType<Readonly<Record<string, unknown>>>>>;
+  /** A name as stored, without the beginning of its kind; null for an invalid one. */
   nameOf(text: string): string | null;
   view(role: S["role"]): Record<string, unknown>;
   /** A view in the caller's dialect. */
@@ -101,8 +103,13 @@ export interface RoleRules<S extends EngineStates> extends Saga<S["write"]> {
   missing?(name: string): string;
   /** Texts that are answered with credentials. */
   metadata?(role: S["role"]): Readonly<Record<string, string>> | null;
-  /** Begins a write. Absent fields of the body keep their values. */
+  /** Begins a write. Absent fields of the body keep their values. @param name as stored, with the beginning of its kind */
   begin(name: string, before: S["role"] | null, body: object, context: WriteContext<S>): Result<S["write"]>;
+  /**
+   * Begins a write that replaces the credentials that belong to a role.
+   * @param at the path of the request, as the description has it, without its first slash
+   */
+  rotate?(name: string, role: S["role"], at: string, context: WriteContext<S>): Result<S["write"]>;
   /** Whether another write of the role may replace this one, because nothing was made for it. */
   isReplaceable(write: S["write"]): boolean;
   /** The role of a finished write, or the refusal. */
@@ -110,7 +117,9 @@ export interface RoleRules<S extends EngineStates> extends Saga<S["write"]> {
     write: S["write"],
     before: S["role"] | null,
     now: number,
-  ): { readonly role: S["role"]; readonly removals: readonly SideRemoval<S>[] } | { readonly problem: string };
+  ):
+    | { readonly role: S["role"]; readonly removals: readonly SideRemoval<S>[]; readonly warnings?: readonly string[] }
+    | { readonly problem: string };
   /**
    * Undoes a write that cannot continue.
    * @returns the stored role with a record of what was made, or the removal of it; null when nothing was made

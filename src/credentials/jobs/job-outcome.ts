@@ -8,6 +8,7 @@ import { warn } from "../../platform/observability/log.ts";
 import { countInObject } from "../../platform/observability/metrics/object-counters.ts";
 import { timeOf } from "../engine-events.ts";
 import type { EngineStores } from "../engine-stores.ts";
+import { rolePath } from "../engines/description.ts";
 import { secondsLeft } from "../leases/lease-store.ts";
 import { isEmpty, type RemovalState } from "../runner/removal.ts";
 import { CALL_MS } from "../runner/saga.ts";
@@ -254,9 +255,9 @@ export class JobOutcomes {
     for (const { of, removal, because } of outcome.removals) {
       this.startRemoval(`${of} ${id}`, removal, because, null, now);
     }
-    events.role("RoleWritten", name, { Created: known === null });
+    events.role("RoleWritten", rolePath(type.description, name), { Created: known === null });
     recordAction("role-written", { engine: scope, role: name });
-    return done();
+    return done(outcome.warnings);
   }
 
   #completeRotation(id: string, { rotation }: WorkOf<"rotation">, now: number): JobEnd {

@@ -3,6 +3,7 @@ import type { IssueRequest, IssueStarted } from "../../contracts/credential-engi
 import { randomText } from "../../lib/random-text.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { EngineStores } from "../engine-stores.ts";
+import { plainName } from "../engines/description.ts";
 import { HAND_OVER_MS } from "../jobs/job.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { Job } from "../jobs/job-store.ts";
@@ -47,7 +48,8 @@ export class CredentialIssuer {
     if (refusal) return refusal;
     const engine = this.#accounts.account();
     if (!engine.ok) return engine;
-    if (!role) return refuse("invalid", type.roles.missing?.(ask.role) ?? `role '${ask.role}' does not exist`);
+    if (!role)
+      return refuse("invalid", type.roles.missing?.(ask.role) ?? `role '${plainName(ask.role)}' does not exist`);
     const ttls = type.roles.ttls(role, () => config.find());
     const lifeMs = passwordLife(ttls, ask.mount) * 1000;
     const leaseTtls = leaseTtlOf(ttls, ask.mount);
@@ -67,7 +69,8 @@ export class CredentialIssuer {
     const handOverMs = HAND_OVER_MS + (ask.verified ? REQUEST_MS : 0);
     const { token, until } = ask;
     const terms = { role: name, token, until, repeat, handOverMs, ...leaseTtls };
-    const path = at.includes(NAME) ? at.replace(NAME, name) : `${at}/${name}`;
+    const plain = plainName(name);
+    const path = at.includes(NAME) ? at.replace(NAME, plain) : `${at}/${plain}`;
     const id = `${path}/${randomText(24)}`;
     const lock = type.issue.lock?.(issue) ?? null;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock, deadline: now + REQUEST_MS };

@@ -3,6 +3,8 @@ import type { Started } from "../../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import type { EngineStores } from "../engine-stores.ts";
+import { plainName, rolePath } from "../engines/description.ts";
+import type { EngineStates } from "../engines/engine-type.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import { REQUEST_MS, type SagaRunner } from "../runner/saga-runner.ts";
 import type { EngineAccounts } from "./engine-accounts.ts";
@@ -31,12 +33,28 @@ export class RoleChanges {
 
   /** Starts a role write; its references are looked up first. */
   write(name: string, body: object, dialect: Dialect): Result<Started> {
-    const { type, config, roles, jobs } = this.#stores;
+    const { type, config, roles } = this.#stores;
     const now = Date.now();
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
     const context = { dialect, account: this.#accounts.account() };
-    const begun = type.roles.begin(name, roles.find(name), body, context);
+    return this.#start(name, type.roles.begin(name, roles.find(name), body, context), now);
+  }
+
+  /** Starts the replacement of the credentials that belong to a role. @param at path of the request */
+  rotate(name: string, at: string, dialect: Dialect): Result<Started> {
+    const { type, config, roles } = this.#stores;
+    const now = Date.now();
+    const refusal = config.refusesNew(now);
+    if (refusal) return refusal;
+    const role = roles.find(name);
+    if (!role || !type.roles.rotate) return refuse("invalid", type.roles.missing?.(name) ?? MISSING(name));
+    const context = { dialect, account: this.#accounts.account() };
+    return this.#start(name, type.roles.rotate(name, role, at, context), now);
+  }
+
+  #start(name: string, begun: Result<EngineStates["write"]>, now: number): Result<Started> {
+    const { jobs } = this.#stores;
     if (!begun.ok) return begun;
     const lock = lockOf(name);
     const other = this.#otherWrite(lock);
@@ -63,7 +81,7 @@ export class RoleChanges {
       this.#commit(() => {
         if (other.value !== null) jobs.delete(other.value);
         roles.delete(name);
-        events.role("RoleDeleted", name);
+        events.role("RoleDeleted", rolePath(type.description, name));
         recordAction("role-deleted", { engine: scope, role: name });
         const removal = type.roles.undoOfRole(role, now);
         if (!removal) return null;
@@ -84,5 +102,7 @@ export class RoleChanges {
     return refuse("conflict", "the role is being written; try again in a moment");
   }
 }
+
+const MISSING = (name: string): string => `role '${plainName(name)}' does not exist`;
 
 const lockOf = (name: string): string => `role ${name}`;

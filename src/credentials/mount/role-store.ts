@@ -27,12 +27,21 @@ export class RoleStore {
     this.#sql.exec("DELETE FROM roles WHERE name = ?", name);
   }
 
-  /** A page of names, sorted. */
-  names(after: string, limit: number): string[] {
+  /** A page of names, sorted. @param prefix the beginning of stored names of one kind, which the names lack */
+  names(after: string, limit: number, prefix = ""): string[] {
+    // The character behind the slash that ends a prefix.
+    const end = prefix === "" ? null : `${prefix.slice(0, -1)}0`;
     return this.#sql
-      .exec<{ name: string }>("SELECT name FROM roles WHERE name > ? ORDER BY name LIMIT ?", after, limit)
+      .exec<{ name: string }>(
+        `SELECT name FROM roles WHERE name > ? AND (name < ? OR (? IS NULL AND instr(name, '/') = 0))
+         ORDER BY name LIMIT ?`,
+        prefix + after,
+        end,
+        end,
+        limit,
+      )
       .toArray()
-      .map(({ name }) => name);
+      .map(({ name }) => name.slice(prefix.length));
   }
 
   /** Deletes all roles. @returns the deleted roles */

@@ -17,4 +17,13 @@ export const description = {
     ttl: { label: "TTL" },
     max_ttl: { label: "Maximum TTL" },
   },
+  kinds: [
+    {
+      path: "/static-role",
+      lists: ["/static-roles"],
+      rotate: ["/static-role/:name/rotate"],
+      issue: ["/static-role/:name/key"],
+      fields: { tier: { label: "Tier", help: "What the key may do." } },
+    },
+  ],
 } as const satisfies EngineDescription;

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { Step } from "../../../src/contracts/credential-engine.ts";
+import { plainName } from "../../../src/credentials/engines/description.ts";
 import type { EngineType } from "../../../src/credentials/engines/engine-type.ts";
 import { httpResult } from "../../../src/credentials/engines/http-result.ts";
 import { NO_SCHEDULE, type RotationSchedule } from "../../../src/credentials/mount/rotation-schedule.ts";
@@ -201,6 +202,8 @@ export const madeUp: EngineType<States> = {
       ttl: duration().optional(),
       max_ttl: duration().optional(),
     }),
+    kinds: { "/static-role": z.object({ tier: z.string() }) },
+    rotate: (name, role) => ok({ name, role: { ...role, tier: `${role.tier}-rotated` } }),
     nameOf: (text) => (/^[\w-]+$/.test(text) ? text : null),
     view: (role) => ({ ...role }),
     translate: (_dialect, view) => ({ ...view }),
@@ -209,11 +212,15 @@ export const madeUp: EngineType<States> = {
       max_ttl,
       explicit_max_ttl: 0,
     }),
-    missing: (name) => `there is no role "${name}"`,
+    missing: (name) => `there is no role "${plainName(name)}"`,
     begin: (name, before, body) =>
       ok({ name, role: { session: false, tier: "basic", ttl: 0, max_ttl: 0, ...before, ...body } }),
     isReplaceable: () => true,
-    outcome: ({ role }) => ({ role, removals: [] }),
+    outcome: ({ role }) => ({
+      role,
+      removals: [],
+      warnings: role.tier.endsWith("-rotated") ? ["the tier was rotated"] : [],
+    }),
     undo: () => null,
     undoOfRole: () => null,
   },
