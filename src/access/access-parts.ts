@@ -45,6 +45,8 @@ import { PolicyAdmin } from "./policies/policy-admin.ts";
 import { PolicyStore } from "./policies/policy-store.ts";
 import { PublishedChanges } from "./published-changes.ts";
 import { KeyRotation } from "./system/key-rotation.ts";
+import { LeaseCountQuotas } from "./system/lease-count-quotas.ts";
+import { LeaseCounts } from "./system/lease-counts.ts";
 import { RateLimitQuotas } from "./system/rate-limit-quotas.ts";
 import { ServiceSettings } from "./system/service-settings.ts";
 import { BatchTokens } from "./tokens/batch-tokens.ts";
@@ -99,6 +101,8 @@ export function accessParts({ ctx, env, outbox, commit }: Dependencies) {
 
   // ---- tokens and what ends with them ----
   const store = new TokenStore(sql, hashKey, new BatchTokens(keys, hashKey, tree, authMounts));
+  const leaseCounts = new LeaseCounts(env, mounts, store.leaseCounts);
+  const leaseQuotas = new LeaseCountQuotas({ state, paths, counts: leaseCounts, commit });
   const leaseHolders = new LeaseHolders({ sql, tokens: store, outbox, commit });
   const cubbyholes = new Cubbyholes({ sql, keys, tokens: store, commit });
   const wrappings = new Wrappings({ sql, keys, tokens: store, commit });
@@ -140,7 +144,7 @@ export function accessParts({ ctx, env, outbox, commit }: Dependencies) {
     namespaces: tree,
     commit,
   });
-  const checks = new LoginChecks(authMounts, authEntries, lockouts, new UsedLoginStates(sql));
+  const checks = new LoginChecks(authMounts, authEntries, lockouts, new UsedLoginStates(sql), leaseQuotas);
   const logins = new Logins({ checks, entities, tokens: store, rules, publisher });
   const approles = new Approles({ store: approleStore, entries, commit });
   const approleLogins = new ApproleLogins({ store: approleStore, mounts: authMounts, entries, logins });
@@ -174,7 +178,7 @@ export function accessParts({ ctx, env, outbox, commit }: Dependencies) {
   /** Drops all copies of rows, after a rollback or when the rows were replaced. */
   const forget = (): void => {
     authorizer.forget(null);
-    for (const copy of [tree, mounts, authMounts, policies, wrappings]) copy.forget();
+    for (const copy of [tree, mounts, authMounts, policies, wrappings, leaseQuotas]) copy.forget();
   };
 
   /**
@@ -236,6 +240,7 @@ export function accessParts({ ctx, env, outbox, commit }: Dependencies) {
     keyRotation,
     keys,
     leaseHolders,
+    leaseQuotas,
     logins,
     merges,
     mountAdmin,

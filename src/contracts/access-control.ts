@@ -56,6 +56,8 @@ export interface Grant {
   readonly cluster: ClusterRights;
   /** The caller's limit by a quota, if one counts the request. */
   readonly rate?: RateLimit;
+  /** Present where a lease-count quota exists, so that a new lease is counted. */
+  readonly countsLeases?: true;
   /** The caller's own token, as a look-up shows it; present when the request asked for it. */
   readonly self?: Readonly<Record<string, unknown>>;
   /** The secret at the path, when a replica has read it along. */

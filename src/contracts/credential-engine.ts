@@ -3,6 +3,7 @@ import type { Refusal, Result } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import type { CloudResult } from "./cloud-calls.ts";
 import type { Home } from "./federation.ts";
+import type { LeaseCounts } from "./quotas.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
 export interface LeaseRow extends Record<string, SqlStorageValue> {
@@ -127,6 +128,8 @@ export interface IssueRequest {
   readonly until?: number | null | undefined;
   /** The credentials are verified at the provider before the response, within the time of the request. */
   readonly verified: boolean;
+  /** Whether a lease-count quota may refuse the lease. Absent: no quota exists. */
+  readonly counted?: boolean;
 }
 
 /** Lease TTLs of a mount, in seconds; 0 = system default. */
@@ -210,6 +213,8 @@ export interface CredentialEngineApi extends StoredObjectApi {
     total: number;
     irrevocable: number;
   };
+  /** Counts leases by path, for quotas. */
+  countLeases(): LeaseCounts;
   /** A page of the leases that could not be revoked, sorted by id, with the last failure. */
   irrevocableLeases(after: string): { readonly id: string; readonly error: string }[];
   /** The ids of a page of the leases under a prefix, sorted. */

@@ -140,7 +140,10 @@ export class AccessControl extends AccessMethods implements AccessControlApi {
   }
 
   #completed(answer: Grant | Refusal, ask: AuthorizeRequest): Grant | Refusal {
-    const counted = answer.ok && ask.path !== null && this.parts.rateLimits.exist ? this.#counted(answer, ask) : answer;
+    const { rateLimits, leaseQuotas } = this.parts;
+    const limited =
+      answer.ok && answer.mount && leaseQuotas.exist ? { ...answer, countsLeases: true as const } : answer;
+    const counted = limited.ok && ask.path !== null && rateLimits.exist ? this.#counted(limited, ask) : limited;
     return counted.ok && ask.self ? this.#withSelf(counted, ask) : counted;
   }
 
@@ -274,7 +277,8 @@ export class AccessControl extends AccessMethods implements AccessControlApi {
   }
 
   protected override measured(): Series[] {
-    return [series("sallyport_sealed", this.parts.keys.sealedBecause() === null ? 0 : 1)];
+    const sealed = series("sallyport_sealed", this.parts.keys.sealedBecause() === null ? 0 : 1);
+    return [sealed, ...this.parts.leaseQuotas.measured()];
   }
 
   protected override frozenDeadline(): number | null {

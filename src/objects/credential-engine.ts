@@ -12,12 +12,13 @@ import type {
   Started,
 } from "../contracts/credential-engine.ts";
 import type { Home } from "../contracts/federation.ts";
+import type { LeaseCounts } from "../contracts/quotas.ts";
 import { EngineEvents } from "../credentials/engine-events.ts";
 import { EngineStores } from "../credentials/engine-stores.ts";
 import { JobOutcomes } from "../credentials/jobs/job-outcome.ts";
 import { CredentialIssuer } from "../credentials/leases/credential-issuer.ts";
 import { LeaseLifecycle } from "../credentials/leases/lease-lifecycle.ts";
-import { leaseView } from "../credentials/leases/lease-store.ts";
+import { addLease, leaseView } from "../credentials/leases/lease-store.ts";
 import { EngineAccounts } from "../credentials/mount/engine-accounts.ts";
 import { MountTeardown } from "../credentials/mount/mount-teardown.ts";
 import { RoleChanges } from "../credentials/mount/role-changes.ts";
@@ -67,6 +68,8 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   readonly #leaseLifecycle: LeaseLifecycle;
   readonly #mountTeardown: MountTeardown;
   readonly #wakeUp: WakeUp;
+  /** Leases that wait for the answer of quotas. */
+  readonly #pending = new Set<string>();
   /** Tokens whose end is reported to this mount, so that only the first of their leases costs a call. */
   readonly #registered = new Lru<string, true>(MAX_REGISTERED);
 
@@ -189,14 +192,15 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     if (!begun.ok) return begun;
     const { wanted, polled } = begun.value;
     const lease = polled && "lease" in polled ? polled.lease : null;
-    if (!lease || this.#registered.get(ask.token)) return begun;
-    // Registered after the row: a token that ends later finds the row; an ended token is refused.
-    const held = await accessControl(this.env)
-      .holdsLeases(ask.token, this.#self)
+    const isRegistered = this.#registered.get(ask.token) === true;
+    if (!lease || (isRegistered && !ask.counted)) return begun;
+    if (ask.counted) this.#pending.add(wanted.job);
+    const held = await this.#holds(ask, wanted.job, isRegistered)
       .catch((failure: unknown) => {
         this.#issuer.cancel(wanted.job);
         throw failure;
-      });
+      })
+      .finally(() => this.#pending.delete(wanted.job));
     if (!held.ok) {
       this.#issuer.cancel(wanted.job);
       return held;
@@ -207,6 +211,19 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     }
     if (held.value) this.#registered.set(ask.token, true);
     return begun;
+  }
+
+  /**
+   * Registers the token of a new lease, and counts the lease, before anything is created for it. Called after the row was
+   * written: a token that ends later finds the row, and an ended token is refused.
+   * @returns whether later leases of the token need no registration
+   */
+  async #holds(ask: IssueRequest, job: string, isRegistered: boolean): Promise<Result<boolean | null>> {
+    const access = accessControl(this.env);
+    const held = isRegistered ? ok(true) : await access.holdsLeases(ask.token, this.#self);
+    if (!held.ok || !ask.counted) return held;
+    const admitted = await access.admitLease(this.#self, job, ask.token);
+    return admitted.ok ? held : admitted;
   }
 
   /**
@@ -252,6 +269,14 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   leaseCount(): { total: number; irrevocable: number } {
     const { leases } = this.#stores;
     return { total: leases.count(), irrevocable: leases.count("irrevocable") };
+  }
+
+  /** Counts leases by path, and requests for one that were admitted. */
+  countLeases(): LeaseCounts {
+    const { leases, jobs } = this.#stores;
+    const counts = new Map(leases.countByPath());
+    for (const id of jobs.idsOfKind("issue")) if (!this.#pending.has(id)) addLease(counts, id, 1);
+    return { counts: Object.fromEntries(counts), pending: [...this.#pending] };
   }
 
   /** A page of the leases that could not be revoked. */

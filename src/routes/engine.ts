@@ -167,6 +167,7 @@ async function issue(
     verified,
     displayName: identity.name,
     request,
+    counted: call.grant.countsLeases === true,
   };
   const started = unwrap(await engine(call).issue(ask));
   const end = await ended(call, started, REQUEST_MS, caller);

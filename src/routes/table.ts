@@ -37,6 +37,7 @@ import { jobWriteRoutes } from "./job-writes.ts";
 import { jobRoutes } from "./jobs.ts";
 import { kvRoutes } from "./kv/routes.ts";
 import { kvV1Routes } from "./kv/routes-v1.ts";
+import { leaseCountQuotaRoutes } from "./lease-count-quotas/routes.ts";
 import { leaseRoutes } from "./leases.ts";
 import { metricsClusterRoutes, metricsRoutes } from "./metrics.ts";
 import { nodePoolRoutes } from "./node-pools.ts";
@@ -77,6 +78,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...toolRoutes,
   ...corsRoutes,
   ...quotaRoutes,
+  ...leaseCountQuotaRoutes,
   ...documentRoutes,
   ...metricsRoutes,
   ...eventNotificationRoutes,

@@ -105,6 +105,7 @@ const samples: Readonly<Record<string, unknown>> = {
   password: "some-password",
   allowed_origins: "https://app.example",
   rate: 1_000_000,
+  max_leases: 1_000_000,
   name: "n",
   mount_accessor: "auth_userpass_00000000",
   canonical_id: "00000000-0000-4000-8000-000000000003",

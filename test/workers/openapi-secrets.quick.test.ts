@@ -405,6 +405,10 @@ it("describes the deployment, its mounts, namespaces and keys", async () => {
   await ok("GET", "/v1/sys/quotas/rate-limit/q");
   await ok("LIST", "/v1/sys/quotas/rate-limit");
   await ok("DELETE", "/v1/sys/quotas/rate-limit/q");
+  await ok("POST", "/v1/sys/quotas/lease-count/q", { max_leases: 1000, path: "" });
+  await ok("GET", "/v1/sys/quotas/lease-count/q");
+  await ok("LIST", "/v1/sys/quotas/lease-count");
+  await ok("DELETE", "/v1/sys/quotas/lease-count/q");
   await ok("GET", "/v1/sys/config/cors");
   await ok("POST", "/v1/sys/config/cors", { allowed_origins: ["https://app.example"], allowed_headers: ["X-Mine"] });
   await ok("GET", "/v1/sys/config/cors");

@@ -34,6 +34,11 @@ export class AuthMethods {
     return mount ? ok(mount) : refuse("invalid", `No auth engine at ${path.replace(/\/*$/, "/")}`);
   }
 
+  /** The mount of a login; null when it is gone. */
+  byUuid(uuid: string): AuthMount | null {
+    return this.#deps.mounts.byUuid(uuid);
+  }
+
   enable(namespace: string, path: string, body: AuthMountBody): Result<AuthMount> {
     const { mounts, namespaces, commit } = this.#deps;
     const admitted = namespaces.admit(namespace);

@@ -1,6 +1,7 @@
 import type { AuthMount, Login } from "../../contracts/auth.ts";
 import { isWithinNetworks } from "../../lib/networks.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { LeaseCountQuotas } from "../system/lease-count-quotas.ts";
 import type { AuthEntries } from "./auth-entries.ts";
 import { type AuthMountTable, DEFAULT_LOCKOUT } from "./auth-mounts.ts";
 import type { LoginLockouts } from "./login-lockouts.ts";
@@ -12,12 +13,20 @@ export class LoginChecks {
   readonly #entries: AuthEntries;
   readonly #lockouts: LoginLockouts;
   readonly #usedStates: UsedLoginStates;
+  readonly #leaseQuotas: LeaseCountQuotas;
 
-  constructor(mounts: AuthMountTable, entries: AuthEntries, lockouts: LoginLockouts, usedStates: UsedLoginStates) {
+  constructor(
+    mounts: AuthMountTable,
+    entries: AuthEntries,
+    lockouts: LoginLockouts,
+    usedStates: UsedLoginStates,
+    leaseQuotas: LeaseCountQuotas,
+  ) {
     this.#mounts = mounts;
     this.#entries = entries;
     this.#lockouts = lockouts;
     this.#usedStates = usedStates;
+    this.#leaseQuotas = leaseQuotas;
   }
 
   /** @returns the mount of the login. @throws Sealed */
@@ -39,7 +48,9 @@ export class LoginChecks {
     if (!isWithinNetworks(login.address, settings.token_bound_cidrs)) {
       return refuse("denied", "permission denied: the address is outside the bound networks");
     }
-    return ok(mount);
+    const lease = { namespace: mount.namespace, path: login.path, role: login.entry.name };
+    const counted = this.#leaseQuotas.admit(lease);
+    return counted.ok ? ok(mount) : counted;
   }
 
   /** Clears the failures of the name. */

@@ -9,10 +9,9 @@ import { type PathEvaluator, wrapTtlRefusal } from "../paths/path-evaluator.ts";
 import type { PathResolver } from "../paths/path-resolver.ts";
 import type { Grants } from "../policies/policy-store.ts";
 import type { SecretsTokens } from "../tokens/secrets-tokens.ts";
-import { policiesOf, type TokenRow } from "../tokens/token.ts";
+import { isWrapping, policiesOf, type TokenRow } from "../tokens/token.ts";
 import type { TokenHolders } from "../tokens/token-holders.ts";
 import type { TokenStore } from "../tokens/token-store.ts";
-import { isWrapping } from "../tokens/wrappings.ts";
 
 /** An answer, and what a kept copy of it depends on beside the rules. */
 export interface Explained {

@@ -3,10 +3,10 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import { NOTHING } from "../../platform/durable/stored-object.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import type { TokenRow } from "../tokens/token.ts";
+import { isWrapping } from "../tokens/token.ts";
 import { roleColumn, type TokenRules } from "../tokens/token-rules.ts";
 import type { TokenSecrets } from "../tokens/token-secrets.ts";
 import type { TokenStore } from "../tokens/token-store.ts";
-import { isWrapping } from "../tokens/wrappings.ts";
 import { aclToken, tokenUpserted } from "./cluster-acl.ts";
 import type { ClusterRoles } from "./cluster-roles.ts";
 

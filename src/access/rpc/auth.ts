@@ -7,6 +7,12 @@ import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
 import type { AccessParts } from "../access-parts.ts";
 import { published } from "../published-changes.ts";
 
+/** Counts leases where a quota needs them to admit a login at a mount. */
+async function countLeases({ authMethods, leaseQuotas }: AccessParts, mount: string): Promise<void> {
+  const at = authMethods.byUuid(mount);
+  if (at) await leaseQuotas.prepare({ namespace: at.namespace, path: `auth/${at.path}` });
+}
+
 /** RPC methods about auth methods of the secrets API, and their logins. */
 export const authMethodMethods: MethodTable<AuthApi, AccessParts> = {
   listAuthMounts: ({ authMethods }, namespace) => authMethods.list(namespace),
@@ -27,7 +33,10 @@ export const authMethodMethods: MethodTable<AuthApi, AccessParts> = {
   authEntryNames: ({ authEntries }, mount, kind) => authEntries.entryNames(mount, kind),
   authAttempt: sealed(({ authEntries }, entry, alias) => authEntries.attempt(entry, alias)),
   authFailed: ({ authEntries }, mount, alias, exists) => authEntries.failed(mount, alias, exists),
-  login: published(({ logins }, login) => logins.login(login)),
+  login: async (parts, login) => {
+    await countLeases(parts, login.entry.mount);
+    return parts.changes.publish(() => parts.logins.login(login));
+  },
 };
 
 /** RPC methods about roles and secret ids of the auth method `approle`, and about names locked after failed logins. */
@@ -40,7 +49,10 @@ export const approleMethods: MethodTable<ApproleApi, AccessParts> = {
   lookupSecretId: sealed(({ approles }, name, secretId) => approles.lookup(name, secretId, Date.now())),
   destroySecretId: sealed(({ approles }, name, secretId) => approles.destroy(name, secretId, Date.now())),
   tidySecretIds: ({ approles }, mount) => approles.tidy(mount, Date.now()),
-  approleLogin: published(({ approleLogins }, login) => approleLogins.login(login, Date.now())),
+  approleLogin: async (parts, login) => {
+    await countLeases(parts, login.mount);
+    return parts.changes.publish(() => parts.approleLogins.login(login, Date.now()));
+  },
   lockedNames: ({ authEntries }, namespace) => authEntries.locked(namespace, Date.now()),
   unlockName: ({ authEntries }, namespace, accessor, name) => authEntries.unlock(namespace, accessor, name),
 };

@@ -123,4 +123,10 @@ export const quotaMethods: MethodTable<QuotasApi, AccessParts> = {
   quotasConfig: ({ rateLimits }) => rateLimits.config(),
   setQuotasConfig: ({ rateLimits }, changes) => rateLimits.setConfig(changes),
   countRequest: ({ rateLimits }, request) => rateLimits.take(request, Date.now()),
+  leaseQuotaNames: ({ leaseQuotas }) => leaseQuotas.names(),
+  leaseQuota: ({ leaseQuotas }, name) => leaseQuotas.read(name),
+  putLeaseQuota: ({ leaseQuotas }, name, body) => leaseQuotas.put(name, body),
+  deleteLeaseQuota: ({ leaseQuotas }, name) => leaseQuotas.delete(name),
+  admitLease: ({ leaseQuotas, rights }, mount, id, accessor) =>
+    leaseQuotas.admitLease(mount, id, rights.grants(accessor)?.root === true),
 };

@@ -10,7 +10,15 @@ import { published } from "../published-changes.ts";
 
 /** RPC methods about tokens of the secrets API. */
 export const tokenMethods: MethodTable<TokensApi, AccessParts> = {
-  createToken: published(({ issuer }, ...given) => issuer.create(...given)),
+  createToken: async ({ issuer, leaseQuotas, rights, changes }, ...given) => {
+    const [caller, namespace, path] = given;
+    await leaseQuotas.prepare({ namespace, path });
+    return changes.publish(() => {
+      const isExempt = rights.grants(caller)?.root === true;
+      const counted = isExempt ? ok(null) : leaseQuotas.admit({ namespace, path, role: null });
+      return counted.ok ? issuer.create(...given) : counted;
+    });
+  },
   lookupToken: sealed(({ tokens }, name) => tokens.lookup(name)),
   renewToken: published(({ tokens }, name, increment) => tokens.renew(name, increment)),
   revokeToken: published(({ tokens }, name, keepChildren = false) => tokens.revoke(name, keepChildren)),

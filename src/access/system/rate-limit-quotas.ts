@@ -2,8 +2,8 @@ import type { CountedRequest, QuotaBody, QuotasConfig, RateLimitQuota } from "..
 import type { RateLimit } from "../../lib/rate-limit.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
-import { caselessSegment } from "../paths/path-evaluator.ts";
 import type { PathResolver } from "../paths/path-resolver.ts";
+import { isNamed, type QuotaKind, QuotaScopes, quotaNameRefusal, RANK } from "./quota-scopes.ts";
 
 /**
  * Rate-limit quotas (https://developer.hashicorp.com/vault/api-docs/system/rate-limit-quotas): stored settings, and
@@ -14,19 +14,14 @@ import type { PathResolver } from "../paths/path-resolver.ts";
 const MAX_QUOTAS = 100;
 /** Counters of clients; the oldest is dropped for a new one beyond. */
 const MAX_CLIENTS = 10_000;
-const NAME = /^[A-Za-z0-9._-]{1,128}$/;
 
 const NO_CONFIG: QuotasConfig = { enable_rate_limit_response_headers: false, rate_limit_exempt_paths: [] };
 
 /** Never counted, so that a quota that is too low can be changed. */
 const ITSELF = "sys/quotas/";
 
-/** The kinds of a quota's path. */
-type Kind = "global" | "namespace" | "mount" | "prefix" | "exact";
-const RANK: Readonly<Record<Kind, number>> = { global: 0, namespace: 1, mount: 2, prefix: 3, exact: 4 };
-
 interface Stored extends RateLimitQuota {
-  readonly kind: Kind;
+  readonly kind: QuotaKind;
 }
 
 interface Counter {
@@ -45,12 +40,14 @@ interface Dependencies {
 
 export class RateLimitQuotas {
   readonly #deps: Dependencies;
+  readonly #scopes: QuotaScopes;
   #quotas: readonly Stored[] | undefined;
   #config: QuotasConfig | undefined;
   readonly #counters = new Map<string, Counter>();
 
   constructor(deps: Dependencies) {
     this.#deps = deps;
+    this.#scopes = new QuotaScopes(deps.paths);
   }
 
   /** Whether any quota exists. */
@@ -75,11 +72,11 @@ export class RateLimitQuotas {
   }
 
   put(name: string, body: QuotaBody): Result<null> {
-    if (!NAME.test(name)) return refuse("invalid", "name: must be 1 to 128 of a-z A-Z 0-9 . _ -");
-    const given = body.path.replace(/^\/+/, "");
-    const kind = this.#kindOf(given);
-    const path = kind === "namespace" || kind === "mount" ? given.replace(/\/?$/, "/") : given;
-    if (kind === null) return refuse("invalid", "path: invalid mount path: there is neither a mount nor a namespace");
+    const refused = quotaNameRefusal(name);
+    if (refused) return refused;
+    const scope = this.#scopes.scopeOf(body.path);
+    if (!scope.ok) return scope;
+    const { kind, path } = scope.value;
     const others = this.#all().filter((quota) => quota.name !== name);
     const alike = others.find((quota) => quota.path === path);
     if (alike)
@@ -143,39 +140,17 @@ export class RateLimitQuotas {
   }
 
   #quotaOf(request: CountedRequest): Stored | undefined {
-    const { namespace, path } = request;
-    const inNamespace = (quota: Stored) =>
-      namespace === quota.path || (quota.inheritable && namespace.startsWith(quota.path));
-    const spelled = this.#spelling(request);
-    const whole = spelled(namespace + path);
+    const covers = this.#scopes.covering(request);
     // The list is sorted: the first that matches is the most specific.
-    return this.#all().find((quota) => {
-      if (quota.kind === "global" || quota.kind === "namespace") return inNamespace(quota);
-      const limited = spelled(quota.path);
-      return quota.kind === "mount" ? whole.startsWith(limited) : isNamed(whole, limited);
-    });
+    return this.#all().find(covers);
   }
 
   #isExempt(request: CountedRequest): boolean {
     const { namespace, path } = request;
     if (namespace !== "") return false;
     if (path.startsWith(ITSELF)) return true;
-    const spelled = this.#spelling(request);
+    const spelled = this.#scopes.spelling(request);
     return this.config().rate_limit_exempt_paths.some((exempt) => isNamed(spelled(path), spelled(exempt)));
-  }
-
-  /** Spells paths as the request's is routed: a caseless name has one spelling. */
-  #spelling(request: CountedRequest): (path: string) => string {
-    const segment = caselessSegment(this.#deps.paths, request);
-    const at = segment === null ? -1 : segment + request.namespace.split("/").length - 1;
-    return (path) => inLowerCase(path, at);
-  }
-
-  #kindOf(path: string): Kind | null {
-    if (path === "") return "global";
-    const place = this.#deps.paths.kindOf(path.replace(/\*$/, ""));
-    if (place !== null && path.endsWith("*")) return "prefix";
-    return place === "inside" ? "exact" : place;
   }
 
   #all(): readonly Stored[] {
@@ -193,17 +168,6 @@ export class RateLimitQuotas {
     for (const key of this.#counters.keys()) if (key.startsWith(`${changed} `)) this.#counters.delete(key);
   }
 }
-
-/** Whether a setting names a path: a final `*` makes a prefix, and a final slash of the path is ignored. */
-const isNamed = (path: string, setting: string): boolean =>
-  setting.endsWith("*") ? path.startsWith(setting.slice(0, -1)) : path === setting || path === `${setting}/`;
-
-/** A path with one segment in lower case; as it is without that segment. */
-const inLowerCase = (path: string, segment: number): string =>
-  path
-    .split("/")
-    .map((text, at) => (at === segment ? text.toLowerCase() : text))
-    .join("/");
 
 const shown = ({ kind: _kind, ...quota }: Stored): RateLimitQuota => quota;
 

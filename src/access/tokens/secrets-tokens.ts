@@ -6,11 +6,11 @@ import { tokenDeleted, tokenUpserted } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import type { RenewalLimits } from "./renewal-limits.ts";
 import type { TokenRow } from "./token.ts";
+import { isWrapping } from "./token.ts";
 import { knownToken, type TokenCapabilities } from "./token-capabilities.ts";
 import { tokenLease, tokenLeaseNames, tokenOfLease } from "./token-leases.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
-import { isWrapping } from "./wrappings.ts";
 
 /** A token outlives the start of its last request by this time, because the request may still query it. */
 const LAST_REQUEST_MS = 10_000;

@@ -1,7 +1,7 @@
 import type { TokenLease } from "../../contracts/tokens.ts";
 import type { TokenRow } from "./token.ts";
+import { isWrapping } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
-import { isWrapping } from "./wrappings.ts";
 
 /**
  * Leases of tokens: upstream lists each token with an expiry under the path that issued it, such as

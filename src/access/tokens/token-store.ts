@@ -6,6 +6,7 @@ import { upperBound } from "../../lib/text-range.ts";
 import type { BatchTokens } from "./batch-tokens.ts";
 import type { NewToken, TokenRow } from "./token.ts";
 import type { TokenHashKey } from "./token-hash-key.ts";
+import { TokenLeaseCounts } from "./token-lease-counts.ts";
 
 /** A new accessor, in the format of the token's API. */
 export const newAccessor = (family: TokenRow["family"]): string =>
@@ -46,6 +47,7 @@ export class TokenStore {
   readonly #hashKey: TokenHashKey;
   readonly #batch: BatchTokens;
   readonly #dependents: TokenDependent[] = [];
+  readonly leaseCounts: TokenLeaseCounts;
   /** Hashes of recent tokens, in memory only. */
   readonly #hashes = new Lru<string, string>(MAX_HASHES);
 
@@ -53,6 +55,7 @@ export class TokenStore {
     this.#sql = sql;
     this.#hashKey = hashKey;
     this.#batch = batch;
+    this.leaseCounts = new TokenLeaseCounts(sql);
   }
 
   /** Adds rows that end with their token. They need the table of tokens, so it cannot be built with them. */
@@ -161,6 +164,7 @@ export class TokenStore {
       `INSERT INTO tokens (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
       ...columns.map((column) => row[column] ?? null),
     );
+    this.leaseCounts.inserted(row);
     return row;
   }
 
@@ -267,8 +271,10 @@ export class TokenStore {
   }
 
   delete(rows: readonly TokenRow[]): void {
-    for (const { hash, accessor } of rows) {
-      this.#sql.exec("DELETE FROM tokens WHERE hash = ?", hash);
+    for (const row of rows) {
+      const { hash, accessor } = row;
+      const { rowsWritten } = this.#sql.exec("DELETE FROM tokens WHERE hash = ?", hash);
+      if (rowsWritten > 0) this.leaseCounts.deleted(row);
       for (const dependent of this.#dependents) dependent.ended(accessor);
     }
   }

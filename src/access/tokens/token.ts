@@ -72,6 +72,12 @@ export type NewToken = Omit<
 };
 
 export const policiesOf = (row: TokenRow): string[] => JSON.parse(row.policies) as string[];
+
+/** The policies of a wrapping token, as stored. */
+export const WRAPPING_POLICIES = JSON.stringify([WRAPPING_POLICY_NAME]);
+/** Whether a token is a wrapping token, which opens one wrapped answer and has no other right. */
+export const isWrapping = ({ policies }: Pick<TokenRow, "policies">): boolean => policies === WRAPPING_POLICIES;
+
 export const isRoot = (row: TokenRow): boolean => policiesOf(row).includes("root");
 
 /** A token is one row, and every request reads each of its policies. */

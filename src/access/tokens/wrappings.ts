@@ -3,8 +3,7 @@ import { randomText } from "../../lib/random-text.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
-import { WRAPPING_POLICY_NAME } from "../policies/policy-parser.ts";
-import type { TokenRow } from "./token.ts";
+import { isWrapping, type TokenRow, WRAPPING_POLICIES } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
 
 /** Bounds of all wrapped answers of the deployment (docs/reference/limits.md). */
@@ -13,11 +12,7 @@ const MAX_BYTES = 1024 * 1024 * 1024;
 /** Bound of the wrapped answers of one token. */
 const MAX_OF_TOKEN = 5_000;
 
-const POLICIES = JSON.stringify([WRAPPING_POLICY_NAME]);
 const NOT_VALID = "wrapping token is not valid or does not exist";
-
-/** Whether a token is a wrapping token, which opens one wrapped answer and has no other right. */
-export const isWrapping = ({ policies }: Pick<TokenRow, "policies">): boolean => policies === POLICIES;
 
 interface Dependencies {
   readonly sql: SqlStorage;
@@ -134,7 +129,7 @@ export class Wrappings {
       namespace,
       path,
       ttl,
-      policies: POLICIES,
+      policies: WRAPPING_POLICIES,
       parent: null,
       orphan: 1,
       family: "secrets",

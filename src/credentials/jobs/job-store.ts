@@ -203,6 +203,14 @@ export class JobStore {
       .map((row) => this.#job(row));
   }
 
+  /** Ids of the jobs of a kind. */
+  idsOfKind(kind: Work["kind"]): string[] {
+    return this.#sql
+      .exec<{ id: string }>("SELECT id FROM jobs WHERE kind = ?", kind)
+      .toArray()
+      .map(({ id }) => id);
+  }
+
   issuesOf(token: string): Job[] {
     return this.#sql
       .exec<Row>("SELECT * FROM jobs WHERE token = ?", token)

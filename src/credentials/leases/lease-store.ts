@@ -34,6 +34,8 @@ export class LeaseStore {
   readonly #nextExpiry: Memo<number | null>;
   /** Deadlines of the responses that were not sent yet, by lease: few at a time. */
   readonly #handOvers: Memo<Map<string, number>>;
+  /** Numbers of leases by the path that issued them, once a quota has asked for them. */
+  readonly #byPath: Memo<Map<string, number>>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
@@ -46,12 +48,18 @@ export class LeaseStore {
       );
       return new Map([...rows].map(({ id, at }) => [id, at]));
     });
+    this.#byPath = new Memo(() => {
+      const counts = new Map<string, number>();
+      for (const { id } of sql.exec<{ id: string }>("SELECT id FROM leases")) addLease(counts, id, 1);
+      return counts;
+    });
   }
 
   /** Drops the values cached from rows; called after a rollback. */
   forgetMemos(): void {
     this.#nextExpiry.forget();
     this.#handOvers.forget();
+    this.#byPath.forget();
   }
 
   insert(lease: NewLease): void {
@@ -74,6 +82,7 @@ export class LeaseStore {
       lease.sealed,
     );
     this.#nextExpiry.change((at) => Math.min(at ?? expires, expires));
+    this.#byPath.change((counts) => addLease(counts, id, 1));
     if (handOverBy !== null) handOvers.set(id, handOverBy);
   }
 
@@ -130,6 +139,12 @@ export class LeaseStore {
 
   delete(id: string): void {
     this.#handedOver(id, "DELETE FROM leases");
+    this.#byPath.forget();
+  }
+
+  /** The number of leases of each path that has issued some. */
+  countByPath(): ReadonlyMap<string, number> {
+    return this.#byPath.get();
   }
 
   /** Expires the leases of a token now; without a token, all leases. */
@@ -214,6 +229,15 @@ export class LeaseStore {
     this.#sql.exec(statement, ...values);
     this.forgetMemos();
   }
+}
+
+/** The path that issued a lease. */
+export const leasePath = (id: string): string => id.slice(0, id.lastIndexOf("/"));
+
+/** Changes the number of leases of the path of one. */
+export function addLease(counts: Map<string, number>, id: string, more: number): Map<string, number> {
+  const path = leasePath(id);
+  return counts.set(path, (counts.get(path) ?? 0) + more);
 }
 
 export const resourcesIn = (lease: LeaseRow): EngineStates["resources"] => JSON.parse(lease.holding) as object;

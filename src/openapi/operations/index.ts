@@ -1,5 +1,6 @@
 import { cubbyhole } from "../../routes/cubbyhole/openapi.ts";
 import { kv } from "../../routes/kv/openapi.ts";
+import { leaseCountQuotas } from "../../routes/lease-count-quotas/openapi.ts";
 import type { Group } from "../operation.ts";
 import { approle } from "./auth-approle.ts";
 import { authKubernetes } from "./auth-kubernetes.ts";
@@ -52,6 +53,7 @@ export const groups: readonly Group[] = [
   clusterAcl,
   system,
   systemInfo,
+  leaseCountQuotas,
   operability,
   backup,
 ];

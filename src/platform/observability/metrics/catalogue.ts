@@ -49,6 +49,9 @@ export const METRICS = {
   sallyport_sync_tasks_total: counter("Attempts to sync an association.", "destination", "outcome"),
   sallyport_sync_objects_total: counter("Results of those attempts per external object.", "destination", "result"),
 
+  sallyport_lease_count_quota_max: gauge("Number of leases that a quota allows.", "name"),
+  sallyport_lease_count_quota_counter: gauge("Leases that a quota counted when it last checked a request.", "name"),
+  sallyport_lease_count_quota_violations_total: counter("Requests that a lease-count quota refused.", "name"),
   sallyport_leases: gauge(
     "Leases; irrevocable: revocation has failed repeatedly and needs an operator.",
     "mount",

@@ -1,0 +1,64 @@
+import { isWrapping, type TokenRow } from "./token.ts";
+
+/** Tokens with an expiry, by the path that issued them and the role or user of their login. */
+export interface TokenLeaseCount {
+  readonly namespace: string;
+  readonly path: string;
+  /** Null for tokens without a login. */
+  readonly role: string | null;
+  readonly n: number;
+}
+
+type Counted = Pick<TokenRow, "namespace" | "path" | "family" | "expires" | "policies" | "auth_entry">;
+
+/**
+ * The number of leases of tokens, for lease-count quotas: upstream counts every service token with an expiry. Read from
+ * the rows once, when the first quota needs it, and kept in memory after that.
+ */
+export class TokenLeaseCounts {
+  readonly #sql: SqlStorage;
+  #counts: Map<string, TokenLeaseCount> | null = null;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** Drops the counts, after a rollback or when the rows were replaced. */
+  forget(): void {
+    this.#counts = null;
+  }
+
+  all(): Iterable<TokenLeaseCount> {
+    this.#counts ??= this.#read();
+    return this.#counts.values();
+  }
+
+  inserted(row: Counted): void {
+    if (this.#counts) this.#add(this.#counts, row, 1);
+  }
+
+  deleted(row: Counted): void {
+    if (this.#counts) this.#add(this.#counts, row, -1);
+  }
+
+  #read(): Map<string, TokenLeaseCount> {
+    const rows = this.#sql.exec<Counted & { n: number }>(
+      `SELECT namespace, path, family, auth_entry, policies, 1 AS expires, count(*) AS n FROM tokens
+       WHERE family = 'secrets' AND expires IS NOT NULL GROUP BY namespace, path, auth_entry, policies`,
+    );
+    const counts = new Map<string, TokenLeaseCount>();
+    for (const { n, ...row } of rows) this.#add(counts, row, n);
+    return counts;
+  }
+
+  #add(counts: Map<string, TokenLeaseCount>, row: Counted, more: number): void {
+    const { namespace, path, family, expires, auth_entry: entry } = row;
+    if (family !== "secrets" || expires === null || isWrapping(row)) return;
+    // The kind of the entry has no space.
+    const role = entry === null ? null : entry.slice(entry.indexOf(" ") + 1);
+    const key = JSON.stringify([namespace, path, role]);
+    const n = (counts.get(key)?.n ?? 0) + more;
+    if (n > 0) counts.set(key, { namespace, path, role, n });
+    else counts.delete(key);
+  }
+}
