@@ -124,7 +124,7 @@ export class AccessControl extends AccessMethods implements AccessControlApi {
 
   authorizeFor(holder: string, ask: AuthorizeRequest): LeasedGrant {
     const { counted, ...explained } = this.#explain(ask);
-    const lease = !counted && isReusable(explained.answer) ? this.#leases.grant(holder) : null;
+    const lease = !counted && isReusable(explained.answer) ? this.#leases.grant(holder, explained.tag) : null;
     return this.#leases.hold({ ...explained, lease }, explained.tag);
   }
 

@@ -125,7 +125,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   readFor(holder: string, path: string, version: number): Leased<ReadVersion | Refusal> {
     const answer = refuseIfSealed(() => this.#open(path, version));
     const reusable = answer.ok || answer.reason === "missing";
-    return this.hold({ answer, lease: reusable ? this.#leases.grant(holder) : null }, path);
+    return this.hold({ answer, lease: reusable ? this.#leases.grant(holder, path) : null }, path);
   }
 
   /** Soft-deletes the newest version. A missing path counts as deleted. */

@@ -6,7 +6,7 @@ import { replicaOf } from "./replica-name.ts";
 
 /**
  * Connects a `LeaseTable` with the object that owns the data: its rows, its clock, the delivery of changes to replicas,
- * and the answers that wait for them. Without a lease it costs one look-up of rows in memory, and nothing on disk.
+ * and the answers that wait for them. Where no replica has the keys it costs one look-up in memory, and nothing on disk.
  *
  * An answer is computed at once and leaves when the changes that it includes are settled. So a read waits for changes
  * that came before it and for no later one.
@@ -21,6 +21,7 @@ export class LeaseOwner {
   /** Holders to which changes are being delivered. */
   readonly #deliveries = new Set<Holder>();
   #timer: { readonly at: number; readonly id: ReturnType<typeof setTimeout> } | null = null;
+  #isTidying = false;
   /** The clock never goes back, and goes on by timers while the system's stands still. */
   #clock = 0;
 
@@ -50,11 +51,11 @@ export class LeaseOwner {
     if (!this.#table.isIdle) this.#storage.transactionSync(() => this.change(null));
   }
 
-  /** The lease of an answer that is computed now. */
-  grant(holder: Holder): ReadLease {
+  /** The lease of an answer that is computed now. @param key that the answer is about */
+  grant(holder: Holder, key: string): ReadLease {
     const review = this.#table.nextReview();
     try {
-      const grant = this.#table.grant(holder, this.#now());
+      const grant = this.#table.grant(holder, key, this.#now());
       if (this.#table.nextReview() !== review) this.#arm();
       return grant;
     } catch (failure) {
@@ -117,6 +118,22 @@ export class LeaseOwner {
       waiting.resolve();
     }
     this.#schedule();
+    this.#tidyLater();
+  }
+
+  /** Deletes the rows of settled changes together, behind the answers that waited for them. */
+  #tidyLater(): void {
+    if (this.#isTidying || !this.#table.isUntidy) return;
+    this.#isTidying = true;
+    setTimeout(() => {
+      this.#isTidying = false;
+      try {
+        this.#table.tidy();
+      } catch (failure) {
+        // The next change tries again.
+        warn("lease-rows-not-deleted", { owner: this.#name, because: textOf(failure) });
+      }
+    }, TIDY_MS);
   }
 
   /** Sets the timer for the end of a lease that an answer waits for. Otherwise there is none. */
@@ -182,6 +199,7 @@ interface Waiting {
 
 const MAX_KEYS = 64;
 const RETRY_MS = 100;
+const TIDY_MS = 100;
 
 /** Answers of an owner that is sealed or being restored: replicas must not go on with what they have. */
 const isUnavailable = (answer: unknown): boolean => {

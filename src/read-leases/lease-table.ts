@@ -1,8 +1,9 @@
 /**
  * The owner's side of coherent read replicas (docs/internals/reads-near-the-caller.md). Pure: rows and clock are given.
- * Owns the leases of one owner's replicas and the changes that they have not acknowledged. A change costs a row and its
- * deletion when a lease runs, and nothing otherwise; a holder costs a row when it asks again after a pause. A review
- * each minute deletes the rows of holders that stay away: after a restart, a change would wait for them.
+ * Owns the leases of one owner's replicas, the keys that each of them was given, and the changes that they have not
+ * acknowledged. A change of a key that a holder may have costs a row, deleted later with others, and nothing otherwise; a
+ * holder costs a row when it asks again after a pause. A review each minute deletes the rows of holders that stay away:
+ * after a restart, a change would wait for them.
  *
  *   lease of a holder
  *
@@ -10,9 +11,13 @@
  *                       │  ^
  *                       └──┘ grant, unless the holder has an invalidation to acknowledge
  *
+ *   key of a lease
+ *
+ *     unknown ──answer about it──> given ──change of it acknowledged, no newer answer──> unknown
+ *
  *   change of keys
  *
- *     committed ──no lease runs───────────────────────────────────> settled
+ *     committed ──given to no holder──────────────────────────────> settled
  *         └──> changing ──each holder acknowledged or its lease over──> settled
  *
  *   An answer about a changing key, a read, a refusal or one to a replica, leaves once the changes that it includes are
@@ -67,12 +72,22 @@ const CLOCK_MARGIN = 1.05;
 /** Time between two reviews. Until the next one a row outlives its lease: a reader that comes back soon costs none. */
 export const REVIEW_MS = 60_000;
 
+/** Of the keys that a lease remembers; with more, every change concerns its holder. */
+export const MAX_GIVEN_CHARACTERS = 1_000_000;
+/** Of a key beside its text. */
+const OVERHEAD = 50;
+
 interface Lease {
   readonly holder: Holder;
   /** 0 = from before a restart; the next grant gives a new one. */
   term: number;
   /** By the owner's clock. */
   until: number;
+  /** The keys of which the holder may have an answer, each with the clock of the newest one. */
+  readonly given: Map<string, number>;
+  givenCharacters: number;
+  /** Until when the holder may have any key, by the owner's clock: answers of before a restart are unknown. */
+  givenAllUntil: number;
 }
 
 interface Change {
@@ -89,6 +104,8 @@ export class LeaseTable {
   /** By the owner's clock; null while no row was written. An instance that finds rows reviews them at its first alarm. */
   #review: number | null = null;
   readonly #pending = new Map<number, Change>();
+  /** Settled changes whose rows are not deleted. After a restart they wait once more. */
+  #settledRows: number[] = [];
   #seq: number;
   /** Numbers up to here are reserved on disk: a restart never gives one of them again. */
   #reserved: number;
@@ -101,19 +118,25 @@ export class LeaseTable {
     const { seq, holders, pending } = rows.load();
     for (const holder of holders) {
       this.#recorded.add(holder);
-      this.#leases.set(holder, { holder, term: 0, until: this.#end(now) });
+      const until = this.#end(now);
+      this.#leases.set(holder, { ...newLease(holder, 0), until, givenAllUntil: until });
     }
     for (const change of pending) this.#pending.set(change.seq, { ...change, waits: new Set(change.waits) });
     this.#seq = seq;
     this.#reserved = seq;
   }
 
-  /** Grants a lease with an answer about a key that is not changing. @throws what a row throws; then there is no lease */
-  grant(holder: Holder, now: number): Grant {
+  /**
+   * Grants a lease with an answer that is computed now.
+   * @param key that the answer is about
+   * @throws what a row throws; then there is no lease
+   */
+  grant(holder: Holder, key: string, now: number): Grant {
     this.settle(now);
     const lease = this.#leases.get(holder) ?? this.#begin(holder, now);
     if (lease.term === 0) lease.term = this.#next();
     if (!this.#owesAcknowledgement(holder)) this.#extend(lease, now);
+    this.#give(lease, key);
     return { ms: Math.floor((lease.until - now) / CLOCK_MARGIN), term: lease.term, clock: this.#seq };
   }
 
@@ -124,12 +147,14 @@ export class LeaseTable {
 
   /**
    * Records a change of keys. Call inside its transaction.
-   * @returns its number, or null when no lease runs and the change is settled
+   * @returns its number, or null when no holder can have the keys and the change is settled
    */
   change(keys: Keys, now: number): number | null {
     this.settle(now);
-    if (this.#leases.size === 0) return null;
-    const change = { seq: this.#next(), keys, waits: new Set(this.#leases.keys()) };
+    const waits = new Set<Holder>();
+    for (const lease of this.#leases.values()) if (this.mayHave(lease, keys, now)) waits.add(lease.holder);
+    if (waits.size === 0) return null;
+    const change = { seq: this.#next(), keys, waits };
     this.#rows.putPending({ ...change, waits: [...change.waits] });
     this.#pending.set(change.seq, change);
     return change.seq;
@@ -180,8 +205,21 @@ export class LeaseTable {
   acknowledge(holder: Holder, seqs: readonly number[]): void {
     for (const seq of seqs) {
       const change = this.#pending.get(seq);
-      if (change?.waits.delete(holder)) this.#dropSettled(change);
+      if (!change?.waits.delete(holder)) continue;
+      this.#takeBack(holder, change);
+      this.#dropSettled(change);
     }
+  }
+
+  /** Whether rows of settled changes wait for their deletion. */
+  get isUntidy(): boolean {
+    return this.#settledRows.length > 0;
+  }
+
+  /** Deletes the rows of settled changes. Apart from `acknowledge`, so that no answer waits for it. */
+  tidy(): void {
+    for (const seq of this.#settledRows) this.#rows.dropPending(seq);
+    this.#settledRows = [];
   }
 
   /** Ends the leases that have run out, and settles the changes that waited for them. */
@@ -204,6 +242,38 @@ export class LeaseTable {
     return ends.length === 0 ? null : Math.min(...ends);
   }
 
+  /** Whether a holder may have an answer about the keys. */
+  protected mayHave({ given, givenAllUntil }: Lease, keys: Keys, now: number): boolean {
+    if (givenAllUntil > now) return true;
+    return keys === null ? given.size > 0 : keys.some((key) => given.has(key));
+  }
+
+  /** Whether a holder's answer is not older than a change of its key. */
+  protected includes(clock: number, { seq }: Change): boolean {
+    return clock >= seq;
+  }
+
+  #give(lease: Lease, key: string): void {
+    if (lease.givenAllUntil === Number.POSITIVE_INFINITY) return;
+    if (!lease.given.has(key)) lease.givenCharacters += key.length + OVERHEAD;
+    lease.given.set(key, this.#seq);
+    if (lease.givenCharacters <= MAX_GIVEN_CHARACTERS) return;
+    lease.given.clear();
+    lease.givenAllUntil = Number.POSITIVE_INFINITY;
+  }
+
+  /** After its acknowledgement a holder has no answer about the keys but newer ones. */
+  #takeBack(holder: Holder, change: Change): void {
+    const lease = this.#leases.get(holder);
+    if (!lease) return;
+    for (const key of change.keys ?? lease.given.keys()) {
+      const clock = lease.given.get(key);
+      if (clock === undefined || this.includes(clock, change)) continue;
+      lease.given.delete(key);
+      lease.givenCharacters -= key.length + OVERHEAD;
+    }
+  }
+
   /** Such a holder gets no longer lease: a change waits for its end, and would wait for ever. */
   #owesAcknowledgement(holder: Holder): boolean {
     for (const { waits } of this.#pending.values()) if (waits.has(holder)) return true;
@@ -215,7 +285,7 @@ export class LeaseTable {
   }
 
   #begin(holder: Holder, now: number): Lease {
-    const lease = { holder, term: this.#next(), until: 0 };
+    const lease = newLease(holder, this.#next());
     this.#extend(lease, now);
     this.#leases.set(holder, lease);
     return lease;
@@ -234,6 +304,7 @@ export class LeaseTable {
   review(now: number): void {
     if (this.#review !== null && this.#review > now) return;
     this.settle(now);
+    this.tidy();
     for (const holder of this.#recorded) {
       if (this.#leases.has(holder)) continue;
       this.#recorded.delete(holder);
@@ -254,10 +325,19 @@ export class LeaseTable {
   #dropSettled({ seq, waits }: Change): void {
     if (waits.size > 0) return;
     this.#pending.delete(seq);
-    this.#rows.dropPending(seq);
+    this.#settledRows.push(seq);
   }
 
   #end(now: number): number {
     return now + LEASE_MS * CLOCK_MARGIN;
   }
 }
+
+const newLease = (holder: Holder, term: number): Lease => ({
+  holder,
+  term,
+  until: 0,
+  given: new Map(),
+  givenCharacters: 0,
+  givenAllUntil: 0,
+});

@@ -50,6 +50,20 @@ const DEFECTS: Readonly<Record<string, Faults>> = {
     },
   },
   "an instance that acknowledges for the one before it": { sharesHolder: true },
+  "an owner that delivers changes to no holder from before its restart": {
+    Table: class extends LeaseTable {
+      protected override mayHave(...[lease, keys]: Parameters<LeaseTable["mayHave"]>): boolean {
+        return super.mayHave(lease, keys, Number.POSITIVE_INFINITY);
+      }
+    },
+  },
+  "an acknowledgement that counts for later answers, too": {
+    Table: class extends LeaseTable {
+      protected override includes(): boolean {
+        return false;
+      }
+    },
+  },
 };
 
 describe("reads through replicas", () => {

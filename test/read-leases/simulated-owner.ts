@@ -32,6 +32,7 @@ export type Deliver = (
 ) => void;
 
 const RETRY_MS = 120;
+const TIDY_MS = 100;
 
 class Disk implements LeaseRows {
   readonly values = new Map<string, number>();
@@ -98,7 +99,7 @@ export class SimulatedOwner {
 
   /** A question of a replica. */
   ask(holder: string, key: string, answer: (told: Told) => void): void {
-    const grant = this.#table.grant(holder, this.#clock.now());
+    const grant = this.#table.grant(holder, key, this.#clock.now());
     const told = { value: this.#disk.values.get(key) ?? 0, grant };
     this.#whenSettled(key, () => answer(told));
   }
@@ -170,5 +171,13 @@ export class SimulatedOwner {
     this.#table.settle(this.#clock.now());
     const waiting = this.#waiting.splice(0);
     for (const attempt of waiting) if (!attempt()) this.#waiting.push(attempt);
+    if (this.#table.isUntidy) this.#tidyLater();
+  }
+
+  #tidyLater(): void {
+    const life = this.#life;
+    this.#world.after(TIDY_MS, () => {
+      if (life === this.#life) this.#table.tidy();
+    });
   }
 }
