@@ -5,8 +5,9 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Reply, Wires } from "./raw-http.ts";
 import { deploymentSecrets, Service } from "./service.ts";
 
-/* Attempts to get in at the service as `npm start` runs it, over plain sockets: rights that end during a request or by
-   null, denied lists, and addresses of the service's own network. */
+/* Attempts to get in at the service as `npm start` runs it, over plain sockets: rights that end during a request, a
+   waiting read or a stream, or by null, denied lists, names that pass a quota, and addresses of the service's own
+   network. */
 
 const ROOT: string = deploymentSecrets.DEV_ROOT_TOKEN;
 const PATIENCE_MS = 30_000;
@@ -105,14 +106,43 @@ async function person(policies: readonly string[]): Promise<{ token: string; ent
   return { token, entity, method };
 }
 
-const WRITER = 'path "secret/data/*" { capabilities = ["create", "update"] }';
+const login = async (...call: Call): Promise<string> => JSON.parse((await must(...call)).text).auth.client_token;
 
-/** Each way in which a right to write `secret/data/…` ends. */
+/** Enables an auth method with one login. @returns how to log in, and the login's own path */
+async function approle(): Promise<{ path: string; signIn: () => Promise<string> }> {
+  const method = `ar${++made}`;
+  await must("POST", `/v1/sys/auth/${method}`, { type: "approle" });
+  const path = `/v1/auth/${method}/role/app`;
+  await must("POST", path, { bind_secret_id: false, token_bound_cidrs: "127.0.0.0/8", token_policies: ["writer"] });
+  const { role_id } = JSON.parse((await must("GET", `${path}/role-id`)).text).data;
+  return { path, signIn: () => login("POST", `/v1/auth/${method}/login`, { role_id }) };
+}
+
+const WRITER = `path "secret/data/*" { capabilities = ["create", "update"] }
+namespace "default" { policy = "read" }`;
+
+/** Each way in which a right to write `secret/data/…`, and to read jobs and their events, ends. */
 const ENDS: readonly (readonly [string, () => Promise<Holder>])[] = [
   [
     "its token is revoked",
     async () => {
       const { token } = await tokenOf(["root"]);
+      return { token, end: () => must("POST", "/v1/auth/token/revoke", { token }) };
+    },
+  ],
+  [
+    "its token with limited uses is revoked",
+    async () => {
+      const { text } = await must("POST", "/v1/auth/token/create", { policies: ["root"], num_uses: 9, ttl: "1h" });
+      const { client_token: token, accessor } = JSON.parse(text).auth;
+      return { token, end: () => must("POST", "/v1/auth/token/revoke-accessor", { accessor }) };
+    },
+  ],
+  [
+    "its token, bound to a network, is revoked",
+    async () => {
+      await must("PUT", "/v1/sys/policies/acl/writer", { policy: WRITER });
+      const token = await (await approle()).signIn();
       return { token, end: () => must("POST", "/v1/auth/token/revoke", { token }) };
     },
   ],
@@ -151,11 +181,37 @@ const ENDS: readonly (readonly [string, () => Promise<Holder>])[] = [
     },
   ],
   [
+    "its entity is deleted",
+    async () => {
+      await must("PUT", "/v1/sys/policies/acl/writer", { policy: WRITER });
+      const { token, entity } = await person(["writer"]);
+      return { token, end: () => must("DELETE", `/v1/identity/entity/id/${entity}`) };
+    },
+  ],
+  [
+    "its group loses its policies",
+    async () => {
+      await must("PUT", "/v1/sys/policies/acl/writer", { policy: WRITER });
+      const { token, entity } = await person([]);
+      const group = `/v1/identity/group/name/writers${++made}`;
+      await must("POST", group, { policies: ["writer"], member_entity_ids: [entity] });
+      return { token, end: () => must("POST", group, { policies: [] }) };
+    },
+  ],
+  [
     "its auth method is disabled",
     async () => {
       await must("PUT", "/v1/sys/policies/acl/writer", { policy: WRITER });
       const { token, method } = await person(["writer"]);
       return { token, end: () => must("DELETE", `/v1/sys/auth/${method}`) };
+    },
+  ],
+  [
+    "the prefix of its login is revoked",
+    async () => {
+      await must("PUT", "/v1/sys/policies/acl/writer", { policy: WRITER });
+      const { token, method } = await person(["writer"]);
+      return { token, end: () => must("PUT", `/v1/sys/leases/revoke-prefix/auth/${method}`) };
     },
   ],
 ];
@@ -173,6 +229,11 @@ describe("a body that ends after the right to send it", () => {
     },
   );
 
+  beforeAll(async () => {
+    for (const type of ["userpass", "approle", "jwt"]) await must("POST", `/v1/sys/auth/late-${type}`, { type });
+    await must("POST", "/v1/sys/sync/destinations/in-mem/ruled", {});
+  });
+
   it.each<Call>([
     ["PUT", "/v1/sys/policies/acl/late", { policy: WRITER }],
     ["PUT", "/v1/acl/policy/late", { Rules: 'node { policy = "read" }' }],
@@ -180,8 +241,18 @@ describe("a body that ends after the right to send it", () => {
     ["PUT", "/v1/sys/auth/late", { type: "userpass" }],
     ["PUT", "/v1/sys/namespaces/late", {}],
     ["PUT", "/v1/identity/entity/name/late", { policies: ["default"] }],
+    ["PUT", "/v1/identity/group/name/late", { policies: ["default"] }],
     ["PUT", "/v1/auth/token/roles/late", {}],
+    ["PUT", "/v1/auth/late-userpass/users/late", { password: "hunter2-hunter2" }],
+    ["PUT", "/v1/auth/late-approle/role/late", { token_policies: ["root"] }],
+    ["PUT", "/v1/auth/late-jwt/role/late", { user_claim: "sub", bound_subject: "late", token_policies: ["writer"] }],
+    ["PUT", "/v1/sys/quotas/rate-limit/late", { rate: 1 }],
     ["PUT", "/v1/sys/sync/destinations/in-mem/late", {}],
+    ["PUT", "/v1/sys/sync/destinations/app-config/late", { access_token: "t", app: "a" }],
+    ["PUT", "/v1/sys/sync/destinations/in-mem/ruled/rules/late", { mount: "secret", match_all: true }],
+    ["PUT", "/v1/event/subscription/late", { Topics: { Job: ["*"] }, Target: { Type: "queue", Queue: "late" } }],
+    ["PUT", "/v1/acl/auth-method/late", { Name: "late", Type: "JWT", TokenLocality: "local", MaxTokenTTL: "1h" }],
+    ["PUT", "/v1/node/pool/late", { Name: "late" }],
     ["PUT", "/v1/namespace/late", { Name: "late" }],
   ])("is refused without effect at %s %s", async (...call) => {
     const { token } = await tokenOf(["root"]);
@@ -190,36 +261,78 @@ describe("a body that ends after the right to send it", () => {
     expect((await send(["GET", call[1]])).status).toBeGreaterThanOrEqual(400);
   });
 
-  it("makes no token", async () => {
-    const accessors = async () => (await must("GET", "/v1/acl/tokens")).text;
-    const before = await accessors();
-    const calls: Call[] = [
-      ["PUT", "/v1/acl/token", { Name: "late", Type: "management" }],
-      ["PUT", "/v1/auth/token/create", { policies: ["root"] }],
-    ];
-    for (const call of calls) {
-      const { token } = await tokenOf(["root"]);
-      const end = () => must("POST", "/v1/auth/token/revoke", { token });
-      expect(await interrupted(call, token, "chunks", end)).toBe(403);
-    }
-    expect(await accessors()).toBe(before);
+  it.each<[list: string, ...Call]>([
+    ["/v1/acl/tokens", "PUT", "/v1/acl/token", { Name: "late", Type: "management" }],
+    ["/v1/acl/tokens", "PUT", "/v1/auth/token/create", { policies: ["root"] }],
+    ["/v1/acl/roles", "PUT", "/v1/acl/role", { Name: "late", Policies: [{ Name: "writer" }] }],
+    ["/v1/acl/binding-rules", "PUT", "/v1/acl/binding-rule", { AuthMethod: "m", BindType: "management" }],
+    ["/v1/identity/entity/id?list=true", "PUT", "/v1/identity/entity", { name: "late-entity" }],
+    ["/v1/identity/group/id?list=true", "PUT", "/v1/identity/group", { name: "late-group" }],
+  ])("adds nothing to %s by %s %s", async (list, ...call) => {
+    const listed = async () => {
+      const { status, text } = await send(["GET", list]);
+      return [status, JSON.stringify(JSON.parse(text).data ?? text)];
+    };
+    const before = await listed();
+    const { token } = await tokenOf(["root"]);
+    const end = () => must("POST", "/v1/auth/token/revoke", { token });
+    expect(await interrupted(call, token, "chunks", end)).toBe(403);
+    expect(await listed()).toEqual(before);
+  });
+});
+
+/** Reports a change of a job. @returns its index */
+async function changeJob(ID: string): Promise<number> {
+  const event = { Topic: "Job", Type: "JobRegistered", Payload: { Job: { ID } } };
+  return JSON.parse((await must("PUT", "/v1/cluster/objects", [event])).text).Index;
+}
+
+describe("rights that end while a caller waits", () => {
+  const open = (path: string, token: string): Promise<Response> =>
+    fetch(`http://127.0.0.1:${service.port}${path}`, {
+      headers: { "X-Orch-Token": token },
+      signal: AbortSignal.timeout(PATIENCE_MS),
+    });
+
+  it.each(ENDS)("end its blocking query when %s", async (_what, holder) => {
+    const { token, end } = await holder();
+    const index = await changeJob(`waited${++made}`);
+    const waiting = open(`/v1/jobs?index=${index}&wait=20s`, token);
+    await sleep(JUDGED_MS);
+    await end();
+    await changeJob(`hidden${++made}`);
+    expect((await waiting).status).toBe(403);
+  });
+
+  it.each(ENDS)("end its event stream before the next line when %s", async (_what, holder) => {
+    const { token, end } = await holder();
+    const stream = await open("/v1/event/stream?topic=Job&index=-1", token);
+    expect(stream.status).toBe(200);
+    const reading = stream.text();
+    await changeJob(`seen${++made}`);
+    await sleep(JUDGED_MS);
+    await end();
+    await changeJob(`hidden${++made}`);
+    const keys = (await reading).match(/"Key":"(seen|hidden)/g);
+    expect(keys).toEqual(['"Key":"seen']);
+  });
+});
+
+describe("a quota on the logins of a user", () => {
+  it.each(["ANN", "Ann", "ann", "%41nn"])("counts the name %s", async (name) => {
+    const { method } = await person([]);
+    const quota = `/v1/sys/quotas/rate-limit/people${++made}`;
+    await must("POST", quota, { path: `auth/${method}/login/ann`, rate: 1, interval: "60s" });
+    const logIn = async (as: string) =>
+      (await send(["POST", `/v1/auth/${method}/login/${as}`, { password: "hunter2-hunter2" }])).status;
+    expect([await logIn("ann"), await logIn(name)]).toEqual([200, 429]);
+    await must("DELETE", quota);
   });
 });
 
 describe("null for the policies of", () => {
-  const login = async (...call: Call): Promise<string> => JSON.parse((await must(...call)).text).auth.client_token;
   const writes = async (token: string): Promise<number> =>
     (await send(["PUT", `/v1/secret/data/null${++made}`, { data: {} }], token)).status;
-  /** Enables an auth method with one login. @returns how to log in, and the login's own path */
-  async function approle(): Promise<{ path: string; signIn: () => Promise<string> }> {
-    const method = `ar${++made}`;
-    await must("POST", `/v1/sys/auth/${method}`, { type: "approle" });
-    const path = `/v1/auth/${method}/role/app`;
-    await must("POST", path, { bind_secret_id: false, token_bound_cidrs: "127.0.0.0/8", token_policies: ["writer"] });
-    const { role_id } = JSON.parse((await must("GET", `${path}/role-id`)).text).data;
-    return { path, signIn: () => login("POST", `/v1/auth/${method}/login`, { role_id }) };
-  }
-
   beforeAll(() => must("PUT", "/v1/sys/policies/acl/writer", { policy: WRITER }));
 
   it("a user ends the rights of the next login", async () => {
@@ -270,6 +383,29 @@ describe("a list of a folder whose name is denied", () => {
       expect(statuses).toEqual([200, 403, 403, 403]);
     },
   );
+});
+
+describe("a grant of list", () => {
+  it.each([
+    { rule: "secret/metadata/+", expected: [true, true, false] },
+    { rule: "secret/+/team1", expected: [true, false, false] },
+    { rule: "secret/metadata/team1/+", expected: [true, false, true] },
+  ])("on $rule is judged alike by lists and capabilities", async ({ rule, expected }) => {
+    const name = `lists${++made}`;
+    await must("PUT", `/v1/sys/policies/acl/${name}`, { policy: `path "${rule}" { capabilities = ["list"] }` });
+    const { token } = await tokenOf([name]);
+    const allowed: boolean[] = [];
+    for (const folder of ["secret/metadata/team1", "secret/metadata/team2", "secret/metadata/team1/app"]) {
+      const { text } = await send(["POST", "/v1/sys/capabilities-self", { paths: [`${folder}/`] }], token);
+      const isGranted = JSON.parse(text).data[`${folder}/`].includes("list");
+      for (const spelling of [folder, `${folder}/`]) {
+        const { status } = await send(["LIST", `/v1/${spelling}`], token);
+        expect([spelling, status !== 403]).toEqual([spelling, isGranted]);
+      }
+      allowed.push(isGranted);
+    }
+    expect(allowed).toEqual(expected);
+  });
 });
 
 describe("an address that a tenant names", () => {
