@@ -1,6 +1,13 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { fieldsOf } from "../../src/platform/http/fields.ts";
-import { type Definition, define, MASK, masked, resolved } from "../../src/sync/configuration/definition.ts";
+import {
+  type Definition,
+  define,
+  effectiveTemplate,
+  MASK,
+  masked,
+  resolved,
+} from "../../src/sync/configuration/definition.ts";
 import { type FieldDescription, requiredFields } from "../../src/sync/destinations/description.ts";
 import { destinationTypes } from "../../src/sync/destinations/index.ts";
 import { settingsOf, startStandIns } from "../doubles/stand-ins.ts";
@@ -111,6 +118,44 @@ describe.each(standIns)("$type", (standIn) => {
       }
     }
     if (Object.values(description.fields).some(({ fixed }) => fixed)) expect(proven).not.toEqual([]);
+  });
+
+  it("clears each other field by null as by an empty text, also in a patch, and keeps durations", async () => {
+    const whole = await body();
+    const changeable = Object.entries(description.fields).filter(([, { fixed }]) => !fixed);
+    for (const [field, described] of changeable) {
+      const values = [whole[field], ...otherValues(whole[field], described)].filter((value) => value);
+      const made = values.map((value) => write({ ...whole, [field]: value })).find(({ ok }) => ok);
+      if (!made?.ok) continue;
+      const before = made.value.definition;
+      const left = (value: unknown, mode: "write" | "patch") => {
+        const done = define(type, { body: { [field]: value }, mode, origin: "" }, before, settings);
+        return done.ok ? done.value.definition.connection : done.message;
+      };
+      const cleared = left("", "write");
+      expect(left(null, "patch"), `${field}, patched`).toEqual(cleared);
+      expect(left(null, "write"), field).toEqual(field === "identity_token_ttl" ? before.connection : cleared);
+    }
+  });
+
+  it("takes back each default that a read shows, also with the other granularity", async () => {
+    const before = await created(await body());
+    const { granularity, connection } = before;
+    const shown = {
+      ...type.shown?.(connection),
+      ...masked(type, connection),
+      granularity,
+      secret_name_template: effectiveTemplate(type, before),
+      custom_tags: before.customTags,
+      update_policy: before.updatePolicy,
+      deletion_policy: before.deletionPolicy,
+    };
+    const again = write(shown, before);
+    expect(again).toMatchObject({ ok: true, value: { definition: { template: "", granularity } } });
+    if (again.ok) expect(resolved(type, again.value.definition.connection)).toEqual(resolved(type, connection));
+    const other = granularity === "secret-key" ? "secret-path" : "secret-key";
+    const moved = write({ ...shown, granularity: other }, before);
+    expect(moved).toMatchObject({ ok: true, value: { definition: { template: "", granularity: other } } });
   });
 
   it("keeps secrets whose mask is sent back, and shows only the mask", async () => {

@@ -39,6 +39,10 @@ describe("null in the body of any POST of the secrets API", () => {
       "/sys/auth/:path+/tune user_lockout_config",
       "/sys/mounts/:path+ config",
       "/sys/mounts/auth/:path+/tune user_lockout_config",
+      // Numbers without an upstream, whose 0 is another setting than the default.
+      "/sys/sync/destinations/:type/:name/rules/:rule max_removals",
+      "/sys/sync/destinations/:type/:name/rules/:rule max_secrets",
+      "/sys/sync/destinations/:type/:name/rules/:rule priority",
     ]);
   });
 });

@@ -122,6 +122,49 @@ describe("a rule", () => {
     await holds("app/db");
   });
 
+  it("takes back what its read shows, and has its defaults for null and for empty texts", async () => {
+    const given = {
+      path_prefix: "app",
+      path_glob: ["app/*"],
+      exclude_glob: ["app/x"],
+      metadata_selector: { env: "prod" },
+      name_template: "t-{{ .SecretPath }}-{{ .SecretKey }}",
+      granularity: "secret-key",
+      on_unmatch: "retain",
+      max_secrets: 5,
+      max_removals: 3,
+      priority: 7,
+      paused: true,
+    };
+    const shown = async (): Promise<object> => {
+      const data = await read("web");
+      return Object.fromEntries(["match_all", ...Object.keys(given)].map((field) => [field, data[field]]));
+    };
+    await rule("web", { match_all: true });
+    const defaults = await shown();
+    for (const empty of [null, ""]) {
+      expect((await rule("web", given)).status).toBe(200);
+      const before = await shown();
+      const again = await rule("web", before);
+      expect([again.status, await shown()], again.text).toEqual([200, before]);
+      const texts = [
+        "path_prefix",
+        "path_glob",
+        "exclude_glob",
+        "name_template",
+        "granularity",
+        "on_unmatch",
+        "paused",
+      ];
+      const fields = empty === null ? Object.keys(given) : texts;
+      const cleared = await rule("web", {
+        match_all: true,
+        ...Object.fromEntries(fields.map((field) => [field, empty])),
+      });
+      expect([cleared.status, await shown()], cleared.text).toEqual([200, defaults]);
+    }
+  });
+
   it("follows its mount to another path", async () => {
     await add("app/db");
     await rule("web", { path_prefix: "app" });

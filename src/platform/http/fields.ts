@@ -191,6 +191,10 @@ export function asMap(value: unknown): unknown {
     : value;
 }
 
+/** An enumeration in which an empty text means null, for the default. */
+export const choiceOrDefault = <const Word extends string>(rule: string, ...words: Word[]) =>
+  z.preprocess((given) => (given === "" ? null : given), z.enum(words, rule).nullish());
+
 /** The fields of an object schema, also of one with a transform. */
 export function fieldsOf(schema: z.core.$ZodType): string[] {
   const { shape, in: input, out } = schema._zod.def as { shape?: object; in?: z.core.$ZodType; out?: z.core.$ZodType };

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Networking, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { asMap, fieldsOf, stringList, stringMap } from "../../platform/http/fields.ts";
+import { asMap, choiceOrDefault, fieldsOf, stringList, stringMap } from "../../platform/http/fields.ts";
 import { readNulls } from "../../platform/http/nulls.ts";
 import { ignored, unknownFields } from "../../platform/http/unknown-fields.ts";
 import { checkTemplate } from "../associations/naming.ts";
@@ -13,17 +13,18 @@ import { networkingFields, networkingWith } from "./networking.ts";
 /** The literal shown in place of every sensitive value. */
 export const MASK = "*****";
 
-/** An enumeration in which an empty text means null. */
-const choice = <const Word extends string>(rule: string, ...words: Word[]) =>
-  z.preprocess((given) => (given === "" ? null : given), z.enum(words, rule).nullish());
-
 /** Fields that all types share. An empty text sets the default; an absent field keeps its value. */
 export const CommonFields = z.object({
-  granularity: choice("must be secret-path or secret-key", "secret-path", "secret-key"),
+  granularity: choiceOrDefault("must be secret-path or secret-key", "secret-path", "secret-key"),
   secret_name_template: z.string("must be a text").nullish(),
   custom_tags: stringMap().nullish(),
-  update_policy: choice("must be replace, if-not-exists or owned-only", "replace", "if-not-exists", "owned-only"),
-  deletion_policy: choice("must be delete or retain", "delete", "retain"),
+  update_policy: choiceOrDefault(
+    "must be replace, if-not-exists or owned-only",
+    "replace",
+    "if-not-exists",
+    "owned-only",
+  ),
+  deletion_policy: choiceOrDefault("must be delete or retain", "delete", "retain"),
   ...networkingFields,
 });
 

@@ -1,7 +1,8 @@
 import * as z from "zod";
 import type { RuleDefinition, SelectorCondition } from "../../contracts/sync-rules.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { flag, stringList } from "../../platform/http/fields.ts";
+import { choiceOrDefault, flag, stringList } from "../../platform/http/fields.ts";
+import { nullMeans } from "../../platform/http/nulls.ts";
 import { matchesPathGlob, pathGlobProblem } from "./path-glob.ts";
 
 /*
@@ -40,6 +41,9 @@ const whole = (least: number, most: number) =>
     .min(least, `must be ${least} to ${most}`)
     .max(most, `must be ${least} to ${most}`);
 
+/** A number whose null is the default: 0 is another setting, or none. */
+const orDefault = <Schema extends z.ZodType>(schema: Schema) => nullMeans(schema.nullish(), undefined);
+
 /** The create body of a rule. */
 export const RuleBody = z.object({
   mount: z.string("mount: required").min(1, "mount: required").max(512),
@@ -54,16 +58,16 @@ export const RuleBody = z.object({
     .nullish(),
   match_all: flag().nullish(),
   name_template: z.string("must be a text").nullish(),
-  granularity: z.enum(["secret-path", "secret-key"], "must be secret-path or secret-key").nullish(),
-  on_unmatch: z.enum(["delete", "retain"], "must be delete or retain").nullish(),
-  max_secrets: whole(1, MAX_SECRETS).nullish(),
-  max_removals: z
-    .union([
+  granularity: choiceOrDefault("must be secret-path or secret-key", "secret-path", "secret-key"),
+  on_unmatch: choiceOrDefault("must be delete or retain", "delete", "retain"),
+  max_secrets: orDefault(whole(1, MAX_SECRETS)),
+  max_removals: orDefault(
+    z.union([
       whole(0, MAX_SECRETS),
       z.string().regex(/^(100|\d{1,2})%$/, "must be a number, or a percentage such as 10%"),
-    ])
-    .nullish(),
-  priority: whole(0, 1_000_000).nullish(),
+    ]),
+  ),
+  priority: orDefault(whole(0, 1_000_000)),
   paused: flag().nullish(),
   dry_run: flag().optional(),
 });
