@@ -86,7 +86,7 @@ export function accessParts({ ctx, env, outbox, commit }: Dependencies) {
   const publisher: AccessPublisher = new EventPublisher({
     source: aclIndex,
     outbox,
-    rows: { setIndex, indexesSet },
+    rows: { setIndex },
     commit,
   });
   const changes = new PublishedChanges(publisher, outbox, ctx);
@@ -202,11 +202,6 @@ export function accessParts({ ctx, env, outbox, commit }: Dependencies) {
     else if ("bindingRule" in backfill) bindingRules.backfillIndex(backfill.bindingRule, index);
     else if ("clusterRole" in backfill) clusterRoles.backfillIndex(backfill.clusterRole, index);
     else clusterNamespaces.backfillIndex(backfill.clusterNamespace, index);
-  }
-
-  function indexesSet(): void {
-    // After the commit, or a read would not find the rows' indexes yet.
-    queueMicrotask(() => aclIndex.wake());
   }
 
   return {

@@ -16,12 +16,19 @@ export class PublishedChanges {
   }
 
   /** @returns the result of `change`, or the refusal of a sealed service */
-  async publish<T>(change: () => Result<T>): Promise<Result<T>> {
+  async deliver<T>(change: () => Result<T>): Promise<Result<T>> {
     const result = refuseIfSealed(change);
     if (!result.ok) return result;
     // In the background: leases of ended tokens.
     this.#ctx.waitUntil(this.#outbox.drain("leases"));
-    await this.#publisher.published();
+    await this.#publisher.delivered();
+    return result;
+  }
+
+  /** Like `deliver`. The changed rows have their indexes then. */
+  async publish<T>(change: () => Result<T>): Promise<Result<T>> {
+    const result = await this.deliver(change);
+    if (result.ok) await this.#publisher.published();
     return result;
   }
 }
@@ -31,7 +38,7 @@ interface Publishing {
 }
 
 /** A method whose answer waits for one attempt to deliver its events; refused while the keys cannot be used. */
-export const published =
+export const delivered =
   <Parts extends Publishing, Given extends unknown[], T>(method: (parts: Parts, ...given: Given) => Result<T>) =>
   (parts: Parts, ...given: Given): Promise<Result<T>> =>
-    parts.changes.publish(() => method(parts, ...given));
+    parts.changes.deliver(() => method(parts, ...given));

@@ -28,21 +28,25 @@ import type { Located } from "../contracts/mount.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
 import { earliest } from "../lib/earliest.ts";
 import type { Refusal, Result } from "../lib/result.ts";
+import { within } from "../lib/timeout.ts";
 import { recordBirth, recordJurisdiction } from "../listings/births.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { JurisdictionChanged } from "../platform/durable/jurisdiction.ts";
 import { knownPage } from "../platform/durable/object-inventory.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
-import type { OutboxRow } from "../platform/durable/outbox.ts";
+import { type OutboxRow, storedLater } from "../platform/durable/outbox.ts";
 import { composedOf } from "../platform/durable/rpc-methods.ts";
 import type { ChangedKeys, NameChanges } from "../platform/durable/stored-object.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
 import { LeaseOwner } from "../read-leases/lease-owner.ts";
 import { ACCESS_OWNER } from "../read-leases/replica-reads.ts";
 
 const EXPIRED_PER_ALARM = 500;
+/** Longest time for which a start waits for the indexes of its last lines. */
+const RESTORE_INDEXES_MS = 1_000;
 
 /** Fields of a refusal that was decided before any token was read. */
 const UNEXPLAINED = { tag: "", expires: null, unknown: false, counted: false };
@@ -92,7 +96,7 @@ export class AccessControl extends AccessMethods implements AccessControlApi {
       ctx,
       env,
       { data_keys: dataKeyMigrations, access: accessMigrations },
-      { event: (_lane, rows) => this.#publish(rows), ...accessOutboxTopics(env) },
+      { event: storedLater((_lane, rows) => this.#publish(rows)), ...accessOutboxTopics(env) },
     );
     this.#leases = new LeaseOwner(env, ctx.storage, ACCESS_OWNER, () => this.arm());
     const commit = <T>(change: () => T, keys?: NameChanges): T => this.commit(change, keys);
@@ -108,6 +112,7 @@ export class AccessControl extends AccessMethods implements AccessControlApi {
     this.#storage = new StorageRegistry(this.sql);
     this.#sweep = new DeletedMountSweep(env, this.parts.deletedMounts, this.#storage, this.outbox, commit);
     this.whenResumed(() => this.#setUp());
+    if (this.outbox.holds("event")) ctx.blockConcurrencyWhile(() => this.#restoreIndexes());
   }
 
   // ---- every request ----
@@ -311,10 +316,17 @@ export class AccessControl extends AccessMethods implements AccessControlApi {
     oneTimeTokens.expire(now);
     approles.expire(now, EXPIRED_PER_ALARM);
     await Promise.all([
-      publisher.published(),
+      publisher.delivered(),
       this.#sweep.run(now),
       deletions.resume([namespaces, clusterNamespaces], now),
     ]);
+  }
+
+  /** Answers may have named indexes that the rows lack after a crash. The log has them; without it, requests go on. */
+  async #restoreIndexes(): Promise<void> {
+    await within(RESTORE_INDEXES_MS, this.parts.publisher.published()).catch((failure: unknown) =>
+      warn("indexes-missing", { because: textOf(failure) }),
+    );
   }
 
   #setUp(): void {

@@ -36,7 +36,7 @@ import { workMigrations } from "../platform/durable/work-queue.ts";
 import { engineMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
-import { ServiceEvents } from "../publishing/service-events.ts";
+import { eventDelivery, ServiceEvents } from "../publishing/service-events.ts";
 import {
   dialectOfFormerWorker,
   type FormerCredentialEngineApi,
@@ -82,7 +82,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
       ctx,
       env,
       { data_keys: dataKeyMigrations, work: workMigrations, engine: engineMigrations, measures: engineMeasures },
-      { event: (_lane, rows) => this.#events.deliver(rows) },
+      { event: eventDelivery(() => this.#events) },
     );
     const { sql } = this;
     this.#self = ctx.id.name ?? ctx.id.toString();

@@ -32,7 +32,7 @@ import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { type ChangedKeys, NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
-import { ServiceEvents } from "../publishing/service-events.ts";
+import { eventDelivery, ServiceEvents } from "../publishing/service-events.ts";
 import { holdAnswers } from "../read-leases/hold-answers.ts";
 import { LeaseOwner } from "../read-leases/lease-owner.ts";
 
@@ -70,7 +70,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
       env,
       { data_keys: dataKeyMigrations, kv: kvMigrations },
       {
-        event: (_lane, rows) => this.#events.deliver(rows),
+        event: eventDelivery(() => this.#events),
         changed: (lane, rows) => this.#delivery.changed(lane, rows),
         moved: (destination) => this.#delivery.moved(destination),
         matching: (destination, rows) => this.#delivery.matching(destination, rows),

@@ -23,7 +23,7 @@ import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
 import { destinationMeasures, pendingAssociations } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
-import { ServiceEvents } from "../publishing/service-events.ts";
+import { eventDelivery, ServiceEvents } from "../publishing/service-events.ts";
 import { destinationKeyOf } from "../rpc/destination-name.ts";
 import {
   type FormerPoll,
@@ -118,7 +118,7 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
         measures: destinationMeasures,
       },
       {
-        event: (_lane, rows) => this.#events.deliver(rows),
+        event: eventDelivery(() => this.#events),
         watch: (lane) => this.#announcements.watch(lane),
         listing: () => this.#announcements.listing(),
         associations: (_lane, rows) => this.#announcements.associations(rows),

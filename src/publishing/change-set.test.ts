@@ -36,6 +36,7 @@ function published(changes: ChangeSet) {
       enlist: (_topic: string, _lane: string, entry: unknown) =>
         lines.push((typeof entry === "function" ? entry(7) : entry) as Stored),
       drain: async () => undefined,
+      settle: () => undefined,
     },
     rows: { setIndex: () => undefined },
     commit: (change) => change(),

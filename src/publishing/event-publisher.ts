@@ -22,7 +22,7 @@ interface StoredEntry<Backfill> extends Pick<Entry<Backfill>, "events" | "origin
 
 /** The rows of an object that receive the indexes of their lines. */
 export interface BackfilledRows<Backfill> {
-  /** Writes the index to a row, in the transaction that deletes the entry. */
+  /** Writes the index to a row, in the transaction that deletes the entry: see `storedLater`. */
   setIndex(backfill: Backfill, index: number): void;
   /** Called after the indexes are written, in the same transaction. */
   indexesSet?(): void;
@@ -52,7 +52,7 @@ export class EventSource {
 interface Dependencies<Backfill> {
   readonly source: Pick<EventSource, "append">;
   /** Rows of the topic `event`: see `deliver`. */
-  readonly outbox: Pick<Outbox, "drain" | "enlist">;
+  readonly outbox: Pick<Outbox, "drain" | "enlist" | "settle">;
   readonly rows: BackfilledRows<Backfill>;
   commit<T>(change: () => T, keys?: NameChanges): T;
 }
@@ -65,7 +65,7 @@ const EVENTS_PER_LINE = 100;
 
 /**
  * Publishes changes of an object to the event log: `emit` inside `commit` stores change and events in one transaction,
- * `published` then attempts the delivery before the caller is answered.
+ * `delivered` or `published` then attempts the delivery before the caller is answered.
  */
 export class EventPublisher<Backfill> {
   readonly #deps: Dependencies<Backfill>;
@@ -108,14 +108,20 @@ export class EventPublisher<Backfill> {
   }
 
   /** Resolves after one delivery attempt; failures are retried later. Never rejects. */
-  async published(): Promise<void> {
+  async delivered(): Promise<void> {
     await this.#deps.outbox.drain(TOPIC, LANE);
+  }
+
+  /** Like `delivered`. The rows of delivered lines have their indexes then: for changes whose answer shows them. */
+  async published(): Promise<void> {
+    await this.delivered();
+    this.#deps.outbox.settle();
   }
 
   /** Publishes and returns the index of a line; null when the delivery failed for now. */
   async indexOf(line: number): Promise<number | null> {
     this.#awaited.set(line, null);
-    await this.published();
+    await this.delivered();
     const index = this.#awaited.get(line) ?? null;
     this.#awaited.delete(line);
     return index;

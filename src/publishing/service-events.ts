@@ -1,7 +1,7 @@
 import type { Append, NewEvent } from "../contracts/event.ts";
 import type { Located, MountPlace } from "../contracts/mount.ts";
 import type { ServiceTopic } from "../contracts/service-topics.ts";
-import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
+import { type Deliver, type Outbox, type OutboxRow, storedLater } from "../platform/durable/outbox.ts";
 import { settings } from "../platform/settings.ts";
 import { accessControl, eventLog } from "../rpc/stubs.ts";
 import { serviceAccount } from "./event-accounts.ts";
@@ -38,8 +38,8 @@ const LANE = "log";
 
 /**
  * Publishes the events of one mount or destination: `emit` inside a transaction, `deliver` as the outbox topic `event`.
- * Costs one outbox row an event, and one call of the event log for all that wait. The commit of an event does not wait
- * for its delivery.
+ * Costs one outbox row an event, and one call of the event log for all that wait; the rows are deleted with a later
+ * commit. The commit of an event does not wait for its delivery.
  */
 export class ServiceEvents implements ServiceEmitter {
   readonly #env: Env;
@@ -90,6 +90,10 @@ export class ServiceEvents implements ServiceEmitter {
     await eventLog(this.#env).append(this.#source, entries);
   }
 }
+
+/** The delivery of the outbox topic `event`. */
+export const eventDelivery = (events: () => Pick<ServiceEvents, "deliver">): Deliver =>
+  storedLater((_lane, rows) => events().deliver(rows));
 
 function eventAt(place: Place, { topic, type, key, path, also, payload, at }: Recorded): NewEvent {
   const { namespace, path: mount } = place;

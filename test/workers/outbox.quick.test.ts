@@ -1,7 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import type { OutboxRow } from "../../src/platform/durable/outbox.ts";
+import { type OutboxRow, storedLater } from "../../src/platform/durable/outbox.ts";
 import { type Inside, waiting, withOutbox } from "../crash/object-internals.ts";
 import { randomFrom } from "../crash/random.ts";
 import { clock, ShiftedClock } from "./clock.ts";
@@ -435,6 +435,97 @@ describe("a failed delivery", () => {
   });
 });
 
+describe("a delivery whose success is stored later", () => {
+  const enlist = (object: Inside, body: unknown) => object.commit(() => object.outbox.enlist("t", "a", body));
+
+  it("keeps its rows until the next transaction, and is not repeated meanwhile", async () => {
+    const seen: unknown[][] = [];
+    const written: unknown[] = [];
+    const t = storedLater(async (_lane, rows) => {
+      seen.push(bodies(rows));
+      return () => written.push(...bodies(rows));
+    });
+    await withOutbox("later", { t }, async (object, state) => {
+      enlist(object, 1);
+      await object.outbox.drain();
+      await object.outbox.drain();
+      expect([waiting(state).length, object.outbox.isUnsettled, written]).toEqual([1, true, []]);
+      // Of its failure the transaction of another change knows nothing.
+      const refuse = () => {
+        throw new Error("refused");
+      };
+      expect(() => object.commit(refuse)).toThrow("refused");
+      expect([waiting(state), object.nextDue(), written]).toEqual([[], null, [1]]);
+      enlist(object, 2);
+      await object.outbox.drain();
+      enlist(object, 3);
+      expect(waiting(state)).toMatchObject([{ body: "3" }]);
+      await object.outbox.drain();
+      await object.alarm();
+      expect([waiting(state), object.nextDue()]).toEqual([[], null]);
+    });
+    expect([seen, written]).toEqual([
+      [[1], [2], [3]],
+      [1, 2, 3],
+    ]);
+  });
+
+  it("adds the deliveries of rows that were enlisted meanwhile", async () => {
+    const first = gate();
+    const written: unknown[] = [];
+    const t = storedLater(async (_lane, rows) => {
+      if (written.length === 0 && bodies(rows)[0] === 1) await first.deliver();
+      return () => written.push(...bodies(rows));
+    });
+    await withOutbox("later, during", { t }, async (object, state) => {
+      enlist(object, 1);
+      const drained = object.outbox.drain();
+      await first.entered;
+      enlist(object, 2);
+      first.open();
+      await drained;
+      await object.outbox.drain();
+      expect(waiting(state)).toHaveLength(2);
+      object.outbox.settle();
+      expect([waiting(state), written]).toEqual([[], [1, 2]]);
+    });
+  });
+
+  it("is repeated when it cannot be stored, without a failure of the next transaction", async () => {
+    let broken = true;
+    const deliver = vi.fn(async () => () => {
+      if (broken) throw new Error("no");
+    });
+    const time = new ShiftedClock();
+    await withOutbox("later, broken", { t: storedLater(deliver) }, async (object, state) => {
+      enlist(object, 1);
+      await object.outbox.drain();
+      expect(object.commit(() => "stored")).toBe("stored");
+      expect([waiting(state).length, deliver.mock.calls.length]).toEqual([1, 1]);
+      broken = false;
+      time.advance(2_000);
+      await object.outbox.drain();
+      object.outbox.settle();
+      expect([waiting(state), deliver.mock.calls.length]).toEqual([[], 2]);
+    });
+  });
+
+  it("is repeated after a power cut", async () => {
+    const deliver = vi.fn(pass);
+    await withOutbox("later, cut", { t: storedLater(deliver) }, async (object) => {
+      enlist(object, 1);
+      await object.outbox.drain();
+    });
+    await evictDurableObject(env.EVENT_LOG.getByName("later, cut"));
+    await withOutbox("later, cut", { t: storedLater(deliver) }, async (object, state) => {
+      expect(waiting(state)).toHaveLength(1);
+      await object.outbox.drain();
+      object.outbox.settle();
+      expect([waiting(state), deliver.mock.calls.length]).toEqual([[], 2]);
+    });
+  });
+});
+
 describe("the alarm", () => {
   it("delivers rows left by a crash", async () => {
     const seen: unknown[] = [];
@@ -513,7 +604,10 @@ describe("the alarm", () => {
 });
 
 /** Every row at least once, each lane in order, effects once: with receivers that fail and objects that die at random. */
-it.each([1, 2, 3, 4, 5, 6])("survives random failures and power cuts (seed %i)", async (seed) => {
+it.each([
+  ...[1, 2, 3, 4, 5, 6].map((seed) => [seed, "at once"] as const),
+  ...[7, 8, 9, 10].map((seed) => [seed, "later"] as const),
+])("survives random failures and power cuts (seed %i), with success stored %s", async (seed, stored) => {
   const random = randomFrom(seed);
   const name = `fuzz-${seed}`;
   const accepted = new Map<string, number[]>();
@@ -526,7 +620,7 @@ it.each([1, 2, 3, 4, 5, 6])("survives random failures and power cuts (seed %i)",
     state?.abort("killed");
     throw new Error("killed");
   };
-  const t = async (lane: string, rows: OutboxRow[]) => {
+  const deliver = async (lane: string, rows: OutboxRow[]) => {
     if (random() < 0.2) throw new Error("refused");
     if (random() < 0.1) cut();
     const known = effects.get(lane) ?? new Set();
@@ -541,6 +635,7 @@ it.each([1, 2, 3, 4, 5, 6])("survives random failures and power cuts (seed %i)",
     if (random() < 0.5) await scheduler.wait(random() * 3);
     if (random() < 0.15) cut();
   };
+  const t = stored === "later" ? storedLater(deliver) : deliver;
   const time = new ShiftedClock();
   for (let round = 0; round < 40; round++) {
     await withOutbox(name, { t }, async (object, inner) => {
@@ -565,6 +660,7 @@ it.each([1, 2, 3, 4, 5, 6])("survives random failures and power cuts (seed %i)",
     await withOutbox(name, { t }, async (object, inner) => {
       state = inner;
       await object.outbox.drain();
+      object.outbox.settle();
       if (waiting(inner).length === 0) done();
     }).catch(() => undefined);
   }

@@ -3,7 +3,7 @@ import { describe, expect, it, vi } from "vitest";
 import { AccessControl } from "../../src/objects/access-control.ts";
 import { EventLog } from "../../src/objects/event-log.ts";
 import { accessObject, eventsOf, issue, path, policies } from "./access.ts";
-import { del, get, put, send } from "./client.ts";
+import { type Answer, del, get, put, send } from "./client.ts";
 import { throughReplicas } from "./replicas.ts";
 
 /** A power cut of one object: uncommitted writes, memory and calls are lost. */
@@ -81,6 +81,58 @@ describe.each(["before", "after"] as const)("a power cut %s the event log has st
       "ACLTokenDeleted",
     ]);
   });
+});
+
+describe("a power cut between an answer and the commit that stores the index of its event", () => {
+  const index = (answer: Answer) => Number(answer.headers.get("x-orch-index"));
+  /** Writes are answered before the indexes of their lines are stored. */
+  const cutBeforeStoring = async () => {
+    expect(await outboxRows()).toBeGreaterThan(0);
+    await cut();
+  };
+
+  it("leaves a policy with the index that its writer was given", async () => {
+    const first = index(await put("/v1/acl/policy/p", { Rules: 'path "a" {}' }));
+    await cutBeforeStoring();
+    expect((await get("/v1/acl/policy/p")).body).toMatchObject({ CreateIndex: first, ModifyIndex: first });
+    const second = index(await put("/v1/acl/policy/p", { Rules: 'path "b" {}' }));
+    await cutBeforeStoring();
+    const removed = index(await del("/v1/acl/policy/p"));
+    await cutBeforeStoring();
+    expect(index(await get("/v1/acl/policies"))).toBe(removed);
+    const payloads = (await eventsOf("ACLPolicy:p")).map(({ Index, Payload }) => [Index, Payload.ACLPolicy]);
+    expect(payloads).toMatchObject([
+      [first, { CreateIndex: first, ModifyIndex: first }],
+      [second, { CreateIndex: first, ModifyIndex: second }],
+      [removed, { CreateIndex: first, ModifyIndex: second }],
+    ]);
+  });
+
+  it("leaves a token with the indexes of its event", async () => {
+    const { accessor } = await issue({});
+    await cutBeforeStoring();
+    const { body } = await get(`/v1/acl/token/${accessor}`);
+    const events = await eventsOf(`ACLToken:${accessor}`);
+    expect(events.map(({ Index }) => [Index, Index])).toEqual([[body.CreateIndex, body.ModifyIndex]]);
+  });
+
+  it("waits for the log no longer than a second", async () => {
+    await put("/v1/acl/policy/p", { Rules: 'path "a" {}' });
+    vi.spyOn(EventLog.prototype, "append").mockReturnValue(new Promise(() => undefined));
+    await cutBeforeStoring();
+    const began = Date.now();
+    expect((await get("/v1/acl/policy/p")).status).toBe(200);
+    expect(Date.now() - began).toBeLessThan(5_000);
+    vi.restoreAllMocks();
+  });
+});
+
+it("stores the index of an event with the next commit, and by the alarm", async () => {
+  await put("/v1/acl/policy/first", { Rules: 'path "a" {}' });
+  expect(await outboxRows()).toBe(1);
+  await put("/v1/acl/policy/second", { Rules: 'path "a" {}' });
+  expect(await outboxRows()).toBe(1);
+  await settled();
 });
 
 it("works while the event log is down, and delivers the events later", async () => {

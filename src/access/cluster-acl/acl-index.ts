@@ -19,15 +19,12 @@ export class AclIndex {
     this.#source = source;
   }
 
-  /** Appends published changes to the event log. `wake` notifies the waiting queries, once the rows have their indexes. */
+  /** Appends published changes to the event log. Waiting queries read again: by then the rows have their indexes. */
   async append(entries: Append[]): Promise<number[]> {
     const indexes = await this.#source.append(entries);
     this.#record(indexes);
-    return indexes;
-  }
-
-  wake(): void {
     this.#waiters.wake([TABLE]);
+    return indexes;
   }
 
   async newest(): Promise<number> {

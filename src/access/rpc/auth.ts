@@ -5,7 +5,7 @@ import { ok } from "../../lib/result.ts";
 import { sealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
 import type { AccessParts } from "../access-parts.ts";
-import { published } from "../published-changes.ts";
+import { delivered } from "../published-changes.ts";
 
 /** Counts leases where a quota needs them to admit a login at a mount. */
 async function countLeases({ authMethods, leaseQuotas }: AccessParts, mount: string): Promise<void> {
@@ -19,7 +19,7 @@ export const authMethodMethods: MethodTable<AuthApi, AccessParts> = {
   readAuthMount: ({ authMethods }, namespace, path) => authMethods.read(namespace, path),
   enableAuthMount: ({ authMethods }, namespace, path, body) => authMethods.enable(namespace, path, body),
   tuneAuthMount: ({ authMethods }, namespace, path, body) => authMethods.tune(namespace, path, body),
-  disableAuthMount: published(({ authMethods }, namespace, path) => {
+  disableAuthMount: delivered(({ authMethods }, namespace, path) => {
     authMethods.disable(namespace, path);
     return ok(null);
   }),
@@ -35,7 +35,7 @@ export const authMethodMethods: MethodTable<AuthApi, AccessParts> = {
   authFailed: ({ authEntries }, mount, alias, exists) => authEntries.failed(mount, alias, exists),
   login: async (parts, login) => {
     await countLeases(parts, login.entry.mount);
-    return parts.changes.publish(() => parts.logins.login(login));
+    return parts.changes.deliver(() => parts.logins.login(login));
   },
 };
 
@@ -51,7 +51,7 @@ export const approleMethods: MethodTable<ApproleApi, AccessParts> = {
   tidySecretIds: ({ approles }, mount) => approles.tidy(mount, Date.now()),
   approleLogin: async (parts, login) => {
     await countLeases(parts, login.mount);
-    return parts.changes.publish(() => parts.approleLogins.login(login, Date.now()));
+    return parts.changes.deliver(() => parts.approleLogins.login(login, Date.now()));
   },
   lockedNames: ({ authEntries }, namespace) => authEntries.locked(namespace, Date.now()),
   unlockName: ({ authEntries }, namespace, accessor, name) => authEntries.unlock(namespace, accessor, name),
@@ -59,26 +59,26 @@ export const approleMethods: MethodTable<ApproleApi, AccessParts> = {
 
 /** RPC methods about entities, groups and their aliases. */
 export const identityMethods: MethodTable<IdentityApi, AccessParts> = {
-  writeEntity: published(({ identities }, namespace, key, change) => identities.writeEntity(namespace, key, change)),
-  writeGroup: published(({ identities }, namespace, key, change) => identities.writeGroup(namespace, key, change)),
+  writeEntity: delivered(({ identities }, namespace, key, change) => identities.writeEntity(namespace, key, change)),
+  writeGroup: delivered(({ identities }, namespace, key, change) => identities.writeGroup(namespace, key, change)),
   readEntity: ({ identities }, namespace, query) => identities.readEntity(namespace, query),
   readGroup: ({ identities }, namespace, query) => identities.readGroup(namespace, query),
   listIdentities: ({ identities }, namespace, kind) => identities.list(namespace, kind),
-  deleteIdentity: published(({ identities }, namespace, kind, key) => {
+  deleteIdentity: delivered(({ identities }, namespace, kind, key) => {
     identities.delete(namespace, kind, key);
     return ok(null);
   }),
-  deleteEntities: published(({ identities }, namespace, ids) => {
+  deleteEntities: delivered(({ identities }, namespace, ids) => {
     identities.deleteEntities(namespace, ids);
     return ok(null);
   }),
-  mergeEntities: published(({ merges }, namespace, merge) => merges.merge(namespace, merge)),
-  writeIdentityAlias: published(({ identities }, namespace, kind, change) =>
+  mergeEntities: delivered(({ merges }, namespace, merge) => merges.merge(namespace, merge)),
+  writeIdentityAlias: delivered(({ identities }, namespace, kind, change) =>
     identities.writeAlias(namespace, kind, change),
   ),
   readIdentityAlias: ({ aliases }, namespace, kind, id) => aliases.read(namespace, kind, id),
   listIdentityAliases: ({ aliases }, namespace, kind) => aliases.list(namespace, kind),
-  deleteIdentityAlias: published(({ aliases }, namespace, kind, id) => {
+  deleteIdentityAlias: delivered(({ aliases }, namespace, kind, id) => {
     aliases.delete(namespace, kind, id);
     return ok(null);
   }),

@@ -6,23 +6,23 @@ import { sealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
 import type { AccessParts } from "../access-parts.ts";
 import { resultantAcl } from "../paths/resultant-acl.ts";
-import { published } from "../published-changes.ts";
+import { delivered } from "../published-changes.ts";
 
 /** RPC methods about tokens of the secrets API. */
 export const tokenMethods: MethodTable<TokensApi, AccessParts> = {
   createToken: async ({ issuer, leaseQuotas, rights, changes }, ...given) => {
     const [caller, namespace, path] = given;
     await leaseQuotas.prepare({ namespace, path });
-    return changes.publish(() => {
+    return changes.deliver(() => {
       const isExempt = rights.grants(caller)?.root === true;
       const counted = isExempt ? ok(null) : leaseQuotas.admit({ namespace, path, role: null });
       return counted.ok ? issuer.create(...given) : counted;
     });
   },
   lookupToken: sealed(({ tokens }, name) => tokens.lookup(name)),
-  renewToken: published(({ tokens }, name, increment) => tokens.renew(name, increment)),
-  revokeToken: published(({ tokens }, name, keepChildren = false) => tokens.revoke(name, keepChildren)),
-  revokeIssued: published(({ tokens }, namespace, path) => tokens.revokeIssued(namespace, path)),
+  renewToken: delivered(({ tokens }, name, increment) => tokens.renew(name, increment)),
+  revokeToken: delivered(({ tokens }, name, keepChildren = false) => tokens.revoke(name, keepChildren)),
+  revokeIssued: delivered(({ tokens }, namespace, path) => tokens.revokeIssued(namespace, path)),
   accessors: ({ tokens }, within, from, limit) => tokens.accessors(within, from, limit),
   tokenLeaseNames: ({ tokens }, namespace, prefix, after) => tokens.leaseNames(namespace, prefix, after),
   tokenLease: ({ tokens }, namespace, id) => tokens.lease(namespace, id),

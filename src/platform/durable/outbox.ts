@@ -47,8 +47,19 @@ export interface OutboxRow {
  * Delivers rows of one lane, oldest first. Optionally returns a write for the transaction that deletes the rows. A
  * rejection keeps the rows; the lane is retried after a back-off.
  */
-// biome-ignore lint/suspicious/noConfusingVoidType: a delivery with nothing to write back returns nothing
-export type Deliver = (lane: string, rows: OutboxRow[]) => Promise<(() => void) | void>;
+export interface Deliver {
+  // biome-ignore lint/suspicious/noConfusingVoidType: a delivery with nothing to write back returns nothing
+  (lane: string, rows: OutboxRow[]): Promise<(() => void) | void>;
+  /** See `storedLater`. */
+  readonly isStoredLater?: boolean;
+}
+
+/**
+ * A delivery whose success is stored with the object's next transaction, at the latest by its alarm, instead of in one
+ * of its own. After a crash before that, its rows are delivered again.
+ */
+export const storedLater = (deliver: Deliver): Deliver =>
+  Object.assign((...given: Parameters<Deliver>) => deliver(...given), { isStoredLater: true });
 
 /** Receivers are our own objects and D1, which recover soon; readers wait for these rows. */
 const BACKOFF_CAP_MS = 30_000;
@@ -57,7 +68,7 @@ const DELIVERY_DEADLINE_MS = 10_000;
 const ROWS_PER_DELIVERY = 100;
 /** One RPC takes 32 MiB; this bounds the rows in memory at once. */
 const BYTES_PER_DELIVERY = 4 * 1024 * 1024;
-const OLDEST = "SELECT seq, body FROM outbox WHERE topic = ? AND lane = ? ORDER BY seq LIMIT ?";
+const OLDEST = "SELECT seq, body FROM outbox WHERE topic = ? AND lane = ? AND seq > ? ORDER BY seq LIMIT ?";
 const OLDEST_WITHIN_BYTES = `SELECT seq, body FROM (
     SELECT seq, body, octet_length(body) AS bytes, sum(octet_length(body)) OVER (ORDER BY seq) AS upto FROM (${OLDEST}))
   WHERE upto = bytes OR upto <= ? ORDER BY seq`;
@@ -77,6 +88,8 @@ export class Outbox {
   #numbers: { last: number; readonly reserved: number } | null = null;
   /** The lanes being delivered. One delivery at a time per lane keeps its order; concurrent callers join it. */
   readonly #deliveries = new Map<string, LaneDelivery>();
+  /** Lanes with delivered rows that are still stored. */
+  readonly #delivered = new Map<string, Delivered>();
 
   /** @param commit runs a change in one transaction and re-arms the alarm */
   constructor(sql: SqlStorage, topics: Readonly<Record<string, Deliver>>, commit: (change: () => void) => void) {
@@ -90,6 +103,29 @@ export class Outbox {
   forget(): void {
     this.#lanes.forget();
     this.#numbers = null;
+  }
+
+  /** Like `forget`, after all rows were replaced. */
+  reset(): void {
+    this.forget();
+    this.#delivered.clear();
+  }
+
+  /** Whether deliveries have succeeded whose success is not stored. */
+  get isUnsettled(): boolean {
+    return this.#delivered.size > 0;
+  }
+
+  /** Stores the success of earlier deliveries: see `storedLater`. Never throws; what cannot be stored is repeated. */
+  settle(): void {
+    for (const [key, delivered] of this.#delivered) {
+      this.#delivered.delete(key);
+      try {
+        this.#store(delivered);
+      } catch (failure) {
+        warn("outbox-failed", { topic: delivered.topic, lane: delivered.lane, because: textOf(failure) });
+      }
+    }
   }
 
   /**
@@ -185,8 +221,8 @@ export class Outbox {
 
   async #drainLane(topic: string, lane: string): Promise<void> {
     const newest = this.#lanes.find(topic, lane)?.newest;
-    if (newest === undefined) return;
-    const key = `${topic}\n${lane}`;
+    const key = keyOf(topic, lane);
+    if (newest === undefined || newest <= this.#deliveredUpTo(topic, lane)) return;
     let flight = this.#deliveries.get(key);
     if (!flight) {
       const begun: LaneDelivery = { delivered: 0, over: false, step: Promise.withResolvers() };
@@ -227,19 +263,21 @@ export class Outbox {
   /** The oldest rows of a lane, bounded by number and size; empty while it backs off. */
   #deliverable(topic: string, lane: string): Row[] {
     const state = this.#lanes.find(topic, lane);
-    if (!state || (state.attempts > 0 && state.due > Date.now())) return [];
+    const after = this.#deliveredUpTo(topic, lane);
+    if (!state || state.newest <= after || (state.attempts > 0 && state.due > Date.now())) return [];
     // Sums over rows cost several times the rows themselves.
     const rows = this.#sql
       .exec<Row>(
         state.bytes <= BYTES_PER_DELIVERY ? OLDEST : OLDEST_WITHIN_BYTES,
         topic,
         lane,
+        after,
         ROWS_PER_DELIVERY,
         ...(state.bytes <= BYTES_PER_DELIVERY ? [] : [BYTES_PER_DELIVERY]),
       )
       .toArray();
     // The lane was listed without rows.
-    if (rows.length === 0) this.#lanes.delete(topic, lane);
+    if (rows.length === 0 && after === 0) this.#lanes.delete(topic, lane);
     return rows;
   }
 
@@ -250,21 +288,57 @@ export class Outbox {
     if (!last || !deliver) return false;
     try {
       const confirm = await within(DELIVERY_DEADLINE_MS, deliver(lane, rows), "delivery took too long");
+      const delivered = { topic, lane, upTo: last.seq, confirms: confirm ? [confirm] : [] };
+      if (!deliver.isStoredLater) return this.#store(delivered);
+      this.#storeLater(delivered);
+      return true;
+    } catch (failure) {
+      this.#failed(topic, lane, failure);
+      return false;
+    }
+  }
+
+  /** Adds to the deliveries of a lane that the next transaction stores. */
+  #storeLater(delivered: Delivered): void {
+    const { topic, lane, upTo, confirms } = delivered;
+    const before = this.#delivered.get(keyOf(topic, lane));
+    this.#delivered.set(keyOf(topic, lane), {
+      topic,
+      lane,
+      upTo,
+      confirms: [...(before?.confirms ?? []), ...confirms],
+    });
+    const state = this.#lanes.find(topic, lane);
+    if (state && state.attempts > 0)
+      this.#lanes.retry(topic, lane, { ...state, attempts: 0, due: Date.now() + GRACE_MS });
+  }
+
+  /** Deletes delivered rows. @returns whether it succeeded */
+  #store({ topic, lane, upTo, confirms }: Delivered): boolean {
+    try {
       this.#commit(() => {
-        confirm?.();
+        for (const confirm of confirms) confirm();
         // Rows enlisted meanwhile have higher numbers.
-        this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq <= ?", topic, lane, last.seq);
-        if (this.#lanes.find(topic, lane)?.newest === last.seq) this.#lanes.delete(topic, lane);
+        this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq <= ?", topic, lane, upTo);
+        if (this.#lanes.find(topic, lane)?.newest === upTo) this.#lanes.delete(topic, lane);
         else this.#retryAt(topic, lane, 0, Date.now() + GRACE_MS);
       });
       return true;
     } catch (failure) {
-      const attempts = this.#lanes.find(topic, lane)?.attempts ?? 0;
-      warn("outbox-delivery-failed", { topic, lane, attempts: attempts + 1, because: textOf(failure) });
-      const due = Date.now() + backoff(attempts, { cap: BACKOFF_CAP_MS });
-      this.#commit(() => this.#retryAt(topic, lane, attempts + 1, due));
+      this.#failed(topic, lane, failure);
       return false;
     }
+  }
+
+  #failed(topic: string, lane: string, failure: unknown): void {
+    const attempts = this.#lanes.find(topic, lane)?.attempts ?? 0;
+    warn("outbox-delivery-failed", { topic, lane, attempts: attempts + 1, because: textOf(failure) });
+    const due = Date.now() + backoff(attempts, { cap: BACKOFF_CAP_MS });
+    this.#commit(() => this.#retryAt(topic, lane, attempts + 1, due));
+  }
+
+  #deliveredUpTo(topic: string, lane: string): number {
+    return this.#delivered.get(keyOf(topic, lane))?.upTo ?? 0;
   }
 
   /** Sets when a lane is tried again, if it still holds rows. */
@@ -279,6 +353,16 @@ export class Outbox {
     if (head) this.#lanes.retry(topic, lane, { attempts, due, since: head.enlisted });
     else this.#lanes.delete(topic, lane);
   }
+}
+
+const keyOf = (topic: string, lane: string): string => `${topic}\n${lane}`;
+
+/** Rows of a lane that were delivered, up to a number, with what their deliveries write back. */
+interface Delivered {
+  readonly topic: string;
+  readonly lane: string;
+  readonly upTo: number;
+  readonly confirms: readonly (() => void)[];
 }
 
 interface LaneDelivery {

@@ -41,6 +41,7 @@ abstract class ComposedObject<Parts> extends StoredObject {
 
 interface Answering<Parts> {
   readonly parts: Parts;
+  settle(): void;
   answered(result: unknown): unknown;
 }
 
@@ -60,6 +61,7 @@ export const composedOf =
     for (const [name, row] of tables.flatMap((table) => Object.entries(table))) {
       if (name in Composition.prototype) throw new Error(`two methods of one object are named ${name}`);
       const value = function (this: Answering<Parts>, ...given: never[]): unknown {
+        this.settle();
         return this.answered(row(this.parts, ...given));
       };
       Object.defineProperty(Composition.prototype, name, { value, writable: true, configurable: true });

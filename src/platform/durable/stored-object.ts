@@ -138,6 +138,7 @@ export abstract class StoredObject extends DurableObject<Env> {
 
   /** Health stats of the object. Reads a few rows, independent of the table sizes. */
   vitals(): HealthStats {
+    this.settle();
     const now = Date.now();
     return {
       bytes: this.sql.databaseSize,
@@ -159,6 +160,8 @@ export abstract class StoredObject extends DurableObject<Env> {
    */
   protected commit<T>(change: () => T, keys: NameChanges = null): T {
     this.#lock.check();
+    // Before the transaction, which may fail, and in its turn, so that one write to disk has both.
+    if (!this.#committing) this.outbox.settle();
     const named = () => {
       const result = change();
       const changed = typeof keys === "function" ? keys() : keys;
@@ -191,6 +194,11 @@ export abstract class StoredObject extends DurableObject<Env> {
       this.#committing = false;
       this.#changed = NOTHING;
     }
+  }
+
+  /** Stores what earlier deliveries have written back, before it is read: see `storedLater`. */
+  protected settle(): void {
+    if (this.outbox.isUnsettled && !this.isFrozen) this.outbox.settle();
   }
 
   /** Drops values cached from rows, after a rollback of a transaction or of one inside it. */
@@ -234,6 +242,7 @@ export abstract class StoredObject extends DurableObject<Env> {
   }
 
   freeze(snapshot: string): Result<SnapshotView> {
+    this.settle();
     const cut = this.#lock.freeze(snapshot, Date.now());
     this.#arm(this.nextDue());
     return cut;
@@ -283,7 +292,7 @@ export abstract class StoredObject extends DurableObject<Env> {
   }
 
   swap(restore: string): Result<null> {
-    this.outbox.forget();
+    this.outbox.reset();
     return this.#lock.swap(restore);
   }
 
@@ -308,6 +317,7 @@ export abstract class StoredObject extends DurableObject<Env> {
         await this.onFrozenAlarm(now);
         return this.#arm(this.nextDue());
       }
+      this.settle();
       this.#runPostponed();
       this.onAnyAlarm(now);
       const due = this.nextDue();
