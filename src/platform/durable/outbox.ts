@@ -302,12 +302,8 @@ export class Outbox {
   #storeLater(delivered: Delivered): void {
     const { topic, lane, upTo, confirms } = delivered;
     const before = this.#delivered.get(keyOf(topic, lane));
-    this.#delivered.set(keyOf(topic, lane), {
-      topic,
-      lane,
-      upTo,
-      confirms: [...(before?.confirms ?? []), ...confirms],
-    });
+    const all = [...(before?.confirms ?? []), ...confirms];
+    this.#delivered.set(keyOf(topic, lane), { topic, lane, upTo, confirms: all });
     const state = this.#lanes.find(topic, lane);
     if (state && state.attempts > 0)
       this.#lanes.retry(topic, lane, { ...state, attempts: 0, due: Date.now() + GRACE_MS });
