@@ -267,7 +267,8 @@ export class Connection {
     };
     this.#gateway.busy(this);
     this.#upstream ??= this.#connect(upstreamPort ?? 0);
-    const startLine = method === "LIST" ? `GET ${listing(target)} HTTP/1.${minor}` : head.startLine;
+    const flag = FLAG_OF_VERB.get(method);
+    const startLine = flag === undefined ? head.startLine : `GET ${withFlag(target, flag)} HTTP/1.${minor}`;
     const key = upstreamKey === undefined ? [] : [`${GATEWAY_KEY_HEADER}: ${upstreamKey}`];
     this.#toUpstream(headBytes({ startLine, lines: [...lines, ...key] }));
     return body;
@@ -411,9 +412,15 @@ function abort(socket: Socket): void {
   else socket.resetAndDestroy();
 }
 
-function listing(target: string): string {
+/** The query parameters that stand for verbs which the runtime refuses. */
+const FLAG_OF_VERB: ReadonlyMap<string, string> = new Map([
+  ["LIST", "list"],
+  ["SCAN", "scan"],
+]);
+
+function withFlag(target: string, flag: string): string {
   const [, path, query] = /^([^?]*)\??(.*)$/.exec(target) ?? [];
-  return `${path}?list=true${query ? `&${query}` : ""}`;
+  return `${path}?${flag}=true${query ? `&${query}` : ""}`;
 }
 
 /** A response of the gateway itself, after which the connection closes. */

@@ -1,7 +1,7 @@
 /**
  * The public port of `npm start` and `npm run serve`. workerd refuses verbs it does not know, LIST among them, before any
  * Worker code runs, and so does Node's HTTP parser. This gateway parses just enough HTTP/1.1 to find each request line.
- * It turns `LIST /path?q` into `GET /path?list=true&q`, and forwards everything else byte for byte, except reserved
+ * It turns `LIST /path?q` into `GET /path?list=true&q`, `SCAN` likewise, and forwards everything else byte for byte, except reserved
  * headers (`gateway-rules.ts`).
  *
  * Connections are capped, in all and for each address. At a cap the longest idle connection is closed, so idle ones

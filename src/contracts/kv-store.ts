@@ -139,8 +139,14 @@ export interface KvStoreApi extends StoredObjectApi {
   setMetadata(path: string, changes: MetadataSettings, patch: boolean, rights: WriteRights | null): Result<string[]>;
   /** Removes a path with all its versions. */
   deleteMetadata(path: string): Result<Written["watchers"]>;
-  /** One sorted page of the names directly below a folder. @param after the last name of the previous page */
-  list(folder: string, after: string, limit: number): ListedPage;
+  /** As `metadata`, of several paths. */
+  metadataOf(paths: readonly string[]): Result<MetadataView>[];
+  /**
+   * One sorted page of the names below a folder.
+   * @param after the last name of the previous page
+   * @param deep every path below, relative to the folder; else the names directly below
+   */
+  list(folder: string, after: string, limit: number, deep?: boolean): ListedPage;
   config(): KvConfig;
   setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void;
   rekey(term: number): void;

@@ -34,7 +34,8 @@ export type Choice = { readonly Default?: string | undefined; readonly Allowed?:
 
 /** The methods of `AccessControl` about namespaces. */
 export interface NamespacesApi {
-  listNamespaces(parent: string): Namespace[];
+  /** @param deep those below the children, too */
+  listNamespaces(parent: string, deep?: boolean): Namespace[];
   /** Returns the children of a namespace in which a token has any capability. */
   visibleNamespaces(accessor: string, parent: string): string[];
   readNamespace(path: string): Result<Namespace>;

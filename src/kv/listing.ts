@@ -27,6 +27,16 @@ export function listFolder(sql: SqlStorage, folder: string, after: string, limit
   }
 }
 
+/**
+ * Reads a page of the paths below a folder, at any depth, relative to it and sorted. Costs one row for each.
+ * @param folder, after see `listFolder`
+ */
+export function listPaths(sql: SqlStorage, folder: string, after: string, limit: number): ListedPage {
+  const paths = pathsFrom(sql, folder, after === "" ? folder : `${folder}${after}\u0000`, limit + 1);
+  const keys = paths.slice(0, limit).map(({ path }) => path.slice(folder.length));
+  return { keys, more: paths.length > limit };
+}
+
 function pathsFrom(sql: SqlStorage, folder: string, from: string, count: number) {
   const cursor =
     folder === ""

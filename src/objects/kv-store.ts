@@ -14,7 +14,7 @@ import type {
 } from "../contracts/kv-store.ts";
 import type { Leased } from "../contracts/read-lease.ts";
 import { Followers } from "../kv/followers.ts";
-import { listFolder } from "../kv/listing.ts";
+import { listFolder, listPaths } from "../kv/listing.ts";
 import { MountState } from "../kv/mount-state.ts";
 import { kvMigrations } from "../kv/schema.ts";
 import { type ChangeDetails, type SecretChange, SecretEvents } from "../kv/secret-events.ts";
@@ -211,9 +211,13 @@ export class KvStore extends StoredObject implements KvStoreApi {
     return changed;
   }
 
-  /** One page of the names directly below a folder, sorted. @param after the page starts behind this name */
-  list(folder: string, after: string, limit: number): ListedPage {
-    return listFolder(this.sql, folder, after, limit);
+  metadataOf(paths: readonly string[]): Result<MetadataView>[] {
+    return paths.map((path) => this.metadata(path));
+  }
+
+  /** One page of the names below a folder, sorted; without `deep` directly below. @param after the last name before */
+  list(folder: string, after: string, limit: number, deep = false): ListedPage {
+    return (deep ? listPaths : listFolder)(this.sql, folder, after, limit);
   }
 
   // ---- mount ----

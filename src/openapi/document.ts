@@ -10,7 +10,16 @@ import { ENVELOPE, ERRORS, HEADERS, NAMESPACE, REFUSALS, ref, refusal } from "./
 import examples from "./examples.json" with { type: "json" };
 import { GUIDE, TAGS } from "./guide.ts";
 import { type Json, type JsonSchema, SchemaWriter } from "./json-schema.ts";
-import type { Answer, Body, EnvelopeParts, Group, Operation, Parameters } from "./operation.ts";
+import {
+  type Answer,
+  type Body,
+  count,
+  type EnvelopeParts,
+  type Group,
+  type Operation,
+  type Parameters,
+  text,
+} from "./operation.ts";
 import { groups } from "./operations/index.ts";
 
 /** A recorded request and response of an operation, captured by a test. */
@@ -187,9 +196,10 @@ function rightOf(route: AnyRoute, { id, right }: Operation, path: string): strin
   }
   if (route.access === "token") return "any valid token";
   const capability = { GET: "read", LIST: "list", POST: "update", PATCH: "patch", DELETE: "delete" }[route.verb];
+  const scan = scansOf(route) ? " (scan with `scan=true`)" : "";
   const sudo = route.access === "sudo" ? " and sudo" : "";
   const create = "creates" in route && route.creates ? " (or create, for a new object)" : "";
-  return `${capability}${sudo}${create} on ${path.replace("/v1/", "")}`;
+  return `${capability}${scan}${sudo}${create} on ${path.replace("/v1/", "")}`;
 }
 
 function parametersOf(route: AnyRoute, operation: Operation, area: Area): Json {
@@ -200,20 +210,23 @@ function parametersOf(route: AnyRoute, operation: Operation, area: Area): Json {
     const more = greedy === "+" ? { "x-sallyport-slashes": true } : {};
     return { name, in: "path", required: true, description, schema: { type: "string" }, ...more };
   });
-  const listed: Json[] =
-    route.verb === "LIST"
-      ? [
-          {
-            name: "list",
-            in: "query",
-            required: true,
-            description: "Makes it a LIST.",
-            schema: { type: "string", enum: ["true"] },
-          },
-        ]
-      : [];
+  const listed: Json[] = route.verb === "LIST" ? listParameters(scansOf(route)) : [];
   const own = area === "secrets" && route.access !== "none" ? [NAMESPACE] : [];
   return [...inPath, ...listed, ...own, ...given(query, "query"), ...given(headers, "header")];
+}
+
+const scansOf = (route: AnyRoute): boolean => "scans" in route && route.scans === true;
+
+/** The query of a LIST, and of the SCAN at the same path. */
+function listParameters(scans: boolean): Json[] {
+  const flag = { in: "query", schema: { type: "string", enum: ["true"] } };
+  const list = { name: "list", ...flag, description: "Makes it a LIST.", ...(!scans && { required: true }) };
+  const scan = { name: "scan", ...flag, description: "Instead of `list`: everything below the path." };
+  const page = {
+    after: text("Only names after this one."),
+    limit: count("At most so many names; 0 for all."),
+  };
+  return [list, ...(scans ? [scan] : []), ...given(page, "query")];
 }
 
 const given = (parameters: Parameters, where: "query" | "header"): Json[] =>

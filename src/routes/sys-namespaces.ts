@@ -28,9 +28,10 @@ export const namespaceRoutes = [
     verb: "LIST",
     path: "/sys/namespaces",
     fresh: true,
+    scans: true,
     handle: async (call) => {
       const parent = call.grant.namespace;
-      const children = await accessControl(call.env).listNamespaces(parent);
+      const children = await accessControl(call.env).listNamespaces(parent, call.scan === true);
       const info = children.map((child): [string, Namespace] => [child.path.slice(parent.length), child]);
       return keyList(
         call,

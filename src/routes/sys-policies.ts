@@ -2,6 +2,7 @@ import * as z from "zod";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { withAliases } from "../platform/http/unknown-fields.ts";
 import { accessControl } from "../rpc/stubs.ts";
+import { inPage } from "./server/key-page.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 
@@ -94,7 +95,8 @@ export const policyRoutes = [
       path: "/sys/policy",
       fresh: true,
       handle: async (call) => {
-        const keys = await list(call);
+        const all = await list(call);
+        const keys = verb === "LIST" ? inPage(all, call.query) : all;
         return envelope(call, { data: { keys, policies: keys }, flat: true });
       },
     }),

@@ -13,6 +13,7 @@ describe("LIST", () => {
     ["LIST /p?a=b?c HTTP/1.1", "GET /p?list=true&a=b?c HTTP/1.1"],
     ["LIST http://host/p HTTP/1.1", "GET http://host/p?list=true HTTP/1.1"],
     ["LIST /p HTTP/1.0", "GET /p?list=true HTTP/1.0"],
+    ["SCAN /v1/kv/metadata/a?limit=2 HTTP/1.1", "GET /v1/kv/metadata/a?scan=true&limit=2 HTTP/1.1"],
   ])("%s becomes %s", async (sent, received) => {
     const { upstream, client } = await throughRecorder();
     client.send(`${sent}\r\nHost: a\r\n\r\n`);

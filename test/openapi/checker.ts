@@ -115,7 +115,7 @@ export class Checker {
   /** The operation that a request is, or null for a path that has none. */
   operationOf(method: string, path: string): Operation | null {
     const url = new URL(path, "https://x");
-    const isList = /^(1|t|true)$/i.test(url.searchParams.get("list") ?? "");
+    const isList = ["list", "scan"].some((flag) => /^(1|t|true)$/i.test(url.searchParams.get(flag) ?? ""));
     const names = method === "POST" || method === "PUT" ? ["post", "put"] : [method.toLowerCase()];
     const asked = isList ? `${url.pathname.replace(/\/$/, "")}/` : url.pathname.replace(/(?<=.)\/$/, "");
     const found = this.#operations.find(

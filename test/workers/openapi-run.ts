@@ -92,7 +92,7 @@ export class Run {
       type: answer.headers.get("Content-Type"),
       text: answer.text,
       headers: Object.fromEntries(answer.headers),
-      asked: [...this.#looked.asked, ...(isList ? ["list"] : [])],
+      asked: [...this.#looked.asked, ...(isList ? ["list"] : []), ...(path.includes("scan=true") ? ["scan"] : [])],
       glanced: [...this.#looked.glanced],
       ...(answer.frames && { frames: answer.frames }),
     });

@@ -33,6 +33,10 @@ it("describes KV secrets", async () => {
   await ok("GET", "/v1/secret/metadata/app/db");
   await ok("LIST", "/v1/secret/metadata");
   await ok("LIST", "/v1/secret/metadata/app");
+  await ok("LIST", "/v1/secret/detailed-metadata");
+  await ok("LIST", "/v1/secret/detailed-metadata/app");
+  for (const folder of ["metadata", "metadata/app", "detailed-metadata", "detailed-metadata/app"])
+    await ok("GET", `/v1/secret/${folder}?scan=true`);
   await ok("DELETE", "/v1/secret/data/app/db");
   await any("GET", "/v1/secret/data/app/db");
   await any("GET", "/v1/secret/subkeys/app/db");
@@ -56,6 +60,8 @@ it("describes KV secrets of version 1", async () => {
   await ok("GET", "/v1/kv-v1/app/db");
   await ok("LIST", "/v1/kv-v1");
   await ok("LIST", "/v1/kv-v1/app");
+  await ok("GET", "/v1/kv-v1?scan=true");
+  await ok("GET", "/v1/kv-v1/app?scan=true");
   await ok("DELETE", "/v1/kv-v1/app/db");
   const { migration_id: move } = (await ok("POST", "/v1/sys/remount", { from: "kv-v1", to: "elsewhere" })).body.data;
   await ok("GET", `/v1/sys/remount/status/${move}`);
@@ -357,6 +363,7 @@ it("describes the deployment, its mounts, namespaces and keys", async () => {
   await ok("PATCH", "/v1/sys/namespaces/team", { custom_metadata: { owner: null } });
   await ok("GET", "/v1/sys/namespaces/team");
   await ok("LIST", "/v1/sys/namespaces");
+  await ok("GET", "/v1/sys/namespaces?scan=true");
   await any("GET", "/v1/sys/mounts", undefined, { headers: { "X-Orch-Namespace": "nowhere" } });
   await ok("DELETE", "/v1/sys/namespaces/team");
   await ok("DELETE", "/v1/sys/mounts/secret");

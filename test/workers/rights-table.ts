@@ -246,7 +246,7 @@ const capabilityOf = { GET: "read", LIST: "list", POST: "update", PATCH: "patch"
 export const mountRights: Readonly<Record<string, string>> = {
   ...Object.assign(
     {},
-    ...["data", "metadata", "subkeys", "delete", "undelete", "destroy"].map((root) =>
+    ...["data", "metadata", "detailed-metadata", "subkeys", "delete", "undelete", "destroy"].map((root) =>
       ofVerbs(`/v1/kv/${root}`, ["GET", "POST", "PATCH", "DELETE"]),
     ),
   ),

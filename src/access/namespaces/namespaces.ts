@@ -85,12 +85,10 @@ export class NamespaceTree {
   }
 
   /** The direct children of `parent`. */
-  children(parent: string): Namespace[] {
+  children(parent: string, deep = false): Namespace[] {
     return [...this.#all().values()]
-      .filter(
-        ({ path }) =>
-          path.startsWith(parent) && path !== parent && path.indexOf("/", parent.length) === path.length - 1,
-      )
+      .filter(({ path }) => path.startsWith(parent) && path !== parent)
+      .filter(({ path }) => deep || path.indexOf("/", parent.length) === path.length - 1)
       .sort((a, b) => (a.path < b.path ? -1 : 1));
   }
 

@@ -80,7 +80,7 @@ export const mountMethods: MethodTable<MountsApi, AccessParts> = {
 
 /** RPC methods about namespaces: the tree of the secrets API, and the flat ones of the cluster API. */
 export const namespaceMethods: MethodTable<NamespacesApi, AccessParts> = {
-  listNamespaces: ({ namespaceTree }, parent) => namespaceTree.children(parent),
+  listNamespaces: ({ namespaceTree }, parent, deep = false) => namespaceTree.children(parent, deep),
   visibleNamespaces: ({ namespaceTree, holders }, accessor, parent) => {
     const viewer = holders.viewer(accessor);
     return viewer ? visibleNamespaces(viewer, namespaceTree.children(parent)) : [];

@@ -7,7 +7,7 @@ export type QuotaKind = "global" | "namespace" | "mount" | "prefix" | "exact";
 /** The larger wins. */
 export const RANK: Readonly<Record<QuotaKind, number>> = { global: 0, namespace: 1, mount: 2, prefix: 3, exact: 4 };
 
-/** What a quota is about: a namespace, a mount, or paths in one. */
+/** The place of a quota: a namespace, a mount, or paths in one. */
 export interface QuotaScope {
   readonly kind: QuotaKind;
   /** From the root; that of a namespace or a mount ends in a slash. */

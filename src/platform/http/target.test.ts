@@ -62,6 +62,8 @@ describe("the operation of a request", () => {
     ["HEAD", "/v1/kv/a", {}, "GET"],
     ["PUT", "/v1/kv/a", {}, "POST"],
     ["GET", "/v1/kv/a?list=True", {}, "LIST"],
+    ["GET", "/v1/kv/a?scan=1", {}, "SCAN"],
+    ["GET", "/v1/kv/a", { "X-HTTP-Method-Override": "scan" }, "SCAN"],
     ["GET", "/v1/kv/a?list=false", {}, "GET"],
     ["GET", "/v1/kv/a", { "X-HTTP-Method-Override": "list" }, "LIST"],
     ["GET", "/v1/kv/a", { "X-HTTP-Method-Override": "DELETE" }, "GET"],

@@ -6,8 +6,11 @@ import type { HeaderReader } from "./request-headers.ts";
 export type Verb = "GET" | "LIST" | "POST" | "PATCH" | "DELETE";
 
 export interface Target {
-  /** HELP asks for a description of the path; OTHER is a method without routes. */
-  readonly verb: Verb | "OPTIONS" | "HELP" | "OTHER";
+  /**
+   * SCAN is a LIST of everything below the path, and also `GET ?scan=true`. HELP asks for a description of the path; OTHER
+   * is a method without routes.
+   */
+  readonly verb: Verb | "SCAN" | "OPTIONS" | "HELP" | "OTHER";
   /** Without `/v1`, each segment decoded and re-encoded, no empty segments; starts with `/`. Used to match routes. */
   readonly route: string;
   /** Decoded, without the leading slash; keeps a trailing one. Used to authorize. */
@@ -19,6 +22,7 @@ const VERBS: ReadonlyMap<string, Target["verb"]> = new Map([
   ["GET", "GET"],
   ["HEAD", "GET"],
   ["LIST", "LIST"],
+  ["SCAN", "SCAN"],
   ["POST", "POST"],
   ["PUT", "POST"],
   ["PATCH", "PATCH"],
@@ -66,9 +70,16 @@ function verbOf({ method, headers }: Described, query: URLSearchParams, area: Ar
   if (verb !== "GET" || area === "cluster") return verb;
   if (query !== NO_QUERY && query.get("help")) return "HELP";
   // Only a read can be overridden, and only by another kind of read.
-  if (headers.get("X-HTTP-Method-Override")?.toUpperCase() === "LIST") return "LIST";
-  return query !== NO_QUERY && /^(1|t|true)$/i.test(query.get("list") ?? "") ? "LIST" : "GET";
+  const override = headers.get("X-HTTP-Method-Override")?.toUpperCase();
+  const lists = override === "LIST" || isSet(query, "list");
+  const scans = override === "SCAN" || isSet(query, "scan");
+  if (lists && scans) throw badRequest("list and scan: a request may ask for one of them");
+  if (scans) return "SCAN";
+  return lists ? "LIST" : "GET";
 }
+
+const isSet = (query: URLSearchParams, name: string): boolean =>
+  query !== NO_QUERY && /^(1|t|true)$/i.test(query.get(name) ?? "");
 
 /**
  * Decodes a path by segments, once.

@@ -1,11 +1,11 @@
 import { WRAPPING_POLICY_NAME } from "../../access/policies/policy-parser.ts";
 import type { CubbyholeOwner } from "../../contracts/cubbyhole.ts";
-import { badRequest, notFound, unwrap } from "../../platform/http/errors.ts";
+import { badRequest, unwrap } from "../../platform/http/errors.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { accessControl } from "../../rpc/stubs.ts";
 import { SecretBody } from "../kv/routes-v1.ts";
 import { path, rights } from "../kv/shared.ts";
-import { envelope, noContent, rawEnvelope } from "../server/respond.ts";
+import { keyList, noContent, rawEnvelope } from "../server/respond.ts";
 import { type AuthorisedCall, secrets } from "../server/route.ts";
 
 /** The private storage of the caller's token (https://developer.hashicorp.com/vault/api-docs/secret/cubbyhole). */
@@ -23,8 +23,7 @@ async function list(call: AuthorisedCall<never, "path">): Promise<Response> {
   const { path: text = "" } = call.params;
   const folder = text === "" || text.endsWith("/") ? text : `${text}/`;
   const keys = await accessControl(call.env).listCubbyhole(ownerOf(call), folder);
-  if (keys.length === 0) throw notFound();
-  return envelope(call, { data: { keys }, mountType: "cubbyhole" });
+  return keyList(call, keys, {}, "cubbyhole");
 }
 
 export const cubbyholeRoutes = [

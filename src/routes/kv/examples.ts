@@ -22,6 +22,8 @@ const versions = {
 export const kvExamples: Examples = {
   "GET /secret/config": { right: "read" },
   "POST /secret/config": { right: "update", body: settings, effects: { [SETTINGS]: SPELLINGS } },
+  "LIST /secret/detailed-metadata": { right: "list" },
+  "LIST /secret/detailed-metadata/:path+": { right: "list" },
   "GET /secret/data/:path+": { right: "read" },
   "POST /secret/data/:path+": { right: "create or update", ...write },
   "PATCH /secret/data/:path+": { right: "patch", ...write },

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { type Answer, count, data, group, noContent, text, warned } from "../../openapi/operation.ts";
-import { keys, texts, time, timeOrEmpty } from "../../wire/shapes.ts";
+import { type Answer, count, data, group, noContent, warned } from "../../openapi/operation.ts";
+import { keys, keysOf, texts, time, timeOrEmpty } from "../../wire/shapes.ts";
 import { kvExamples } from "./examples.ts";
 
 const Version = z
@@ -29,6 +29,10 @@ const Metadata = z
     custom_metadata: texts.nullable(),
   })
   .meta({ id: "SecretMetadata" });
+
+const Detailed = keysOf({
+  key_info: z.record(z.string(), z.union([Metadata, z.object({})])).describe("By name; empty for a folder."),
+});
 
 const Secret = z.object({ data: z.record(z.string(), z.unknown()).nullable(), metadata: Version });
 const Subkeys = z.object({
@@ -133,15 +137,25 @@ export const kv = group(
     "LIST /secret/metadata": {
       id: "listSecretsAtRoot",
       summary: "List secrets and folders at the root of a mount",
-      query: { after: text("Only names after this one."), limit: count("At most so many.") },
       answers: data("Names.", keys),
     },
     "LIST /secret/metadata/:path+": {
       id: "listSecrets",
       summary: "List secrets and folders in a folder",
       path: { path: "The folder." },
-      query: { after: text("Only names after this one."), limit: count("At most so many.") },
       answers: data("Names.", keys),
+    },
+    "LIST /secret/detailed-metadata": {
+      id: "listDetailedSecretsAtRoot",
+      summary: "List secrets and folders at the root of a mount, with their metadata",
+      answers: data("Names, and the metadata of secrets.", Detailed),
+    },
+    "LIST /secret/detailed-metadata/:path+": {
+      id: "listDetailedSecrets",
+      summary: "List secrets and folders in a folder, with their metadata",
+      description: "The caller needs no right on the secrets.",
+      path: { path: "The folder." },
+      answers: data("Names, and the metadata of secrets.", Detailed),
     },
     "GET /secret/metadata/:path+": {
       id: "readSecretMetadata",
@@ -173,14 +187,12 @@ export const kv = group(
     "LIST /kv-v1": {
       id: "listUnversionedSecretsAtRoot",
       summary: "List secrets and folders at the root of a version 1 mount",
-      query: { after: text("Only names after this one."), limit: count("At most so many.") },
       answers: data("Names.", keys),
     },
     "LIST /kv-v1/:path+": {
       id: "listUnversionedSecrets",
       summary: "List secrets and folders in a folder of a version 1 mount",
       path: { path: "The folder." },
-      query: { after: text("Only names after this one."), limit: count("At most so many.") },
       answers: data("Names.", keys),
     },
     "GET /kv-v1/:path+": {

@@ -6,7 +6,8 @@ import type { Result } from "../../lib/result.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../../platform/http/errors.ts";
 import { noContent, rawEnvelope } from "../server/respond.ts";
 import { inMount, type MountCall } from "../server/route.ts";
-import { invalidPath, list, path, readSecret, rights, store } from "./shared.ts";
+import { list } from "./lists.ts";
+import { invalidPath, path, readSecret, rights, store } from "./shared.ts";
 
 /** Routes of a KV version 1 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v1). */
 
@@ -24,8 +25,8 @@ function written(call: MountCall, verb: "POST" | "DELETE", result: Result<null>)
 }
 
 export const kvV1Routes = [
-  inMount({ verb: "LIST", path: "", handle: list }),
-  inMount({ verb: "LIST", path: "/:path+", handle: list }),
+  inMount({ verb: "LIST", path: "", scans: true, handle: list }),
+  inMount({ verb: "LIST", path: "/:path+", scans: true, handle: list }),
   inMount({
     verb: "GET",
     path: "/:path+",

@@ -1,5 +1,5 @@
-import type { MetadataSettings, MetadataView, ReadVersion, Written } from "../../contracts/kv-store.ts";
-import { subkeys, timestamp } from "../../kv/version.ts";
+import type { MetadataSettings, ReadVersion, Written } from "../../contracts/kv-store.ts";
+import { subkeys } from "../../kv/version.ts";
 import { goDuration } from "../../lib/go-duration.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
 import type { Result } from "../../lib/result.ts";
@@ -12,7 +12,8 @@ import { formFields } from "../server/body.ts";
 import { noContent, rawEnvelope } from "../server/respond.ts";
 import { type Call, inMount } from "../server/route.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "./bodies.ts";
-import { answer, count, invalidPath, list, type PathCall, path, readSecret, rights, store, warned } from "./shared.ts";
+import { detailedList, list, metadataData } from "./lists.ts";
+import { answer, count, invalidPath, type PathCall, path, readSecret, rights, store, warned } from "./shared.ts";
 
 /** Routes of a KV version 2 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2). */
 
@@ -57,27 +58,6 @@ const changed = (call: PathCall, result: Result<Written["watchers"]>): Response 
 
 /** A deleted or destroyed version: 404 with a body that contains its metadata. */
 const gone = (call: Call, metadata: object): Response => answer(call, { data: null, metadata }, 404);
-
-const metadataData = ({ row, versions }: MetadataView) => ({
-  versions: Object.fromEntries(
-    versions.map((version) => [
-      version.version,
-      {
-        created_time: timestamp(version.created),
-        deletion_time: timestamp(version.deletion),
-        destroyed: version.destroyed === 1,
-      },
-    ]),
-  ),
-  current_version: row.current_version,
-  oldest_version: row.oldest_version,
-  created_time: timestamp(row.created),
-  updated_time: timestamp(row.updated),
-  max_versions: row.max_versions,
-  cas_required: row.cas_required === 1,
-  delete_version_after: goDuration(row.delete_version_after),
-  custom_metadata: row.custom_metadata === null ? null : JSON.parse(row.custom_metadata),
-});
 
 function metadataSettings(
   body: Omit<MetadataSettings, "custom_metadata"> & { custom_metadata?: unknown },
@@ -183,8 +163,10 @@ const engineRoutes = [
     body: VersionsBody,
     handle: async (call, body) => changed(call, await store(call).destroyVersions(path(call), versionsOf(body))),
   }),
-  inMount({ verb: "LIST", path: "/metadata", handle: list }),
-  inMount({ verb: "LIST", path: "/metadata/:path+", handle: list }),
+  inMount({ verb: "LIST", path: "/metadata", scans: true, handle: list }),
+  inMount({ verb: "LIST", path: "/metadata/:path+", scans: true, handle: list }),
+  inMount({ verb: "LIST", path: "/detailed-metadata", scans: true, handle: detailedList }),
+  inMount({ verb: "LIST", path: "/detailed-metadata/:path+", scans: true, handle: detailedList }),
   inMount({
     verb: "GET",
     path: "/metadata/:path+",
@@ -231,16 +213,17 @@ const engineRoutes = [
 const VERBS = ["GET", "LIST", "POST", "PATCH", "DELETE"] as const;
 
 /** Root folders of the routes, which can only be listed. */
-const rootRoutes = ["data", "metadata", "subkeys", "delete", "undelete", "destroy"].flatMap((root) =>
-  VERBS.filter((verb) => verb !== "LIST").map((verb) =>
-    inMount({
-      verb,
-      path: `/${root}`,
-      refuses: true,
-      handle: async (call) =>
-        warned(call, "Non-listing operations on the root of a K/V v2 mount are not supported.", 404),
-    }),
-  ),
+const rootRoutes = ["data", "metadata", "detailed-metadata", "subkeys", "delete", "undelete", "destroy"].flatMap(
+  (root) =>
+    VERBS.filter((verb) => verb !== "LIST").map((verb) =>
+      inMount({
+        verb,
+        path: `/${root}`,
+        refuses: true,
+        handle: async (call) =>
+          warned(call, "Non-listing operations on the root of a K/V v2 mount are not supported.", 404),
+      }),
+    ),
 );
 
 /** Remaining requests of a version 2 mount: an unsupported verb, or a path in version 1 form. */

@@ -10,8 +10,6 @@ import type { AuthorisedCall, Call, MountCall } from "../server/route.ts";
 
 /** Shared by the routes of KV mounts of both versions. */
 
-const LIST_PAGE = 5_000;
-
 /** A call about one path of a mount. */
 export type PathCall = MountCall<"path">;
 
@@ -60,23 +58,6 @@ export const answer = (call: Call, data: unknown, status = 200): Response =>
 
 export const warned = (call: Call, warning: string, status = 200): Response =>
   envelope(call, { warnings: [warning], mountType: "kv", status });
-
-/** Names of a folder; `after` and `limit` select a part. */
-export async function list(call: MountCall<never, "path">): Promise<Response> {
-  const { path: text = "" } = call.params;
-  const folder = text === "" || text.endsWith("/") ? text : `${text}/`;
-  const limit = count(call.query, "limit") || Number.POSITIVE_INFINITY;
-  const keys: string[] = [];
-  let after = call.query.get("after") ?? "";
-  for (let more = true; more && keys.length < limit; ) {
-    const page = await store(call).list(folder, after, Math.min(LIST_PAGE, limit - keys.length));
-    for (const key of page.keys) keys.push(key);
-    after = page.keys.at(-1) ?? after;
-    more = page.more;
-  }
-  if (keys.length === 0) throw notFound();
-  return answer(call, { keys });
-}
 
 const CLI_COMMAND: Readonly<Record<Verb, string>> = {
   GET: "get",

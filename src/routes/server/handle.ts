@@ -129,8 +129,10 @@ async function answer(
   const place = await placeOf(base, target);
   if (target.verb === "HELP") return help(base, place, target);
   const dialect = place.upstream ? "upstream" : base.dialect;
-  const found = place.table.match(target.verb, place.path);
-  if (!found) throw unmatched(area, target.path, place.table.verbs(place.path));
+  const isScan = target.verb === "SCAN";
+  const found = place.table.match(isScan ? "LIST" : target.verb, place.path);
+  if (!found || (isScan && !("scans" in found.route)))
+    throw unmatched(area, target.path, place.table.verbs(place.path));
   const { route, params } = found;
   const { authMount } = place;
   if (authMount) recordAuthMount(exchange, authMount);
@@ -168,7 +170,8 @@ async function answer(
     grant,
     mount: grant.mount,
     authMount,
-    query: target.verb === "LIST" ? listQuery(base.query, grant.constraints) : base.query,
+    query: LISTS.has(target.verb) ? listQuery(base.query, grant.constraints) : base.query,
+    scan: isScan,
     identify: async () => call.grant,
     recheck: async () => {
       await recheck(base, call, target, route);
@@ -316,7 +319,8 @@ const PUBLIC_IN_NAMESPACE =
 const isSystemPath = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0] ?? "");
 
 /** Reads must see a revocation immediately; a write may use a cached grant, unless its route sets `fresh`. */
-const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST"]);
+const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST", "SCAN"]);
+const LISTS: ReadonlySet<Target["verb"]> = new Set(["LIST", "SCAN"]);
 
 /** How a request is judged: see `Authorization` and `AuthorizeRequest`. */
 interface Judging {
@@ -337,7 +341,7 @@ async function authorizeCall(
           token,
           namespace: namespaceOf(headers),
           path: target.path,
-          list: target.verb === "LIST",
+          list: LISTS.has(target.verb),
           wrapTtl,
           address: exchange.address,
           self,
@@ -368,7 +372,7 @@ function checkRight(route: SecretsRoute | ClusterRoute, call: AuthorisedCall): v
   const has = (capability: Capability) => capabilities.includes("root") || capabilities.includes(capability);
   if (route.access === "token") return;
   if (route.access === "sudo" && !has("sudo")) throw denied("permission denied: needs sudo");
-  if (!has(capabilityOf[route.verb]) && !(route.creates && has("create"))) throw denied();
+  if (!has(call.scan ? "scan" : capabilityOf[route.verb]) && !(route.creates && has("create"))) throw denied();
 }
 
 /** The query of a list, with the limit of the caller's rule. @throws RequestError 403 for a limit beyond it */

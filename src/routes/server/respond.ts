@@ -3,6 +3,7 @@ import type { WrapInfo } from "../../contracts/wrapping.ts";
 import { isPlainObject, parseLossless } from "../../lib/json.ts";
 import type { Area } from "../../platform/http/areas.ts";
 import type { RequestError } from "../../platform/http/errors.ts";
+import { inPage } from "./key-page.ts";
 import type { Call } from "./route.ts";
 
 const SECRETS_HEADERS = { "Content-Type": "application/json", "Cache-Control": "no-store" };
@@ -117,8 +118,19 @@ const STREAM_CHUNK = 16_384;
 /** Success of the secrets API without content. */
 export const noContent = (): Response => new Response(null, { status: 204, headers: { "Cache-Control": "no-store" } });
 
-/** A list; an empty list is a 404, like a read of a missing object. */
-export function keyList(call: Call, keys: readonly string[], more: object = {}, mountType?: string): Response {
+/** Members of the answer to a list beside its names. */
+interface BesideKeys {
+  /** By name; those of names that the page does not have are left out. */
+  readonly key_info?: Readonly<Record<string, unknown>>;
+  readonly [member: string]: unknown;
+}
+
+/** A page of a list; an empty one is a 404, like a read of a missing object. */
+export function keyList(call: Call, all: readonly string[], beside: BesideKeys = {}, mountType?: string): Response {
+  const keys = inPage(all, call.query);
+  const { key_info: info } = beside;
+  const isPart = info !== undefined && keys.length < all.length;
+  const more = isPart ? { ...beside, key_info: Object.fromEntries(keys.map((key) => [key, info[key]])) } : beside;
   if (keys.length === 0) return new Response('{"errors":[]}', { status: 404, headers: SECRETS_HEADERS });
   return envelope(call, { data: { keys, ...more }, ...(mountType !== undefined && { mountType }) });
 }

@@ -24,6 +24,8 @@ export interface Call<Params extends string = never, Perhaps extends string = ne
   /** The route's parameters, decoded. */
   readonly params: Readonly<Record<Params, string>> & { readonly [Name in Perhaps]?: string };
   readonly query: URLSearchParams;
+  /** Whether a LIST asks for everything below its path. */
+  readonly scan?: boolean;
   /** The grant of `AccessControl`; null only for routes with `access: "none"`. */
   readonly grant: Grant | null;
   /** The auth method of the path; null for other paths. */
@@ -110,6 +112,8 @@ export interface SecretsRoute<Body = unknown, Own = AuthorisedCall> extends Comm
   readonly access?: "path" | "sudo" | "token";
   /** A POST that may create: `create` suffices too, and the handler gets the capability that the caller has. */
   readonly creates?: true;
+  /** A LIST that also answers SCAN, for which the caller needs `scan`. */
+  readonly scans?: true;
   /** The grant holds the caller's own token, unless a namespace leads the path. */
   readonly self?: true;
   readonly handle: (call: Own, body: Body) => Promise<Response>;

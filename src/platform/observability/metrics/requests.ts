@@ -17,7 +17,17 @@ const PARTS: readonly (readonly [prefix: string, part: string])[] = [
 const partOf = (path: string, area: Answered["area"]): string =>
   PARTS.find(([prefix]) => path.startsWith(prefix))?.[1] ?? (area === "cluster" ? "cluster" : "system");
 
-const METHODS: ReadonlySet<string> = new Set(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "LIST"]);
+const METHODS: ReadonlySet<string> = new Set([
+  "GET",
+  "HEAD",
+  "POST",
+  "PUT",
+  "PATCH",
+  "DELETE",
+  "OPTIONS",
+  "LIST",
+  "SCAN",
+]);
 
 /** Counts an answered request by its route, never by its path, which is unbounded. */
 export function measureAnswer({ method, route, area, status, durationMs }: Answered): void {
