@@ -36,6 +36,13 @@ export interface Started {
 
 /** `metadata`: of the role; a deployment before this one leaves it out. */
 export interface IssueStarted extends Started {
+  /** Present for a lease that its caller may be given again. */
+  readonly shared?: {
+    /** Whether its renewals are whole for now. */
+    readonly renewable: boolean;
+    /** Whether an earlier request has made it, or begun it. */
+    readonly known: boolean;
+  };
   readonly metadata?: Readonly<Record<string, string>> | null;
 }
 
@@ -121,6 +128,8 @@ export interface IssueRequest {
   readonly role: string;
   /** The accessor of the caller's token. */
   readonly token: string;
+  /** The caller that a shared lease belongs to: its entity, or its token without one. Absent: no lease is shared. */
+  readonly sharer?: string;
   /** Idempotency key: a repeat returns the same lease; null: none. */
   readonly key: string | null;
   readonly mount: MountTtls;
@@ -204,6 +213,8 @@ export interface CredentialEngineApi extends StoredObjectApi {
   waitInLine(job: string): Promise<void>;
   /** Records that a response with the credentials is about to be sent. @returns false when it must not be sent */
   handOver(lease: string): boolean;
+  /** Takes a shared lease from a caller that was not given it; it ends without another user. */
+  releaseShared(lease: string, token: string): void;
   /** A lease, by its id relative to the mount. */
   lookup(id: string): Result<LeaseView>;
   /** A page of the names directly below a lease folder, after one of them. */

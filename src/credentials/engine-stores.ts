@@ -7,6 +7,7 @@ import type { EngineType } from "./engines/engine-type.ts";
 import { engineType, FIRST_TYPE } from "./engines/index.ts";
 import { JobStore } from "./jobs/job-store.ts";
 import { LeaseStore } from "./leases/lease-store.ts";
+import { LeaseUsers } from "./leases/lease-users.ts";
 import { ConfigStore } from "./mount/config-store.ts";
 import { RoleStore } from "./mount/role-store.ts";
 
@@ -20,6 +21,7 @@ export class EngineStores {
   readonly config: ConfigStore;
   readonly jobs: JobStore;
   readonly leases: LeaseStore;
+  readonly leaseUsers: LeaseUsers;
   readonly roles: RoleStore;
   readonly events: EngineEvents;
 
@@ -31,6 +33,7 @@ export class EngineStores {
     this.config = new ConfigStore(sql, keys, scope);
     this.jobs = new JobStore(sql, keys, this.work, scope);
     this.leases = new LeaseStore(sql);
+    this.leaseUsers = new LeaseUsers(sql);
     this.roles = new RoleStore(sql);
     this.events = events;
   }

@@ -34,4 +34,8 @@ export const engineMigrations: Migration[] = [
   "ALTER TABLE leases ADD COLUMN hand_over_by INTEGER",
   // Leases with an undelivered answer.
   "CREATE INDEX leases_by_hand_over ON leases (hand_over_by) WHERE hand_over_by IS NOT NULL",
+  // Callers of a shared lease by their token; `until` (ms) is the end of a token that is no row, NULL = no limit.
+  `CREATE TABLE lease_users (
+      lease TEXT NOT NULL, token TEXT NOT NULL, until INTEGER, PRIMARY KEY (lease, token)) STRICT, WITHOUT ROWID;
+      CREATE INDEX lease_users_by_token ON lease_users (token)`,
 ];

@@ -190,7 +190,8 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     this.#settle(ask.type);
     const begun = started(() => this.#issuer.begin(ask, Date.now()));
     if (!begun.ok) return begun;
-    const { wanted, polled } = begun.value;
+    const { wanted, polled, shared } = begun.value;
+    if (shared?.known) return this.#joined(ask, begun);
     const lease = polled && "lease" in polled ? polled.lease : null;
     const isRegistered = this.#registered.get(ask.token) === true;
     if (!lease || (isRegistered && !ask.counted)) return begun;
@@ -208,6 +209,18 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     // The job may have been abandoned meanwhile; then nothing is created.
     if (!this.#stores.work.holds(lease, Date.now())) {
       return ok(startedForFormerWorker({ ...begun.value, polled: null }));
+    }
+    if (held.value) this.#registered.set(ask.token, true);
+    return begun;
+  }
+
+  /** Registers the token of a further user of a shared lease. */
+  async #joined(ask: IssueRequest, begun: Result<IssueStarted> & { ok: true }): Promise<Result<IssueStarted>> {
+    if (this.#registered.get(ask.token)) return begun;
+    const held = await accessControl(this.env).holdsLeases(ask.token, this.#self);
+    if (!held.ok) {
+      this.releaseShared(begun.value.wanted.job, ask.token);
+      return held;
     }
     if (held.value) this.#registered.set(ask.token, true);
     return begun;
@@ -250,6 +263,11 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   /** Called before credentials are returned. @returns false when they must not be returned */
   handOver(lease: string): boolean {
     return this.#issuer.handOver(lease);
+  }
+
+  /** Takes a shared lease from a caller that was not given it. */
+  releaseShared(lease: string, token: string): void {
+    this.commit(() => this.#issuer.removeUser(lease, token, Date.now()));
   }
 
   // ---- leases ----
@@ -317,6 +335,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     this.commit(() => {
       for (const accessor of accessors) {
         this.#stores.leases.expire(accessor, now);
+        this.#issuer.userEnded(accessor, now);
         this.#issuer.abandonForToken(accessor, now);
       }
     });

@@ -82,6 +82,17 @@ async function handOver(call: MountCall, lease: string, caller: AbortSignal | nu
   throw refusalError(refuse("unavailable", "the lease ended before the answer; ask again"));
 }
 
+/** Last check before a shared lease is returned, which stays that of its other users. @param token the caller's */
+async function handOverShared(call: MountCall, lease: string, token: string): Promise<void> {
+  try {
+    await call.recheck();
+  } catch (failure) {
+    await retryWhileFrozen(() => engine(call).releaseShared(lease, token));
+    cleanUpBehind(call);
+    throw failure;
+  }
+}
+
 /**
  * The caller's idempotency key, so that a repeated request gets the same lease; null without one. Batch tokens share
  * the holder of their leases, so each has keys of its own.
@@ -155,7 +166,7 @@ async function issue(
   const key = repeatKey(call);
   const asked = requestMetadata(call);
   // With a key, the caller will repeat the request.
-  const caller = key === null ? call.request.signal : null;
+  const leaves = key === null ? call.request.signal : null;
   const ask = {
     type: mount.type,
     at,
@@ -166,10 +177,13 @@ async function issue(
     until: identity.batch?.expires,
     verified,
     displayName: identity.name,
+    sharer: identity.entity ? `entity ${identity.entity}` : `token ${identity.accessor}`,
     request,
     counted: call.grant.countsLeases === true,
   };
   const started = unwrap(await engine(call).issue(ask));
+  // Other requests may wait for a shared lease.
+  const caller = started.shared ? null : leaves;
   const end = await ended(call, started, REQUEST_MS, caller);
   if (!end?.issued) throw refusalError(unfinished("the request"));
   const { issued, warnings } = end;
@@ -183,13 +197,16 @@ async function issue(
   };
   const { leaseId, ttl, renewable } = issued;
   if (leaseId === null) await call.recheck();
+  else if (started.shared) await handOverShared(call, leaseId, holder);
   else await handOver(call, leaseId, caller);
   return envelope(call, {
     data: {
       ...issued.data,
       ...(Object.keys(metadata).length > 0 && { metadata }),
     },
-    ...(leaseId !== null && { lease: { id: `${mount.path}${leaseId}`, ttl, renewable } }),
+    ...(leaseId !== null && {
+      lease: { id: `${mount.path}${leaseId}`, ttl, renewable: renewable && started.shared?.renewable !== false },
+    }),
     warnings: [...warnings, ...probed],
     mountType: mountType(call),
   });

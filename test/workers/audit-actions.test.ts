@@ -123,6 +123,13 @@ describe("actions of the service behind a request are recorded", () => {
     const lease = lease_id.replace("cloud-b/", "");
     await written("lease-issued", { engine, lease, token: expect.any(String), role: "app", ttl: expect.any(Number) });
     await put("/v1/sys/leases/renew", { lease_id });
+    await writeRole("app", { share_until: 50 });
+    const { lease_id: shared } = (await creds("app")).body;
+    expect((await creds("app")).body.lease_id).toBe(shared);
+    const token = expect.any(String);
+    await written("lease-shared", { engine, lease: shared.replace("cloud-b/", ""), token, role: "app" });
+    await revoke(shared);
+    await writeRole("app", { share_until: 0 });
     await written("lease-renewed", { engine, lease, expires: expect.any(Number) });
     await revoke(lease_id);
     await written("lease-ends", { engine, lease, token: expect.any(String) });

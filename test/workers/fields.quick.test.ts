@@ -223,6 +223,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "cloud_roles role_name role_id scope cloud_groups group_name object_id permanently_delete",
     ROLES,
   ],
+  [
+    /\{cloud-b\}\/roles/,
+    "share_until",
+    "engine-shared-leases › is the same for a caller until the share of its TTL has passed",
+  ],
   [/\{cloud-b\}\/roles/, "ttl max_ttl explicit_max_ttl sign_in_audience tags", ROLE],
   [
     /\{cloud-b\}\/roles/,

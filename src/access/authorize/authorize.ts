@@ -172,6 +172,7 @@ export class Authorizer {
       policies: [...policiesOf(row), ...roles.policies],
       namespace,
       root: grants.root,
+      ...(row.entity_id !== "" && { entity: row.entity_id }),
       ...(roles.links.length > 0 && { roles: roles.links }),
       ...(row.family === "batch" && { batch: { parent: row.parent, expires } }),
     };

@@ -101,6 +101,8 @@ export interface RoleRules<S extends EngineStates> extends Saga<S["write"]> {
   ttls(role: S["role"], config: () => S["config"] | null): RoleTtls;
   /** The refusal of a request for credentials of a role that does not exist. */
   missing?(name: string): string;
+  /** Percent of the TTL until which a caller is given the same lease again; 0 or absent: never. */
+  sharePercent?(role: S["role"]): number;
   /** Texts that are answered with credentials. */
   metadata?(role: S["role"]): Readonly<Record<string, string>> | null;
   /** Begins a write. Absent fields of the body keep their values. @param name as stored, with the beginning of its kind */

@@ -10,6 +10,7 @@ import { timeOf } from "../engine-events.ts";
 import type { EngineStores } from "../engine-stores.ts";
 import { rolePath } from "../engines/description.ts";
 import { secondsLeft } from "../leases/lease-store.ts";
+import { lastEnd } from "../leases/lease-users.ts";
 import { isEmpty, type RemovalState } from "../runner/removal.ts";
 import { CALL_MS } from "../runner/saga.ts";
 import { continuesAt, done, HAND_OVER_MS, type Work, type WorkOf } from "./job.ts";
@@ -90,6 +91,7 @@ export class JobOutcomes {
     warn("job-failed", { engine: this.#stores.scope, job: job.id, kind: work.kind, because: because.message });
     const { type } = this.#stores;
     if (work.kind === "issue") {
+      this.#stores.leaseUsers.forget(job.id);
       const undo = type.issue.undo(work.issue, now);
       this.startRemoval(job.id, undo, "unfinished credentials", null, now, because.message);
     } else if (work.kind === "rotation") {
@@ -168,6 +170,7 @@ export class JobOutcomes {
 
   /** Stops a job early. Its removal starts after the longest call, because one of the job's calls may be in flight. */
   abandon(id: string, removal: RemovalState, because: string, account: object | null, now: number): void {
+    this.#stores.leaseUsers.forget(id);
     this.startRemoval(id, removal, because, account, now, GIVEN_UP, now + CALL_MS);
   }
 
@@ -179,11 +182,12 @@ export class JobOutcomes {
   }
 
   #completeIssue(id: string, { issue, terms }: WorkOf<"issue">, value: unknown, now: number): JobEnd {
-    const { type, jobs, leases, keys, scope, events } = this.#stores;
+    const { type, jobs, leases, leaseUsers, keys, scope, events } = this.#stores;
     const { resources, secret, endsAt, renewable = true, lease } = type.issue.outcome(issue, value, now);
     if (lease === "none") return this.#completeUnleased(id, terms, secret, endsAt, now);
+    const users = leaseUsers.of(id);
     const wanted = lease === "secret" ? endsAt : now + terms.ttl * 1000;
-    const ends = Math.min(endsAt, terms.until ?? endsAt);
+    const ends = users.length > 0 ? lastEnd(endsAt, users) : Math.min(endsAt, terms.until ?? endsAt);
     const expires = Math.min(wanted, ends);
     const isCut = expires < wanted && ends < endsAt;
     const kept = terms.repeat === null ? null : JSON.stringify(secret);
@@ -194,7 +198,8 @@ export class JobOutcomes {
       resources,
       issued: now,
       expires,
-      keyEnds: ends,
+      // Later users of a shared lease may need it for longer.
+      keyEnds: users.length > 0 ? endsAt : ends,
       renewable,
       handOverBy: terms.repeat === null ? now + (terms.handOverMs ?? HAND_OVER_MS) : null,
       repeat: terms.repeat,
@@ -222,6 +227,7 @@ export class JobOutcomes {
   ) {
     const { type, jobs, scope, events } = this.#stores;
     jobs.delete(id);
+    this.#stores.leaseUsers.forget(id);
     const ttl = Math.max(1, secondsLeft(endsAt, now));
     recordAction("credentials-issued", { engine: scope, token, role, ttl });
     events.credentials(role, id);

@@ -1,15 +1,19 @@
 import { createHash } from "node:crypto";
-import type { IssueRequest, IssueStarted } from "../../contracts/credential-engine.ts";
+import type { IssueRequest, IssueStarted, LeaseRow } from "../../contracts/credential-engine.ts";
 import { randomText } from "../../lib/random-text.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
+import { recordAction } from "../../platform/observability/audit/actions.ts";
 import type { EngineStores } from "../engine-stores.ts";
 import { plainName } from "../engines/description.ts";
+import type { EngineStates } from "../engines/engine-type.ts";
 import { HAND_OVER_MS } from "../jobs/job.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { Job } from "../jobs/job-store.ts";
 import type { EngineAccounts } from "../mount/engine-accounts.ts";
 import { REQUEST_MS, type SagaRunner } from "../runner/saga-runner.ts";
 import { leaseTtlOf, passwordLife } from "./lease-ttl.ts";
+import { type LeaseUser, lastEnd } from "./lease-users.ts";
+import { isShareable, isWhollyRenewable, shareKey } from "./share-lease.ts";
 
 /** The place of the role's name in a path. */
 const NAME = ":name";
@@ -38,12 +42,61 @@ export class CredentialIssuer {
 
   /** Starts new credentials, or finds the job or lease of an earlier request with the same key. */
   begin(ask: IssueRequest, now: number): Result<IssueStarted> {
-    const { type, config, roles, leases, jobs } = this.#stores;
-    const repeat = ask.key === null ? null : digest([ask.key, ask.role, ask.token]);
-    const known = repeat === null ? null : (leases.ofRepeat(repeat)?.id ?? jobs.ofRepeat(repeat));
+    const { type, roles, leases, jobs } = this.#stores;
     const role = roles.find(ask.role);
     const metadata = (role && type.roles.metadata?.(role)) ?? null;
+    const percent = role && ask.key === null && ask.sharer ? (type.roles.sharePercent?.(role) ?? 0) : 0;
+    if (role && percent > 0) return this.#beginShared(ask, role, percent, now);
+    const repeat = ask.key === null ? null : digest([ask.key, ask.role, ask.token]);
+    const known = repeat === null ? null : (leases.ofRepeat(repeat)?.id ?? jobs.ofRepeat(repeat));
     if (known !== null) return ok({ wanted: { job: known, kind: "issue" }, polled: null, metadata });
+    return this.#start(ask, role, repeat, null, now);
+  }
+
+  /** Finds the lease that the caller has been given for an equal request, or starts one that later requests share. */
+  #beginShared(ask: IssueRequest, role: EngineStates["role"], percent: number, now: number): Result<IssueStarted> {
+    const { type, config, leases, leaseUsers, jobs, scope } = this.#stores;
+    const repeat = shareKey(ask, role);
+    const user: LeaseUser = { token: ask.token, until: ask.until ?? null };
+    const { ttl, maxTtl } = leaseTtlOf(
+      type.roles.ttls(role, () => config.find()),
+      ask.mount,
+    );
+    const lease = leases.ofRepeat(repeat);
+    if (lease && !isShareable(lease, ttl, percent, now)) this.#commit(() => leases.unshare(lease.id));
+    const known = lease && isShareable(lease, ttl, percent, now) ? lease.id : jobs.ofRepeat(repeat);
+    if (known === null) {
+      const started = this.#start(ask, role, repeat, user, now);
+      return started.ok ? ok({ ...started.value, shared: { renewable: true, known: false } }) : started;
+    }
+    const expires = this.#commit(() => {
+      leaseUsers.add(known, user);
+      return lease && this.#lengthen(lease, ttl);
+    });
+    recordAction("lease-shared", { engine: scope, lease: known, token: ask.token, role: ask.role });
+    const metadata = type.roles.metadata?.(role) ?? null;
+    const last = lease && Math.min(lease.issued + maxTtl * 1000, lastEnd(lease.key_ends, leaseUsers.of(known)));
+    const renewable = last === null || expires === null || isWhollyRenewable(expires, last, now);
+    return ok({ wanted: { job: known, kind: "issue" }, polled: null, metadata, shared: { renewable, known: true } });
+  }
+
+  /** Gives a shared lease that ended with an earlier user the end of its longest one. @returns its end */
+  #lengthen({ id, issued, expires, key_ends: keyEnds }: LeaseRow, ttl: number): number {
+    const { leases, leaseUsers } = this.#stores;
+    const end = Math.max(expires, Math.min(issued + ttl * 1000, lastEnd(keyEnds, leaseUsers.of(id))));
+    if (end > expires) leases.setEnd(id, end);
+    return end;
+  }
+
+  /** @param user of a lease that is shared; null for another */
+  #start(
+    ask: IssueRequest,
+    role: EngineStates["role"] | null,
+    repeat: string | null,
+    user: LeaseUser | null,
+    now: number,
+  ): Result<IssueStarted> {
+    const { type, config, leaseUsers } = this.#stores;
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
     const engine = this.#accounts.account();
@@ -74,13 +127,35 @@ export class CredentialIssuer {
     const id = `${path}/${randomText(24)}`;
     const lock = type.issue.lock?.(issue) ?? null;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock, deadline: now + REQUEST_MS };
-    const started = this.#commit(() => (job.lock ? this.#runner.start(job, now) : this.#runner.startNew(job, now)));
-    return ok({ ...started, metadata });
+    const started = this.#commit(() => {
+      if (user) leaseUsers.add(id, user);
+      return job.lock ? this.#runner.start(job, now) : this.#runner.startNew(job, now);
+    });
+    return ok({ ...started, metadata: type.roles.metadata?.(role) ?? null });
   }
 
   /** Deletes a job before its first call; nothing has been created for it. */
   cancel(job: string): void {
-    this.#commit(() => this.#stores.jobs.delete(job));
+    this.#commit(() => {
+      this.#stores.jobs.delete(job);
+      this.#stores.leaseUsers.forget(job);
+    });
+  }
+
+  /** Ends the shared leases of an ended token that it used last, and abandons its shared jobs. Runs inside a transaction. */
+  userEnded(token: string, now: number): void {
+    for (const lease of this.#stores.leaseUsers.leasesOf(token)) this.removeUser(lease, token, now);
+  }
+
+  /** Removes a user of a shared lease, which ends with its longest one. Runs inside a transaction. */
+  removeUser(id: string, token: string, now: number): void {
+    const { leases, leaseUsers, jobs } = this.#stores;
+    leaseUsers.remove(id, token);
+    const users = leaseUsers.of(id);
+    const lease = leases.find(id);
+    if (lease) leases.setEnd(id, Math.min(lease.expires, users.length === 0 ? now : lastEnd(lease.key_ends, users)));
+    const job = lease || users.length > 0 ? null : jobs.find(id);
+    if (job) this.#abandon(job, now);
   }
 
   /**
@@ -97,7 +172,9 @@ export class CredentialIssuer {
 
   /** Abandons the unfinished credentials of a token. Runs inside a transaction. */
   abandonForToken(token: string, now: number): void {
-    for (const job of this.#stores.jobs.issuesOf(token)) this.#abandon(job, now);
+    const { jobs, leaseUsers } = this.#stores;
+    // Other callers wait for a shared one.
+    for (const job of jobs.issuesOf(token)) if (leaseUsers.of(job.id).length === 0) this.#abandon(job, now);
   }
 
   /** Abandons all unfinished credentials. Runs inside a transaction. */

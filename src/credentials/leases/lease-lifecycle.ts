@@ -11,6 +11,7 @@ import { isEmpty } from "../runner/removal.ts";
 import { REQUEST_MS, type SagaRunner } from "../runner/saga-runner.ts";
 import { resourcesIn, secondsLeft } from "./lease-store.ts";
 import { renewed } from "./lease-ttl.ts";
+import { lastEnd } from "./lease-users.ts";
 
 const BATCH = 250;
 
@@ -38,7 +39,7 @@ export class LeaseLifecycle {
 
   /** Extends a lease. @param increment seconds; 0 means the TTL of its role */
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed | Started> {
-    const { type, config, leases, roles } = this.#stores;
+    const { type, config, leases, leaseUsers, roles } = this.#stores;
     const now = Date.now();
     const lease = leases.find(id);
     if (!lease) return refuse("invalid", "lease not found");
@@ -50,7 +51,8 @@ export class LeaseLifecycle {
     const ttl = secondsLeft(lease.expires, now);
     if (!role) return ok({ ttl, renewable: false, warnings: ["the role is deleted; the lease was not extended"] });
     if (lease.renewable !== 1) return refuse("invalid", "lease is not renewable");
-    const times = { issued: lease.issued, expires: lease.expires, keyEnds: lease.key_ends };
+    const keyEnds = lastEnd(lease.key_ends, leaseUsers.of(id));
+    const times = { issued: lease.issued, expires: lease.expires, keyEnds };
     const next = renewed(
       times,
       type.roles.ttls(role, () => config.find()),

@@ -139,6 +139,7 @@ export class LeaseStore {
 
   delete(id: string): void {
     this.#handedOver(id, "DELETE FROM leases");
+    this.#sql.exec("DELETE FROM lease_users WHERE lease = ?", id);
     this.#byPath.forget();
   }
 
@@ -147,11 +148,21 @@ export class LeaseStore {
     return this.#byPath.get();
   }
 
-  /** Expires the leases of a token now; without a token, all leases. */
+  /** Expires the leases of a token that no other token shares; without a token, all leases. */
   expire(token: string | null, now: number): void {
     const change = "UPDATE leases SET expires = min(expires, ?) WHERE state = 'live'";
     if (token === null) this.#write(change, now);
-    else this.#write(`${change} AND token = ?`, now, token);
+    else this.#write(`${change} AND token = ? AND id NOT IN (SELECT lease FROM lease_users)`, now, token);
+  }
+
+  /** Sets the end of a shared lease. */
+  setEnd(id: string, expires: number): void {
+    this.#write("UPDATE leases SET expires = ? WHERE id = ? AND state = 'live'", expires, id);
+  }
+
+  /** Makes a lease that of later requests no more; its stored credentials are dropped. */
+  unshare(id: string): void {
+    this.#write("UPDATE leases SET repeat = NULL, sealed = NULL WHERE id = ?", id);
   }
 
   /** Up to `limit` live leases that have expired. */

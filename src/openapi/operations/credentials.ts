@@ -37,6 +37,7 @@ const Role = z
     sign_in_audience: z.enum(["", ...AUDIENCES]),
     tags: z.array(z.string()).nullable(),
     metadata: z.record(z.string(), z.string()).optional(),
+    share_until: z.int().optional().describe("Absent when it is 0."),
   })
   .meta({ id: "EngineRole" });
 

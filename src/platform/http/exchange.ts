@@ -15,6 +15,8 @@ export interface Identity {
   /** The namespace the token belongs to. */
   readonly namespace: string;
   readonly root: boolean;
+  /** The id of its entity; absent without one. */
+  readonly entity?: string;
   /**
    * Only for batch tokens: the accessor of the parent, which holds leases issued to them, null for an orphan; and their
    * expiry, ms since 1970, which ends these leases.

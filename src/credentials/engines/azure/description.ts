@@ -61,6 +61,10 @@ const roles = {
   },
   tags: { label: "Tags", help: "Tags of applications that are made." },
   metadata: { label: "Metadata", help: "Answered with credentials, at most 64 texts." },
+  share_until: {
+    label: "Share until",
+    help: "Percent of the TTL, at most 90, until which a caller gets the same lease again; 0 is never.",
+  },
 } as const satisfies EngineDescription["config"];
 
 export const description = {

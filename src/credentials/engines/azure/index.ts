@@ -66,6 +66,7 @@ export const azure: EngineType<AzureStates> = {
     view: roleView,
     translate: translateRole,
     ttls: (role) => role,
+    sharePercent: ({ share_until = 0 }) => share_until,
     metadata: ({ metadata }) => metadata ?? null,
     begin: (name, before, body, context) => beginRoleWrite(name, before, body as RoleBody, context),
     isReplaceable,

@@ -5,6 +5,7 @@ import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { duration, flag, stringList } from "../../../platform/http/fields.ts";
 import { internal, withAliases } from "../../../platform/http/unknown-fields.ts";
 import { metadataMap } from "../../leases/metadata.ts";
+import { sharePercent } from "../../leases/share-lease.ts";
 import { AUDIENCES, audiencesOf, DURATIONS, neutralRole, UPSTREAM_FIELDS } from "./names.ts";
 import type { Provision } from "./provision.ts";
 
@@ -39,6 +40,8 @@ export interface Role {
   readonly tags: readonly string[] | null;
   /** Answered with credentials. Absent when it is empty, as in older roles. */
   readonly metadata?: Readonly<Record<string, string>> | undefined;
+  /** See `sharePercent`. Absent when it is 0, as in older roles. */
+  readonly share_until?: number | undefined;
   /** Durations as written, for the upstream dialect; older roles lack it. */
   readonly written?: Written;
   /** The application of a role with `persist_app`; it lives as long as the role. */
@@ -132,6 +135,7 @@ export const RoleBody = withAliases(
         sign_in_audience: z.string().max(64).optional(),
         tags: stringList().optional(),
         metadata: metadataMap().optional(),
+        share_until: sharePercent().optional(),
         written: internal(z.custom<Written>().optional()),
       }),
     ),
@@ -153,7 +157,9 @@ export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect)
   const written = { ...old.written, ...body.written };
   const { metadata = old.metadata } = given;
   const kept = metadata && Object.keys(metadata).length > 0 ? metadata : undefined;
-  const role: Role = { ...old, ...given, metadata: kept, tags: tags.value, written } as Role;
+  const { share_until: share = old.share_until ?? 0 } = given;
+  const shared = share > 0 ? share : undefined;
+  const role: Role = { ...old, ...given, metadata: kept, share_until: shared, tags: tags.value, written } as Role;
   const { ttl, max_ttl: max, explicit_max_ttl: explicit } = role;
   if (max > 0 && ttl > max) return refuse("invalid", "ttl cannot be greater than max_ttl");
   if (explicit > 0 && ttl > explicit) return refuse("invalid", "ttl cannot be greater than explicit_max_ttl");
