@@ -2,6 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import type { AccessControl } from "../../src/objects/access-control.ts";
 import { type Answer, lines, put, send } from "./client.ts";
+import { storeDeliveries } from "./stored-rows.ts";
 
 type Options = Parameters<typeof send>[3];
 
@@ -48,8 +49,9 @@ export const accessObject = () => env.ACCESS_CONTROL.getByName("main") as Durabl
 
 /** Every row of every table, as text. */
 export const dump = (): Promise<string> =>
-  runInDurableObject(accessObject(), (_object, { storage: { sql } }) =>
-    sql
+  runInDurableObject(accessObject(), (object, { storage: { sql } }) => {
+    storeDeliveries(object);
+    return sql
       .exec<{ name: string }>(
         "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE '\\_cf%' ESCAPE '\\'",
       )
@@ -57,5 +59,5 @@ export const dump = (): Promise<string> =>
       .flatMap(({ name }) => sql.exec(`SELECT * FROM "${name}"`).toArray())
       .flatMap((row) => Object.values(row))
       .map((value) => (value instanceof ArrayBuffer ? Buffer.from(value).toString("latin1") : String(value)))
-      .join("\n"),
-  );
+      .join("\n");
+  });

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { engineDescriptions } from "../../src/credentials/engines/descriptions.ts";
 import { engineTypes } from "../../src/credentials/engines/index.ts";
 import type { Fault } from "../doubles/cloud-b/azure-types.ts";
@@ -287,8 +287,14 @@ describe("an engine whose credentials are not revoked", () => {
   });
 
   it("answers credentials without a lease at a path that ends in another word than the role", async () => {
+    const actions = vi.spyOn(console, "info").mockImplementation(() => undefined);
     const token = succeeded(await put("/v1/engine/app/app/token", { ttl: 60 })).body;
     expect(token).toMatchObject({ lease_id: "", renewable: false, lease_duration: 0, data: { ttl: 60 } });
+    const action = actions.mock.calls
+      .map(([line]) => JSON.parse(line))
+      .find((each) => each.event === "credentials-issued");
+    expect(action).toMatchObject({ role: expect.stringContaining("app"), token: expect.any(String) });
+    expect(JSON.stringify(action)).not.toContain(token.data.key);
     expect(succeeded(await get("/v1/engine/app/app/token")).body.data.key).not.toBe(token.data.key);
     expect((await get("/v1/engine/app/none/token")).body.errors).toEqual(['there is no role "none"']);
     expect(await rows(uuid, "leases")).toEqual([]);

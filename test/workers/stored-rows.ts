@@ -8,6 +8,11 @@ const BOOKKEEPING = /^(sqlite_|d1_|migrations$)/;
 
 type Rows = Record<string, unknown>[];
 
+/** Stores the success of deliveries, which an object does with its next transaction. */
+export function storeDeliveries(object: unknown): void {
+  (object as { outbox?: { settle(): void } }).outbox?.settle();
+}
+
 /** Every row of every object that the test has made, and of the listings: equal before and after means that nothing was stored. */
 export async function dump(): Promise<Record<string, Rows>> {
   const found: Record<string, Rows> = {};
@@ -28,7 +33,8 @@ export async function dump(): Promise<Record<string, Rows>> {
   for (const [kind, namespace] of Object.entries(namespaces)) {
     for (const id of objectIds(namespace as DurableObjectNamespace)) {
       const stub = (namespace as DurableObjectNamespace).get(id);
-      await runInDurableObject(stub, (_object, { storage: { sql } }) => {
+      await runInDurableObject(stub, (object, { storage: { sql } }) => {
+        storeDeliveries(object);
         for (const { name } of sql.exec<{ name: string }>(OWN_TABLES).toArray()) {
           if (BOOKKEEPING.test(name)) continue;
           keep(`${kind} ${id.name ?? id} ${name}`, sql.exec(`SELECT * FROM "${name}"`).toArray());
