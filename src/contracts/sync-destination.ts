@@ -3,6 +3,7 @@ import type { WorkLease } from "../platform/durable/lease.ts";
 import type { SYNC_STATUSES } from "../wire/sync-status.ts";
 import type { DestinationKey } from "./destination.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
+import type { SyncAdoptionApi } from "./sync-adoption.ts";
 import type { SyncRulesApi } from "./sync-rules.ts";
 import type {
   Granularity,
@@ -168,7 +169,7 @@ export interface AssociationListing {
 }
 
 /** The methods of `SyncDestination` that other objects and Workers call. */
-export interface SyncDestinationApi extends StoredObjectApi, SyncRulesApi {
+export interface SyncDestinationApi extends StoredObjectApi, SyncRulesApi, SyncAdoptionApi {
   configure(
     key: DestinationKey,
     body: Readonly<Record<string, unknown>>,

@@ -10,14 +10,14 @@ import type {
   StoredObjectView,
   SyncDestinationApi,
 } from "../contracts/sync-destination.ts";
-import type { RulePlan, RuleView } from "../contracts/sync-rules.ts";
 import type { ObjectTask, PlannedObject, PollAnswer, SecretRef, Setup, SyncResult } from "../contracts/sync-tasks.ts";
 import { earliest } from "../lib/earliest.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
-import { NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
+import { composedOf } from "../platform/durable/rpc-methods.ts";
+import { NOTHING } from "../platform/durable/stored-object.ts";
 import { WakeUp } from "../platform/durable/wake-up.ts";
 import { WorkQueue, workMigrations } from "../platform/durable/work-queue.ts";
 import { destinationMeasures, pendingAssociations } from "../platform/observability/metrics/measures.ts";
@@ -32,6 +32,7 @@ import {
   pollOfFormerWorker,
 } from "../rpc/renamed-methods.ts";
 import { syncControl } from "../rpc/stubs.ts";
+import { Adoptions } from "../sync/associations/adoptions.ts";
 import { AnnouncementDelivery } from "../sync/associations/announcement-delivery.ts";
 import { announceAll } from "../sync/associations/announcements.ts";
 import { AssociationCheck } from "../sync/associations/association-check.ts";
@@ -44,6 +45,7 @@ import { CustomApp } from "../sync/configuration/custom-app.ts";
 import { DestinationDeletion, refuseDeletion } from "../sync/configuration/destination-deletion.ts";
 import { DestinationRecord } from "../sync/configuration/destination-record.ts";
 import { Registration } from "../sync/configuration/registration.ts";
+import { adoptionMethods, type DestinationParts, ruleMethods } from "../sync/destination-methods.ts";
 import { Previews } from "../sync/inspect/preview.ts";
 import { Neighbours } from "../sync/objects/neighbours.ts";
 import { Relocation } from "../sync/objects/relocation.ts";
@@ -69,11 +71,14 @@ const PAGE = 1_000;
 /** Work on rules in one alarm, ms. */
 const RULES_MS = 10_000;
 
+const DestinationMethods = composedOf<DestinationParts>()(ruleMethods, adoptionMethods);
+
 /**
  * Owns one destination: its connection details, its associations, and its pending work. Components in `src/sync`
- * decide; this class is their RPC surface.
+ * decide; this class and `src/sync/destination-methods.ts` are their RPC surface.
  */
-export class SyncDestination extends StoredObject implements SyncDestinationApi, FormerSyncDestinationApi {
+export class SyncDestination extends DestinationMethods implements SyncDestinationApi, FormerSyncDestinationApi {
+  protected override readonly parts: DestinationParts;
   readonly #keys: DataKeys;
   readonly #events: ServiceEvents;
   readonly #record: DestinationRecord;
@@ -101,7 +106,6 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
   readonly #relocation: Relocation;
   readonly #ruleStore: RuleStore;
   readonly #ruleWork: RuleWork;
-  readonly #rules: Rules;
 
   protected override get kind() {
     return "sync-destination" as const;
@@ -163,13 +167,24 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
     this.#registration = new Registration(object, this.#record, this.#purge, this.#keys);
     this.#configuration = new Configuration(object, this.#record, this.#app, this.#registration, this.#resync);
 
-    const check = new AssociationCheck(this.#record, this.#remoteObjects, this.#purge, this.#neighbours);
+    const check = new AssociationCheck(
+      this.#record,
+      this.#associations,
+      this.#remoteObjects,
+      this.#purge,
+      this.#neighbours,
+    );
     const takesOver = (row: AssociationRow) => this.#ruleWork.takesOver(row);
     this.#desiredState = new DesiredState(object, check, this.#associations, this.#quota, this.#resync, this.#wakeUp, {
       takesOver,
     });
     this.#ruleWork = new RuleWork(object, this.#ruleStore, this.#record, this.#associations, this.#desiredState);
-    this.#rules = new Rules(object, this.#ruleStore, this.#ruleWork, check, this.#associations);
+    this.parts = {
+      record: this.#record,
+      rules: new Rules(object, this.#ruleStore, this.#ruleWork, check, this.#associations),
+      ruleWork: this.#ruleWork,
+      adoptions: new Adoptions(check, this.#associations, this.#desiredState),
+    };
     this.#previews = new Previews(object, this.#record, this.#associations, this.#remoteObjects, check);
     this.#changes = new SecretChanges(object, this.#associations, this.#quota, this.#gate, this.#wakeUp);
 
@@ -247,40 +262,6 @@ export class SyncDestination extends StoredObject implements SyncDestinationApi,
 
   changed(mountUuid: string, secretNames: readonly string[]): Promise<void> {
     return this.#changes.enqueue(mountUuid, secretNames);
-  }
-
-  // ---- associations by rule ----
-
-  putRule(...given: Parameters<Rules["put"]>): Promise<Result<RuleView>> {
-    return this.#rules.put(...given);
-  }
-
-  previewRule(...given: Parameters<Rules["preview"]>): Promise<Result<RulePlan>> {
-    return this.#rules.preview(...given);
-  }
-
-  readRule(name: string): Result<RuleView> {
-    return this.#rules.read(name);
-  }
-
-  ruleNames(): Result<readonly string[]> {
-    return this.#record.row() ? ok(this.#rules.names()) : refuse("missing");
-  }
-
-  ruleMatches(...given: Parameters<Rules["matches"]>) {
-    return this.#rules.matches(...given);
-  }
-
-  confirmRule(name: string, plan: string): Promise<Result<RuleView>> {
-    return this.#rules.confirm(name, plan);
-  }
-
-  deleteRule(name: string, onUnmatch: "delete" | "retain" | null): Promise<Result<null>> {
-    return this.#rules.delete(name, onUnmatch);
-  }
-
-  matching(mountUuid: string, paths: readonly string[]): Promise<void> {
-    return this.#ruleWork.matching(mountUuid, paths);
   }
 
   mountMoved(mountUuid: string): void {

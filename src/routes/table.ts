@@ -52,6 +52,7 @@ import { serviceRoutes } from "./services.ts";
 import { associationRoutes } from "./sync-associations.ts";
 import { syncConfigRoutes } from "./sync-config.ts";
 import { destinationRoutes } from "./sync-destinations.ts";
+import { importRoutes } from "./sync-import/routes.ts";
 import { ruleRoutes } from "./sync-rules.ts";
 import { auditRoutes } from "./sys-audit.ts";
 import { authMountRoutes, mountedMethodRoutes } from "./sys-auth.ts";
@@ -105,6 +106,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...destinationRoutes,
   ...associationRoutes,
   ...ruleRoutes,
+  ...importRoutes,
   ...repoHostAppRoutes,
 ]);
 

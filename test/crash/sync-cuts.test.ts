@@ -291,6 +291,32 @@ describe("a refusal of fresh rights", () => {
   );
 });
 
+describe("an import", () => {
+  it.each([
+    ...both("KvStore", "surveyOf", "setMetadata", "put"),
+    ...both("SyncDestination", "setup", "previewAdoptions", "adopt", "poll"),
+  ])("with a crash in %s.%s (%s) writes one version of each secret, and adopts it once", async (...where) => {
+    await makeDestination("cloud-a-sm", "d", cloudABody());
+    for (const name of ["old/one", "old/two"]) {
+      const given = { Name: name, SecretString: `{"of":"${name}"}`, ClientRequestToken: crypto.randomUUID() };
+      await cloudA.call("CreateSecret", given);
+    }
+    const happened = cut(where);
+    const body = { mount: "kv", name_glob: ["old/*"] };
+    const imported = await insist(() => put("/sys/sync/destinations/cloud-a-sm/d/import", body));
+    const { counters } = imported.body.data;
+    expect(counters.refuse, imported.text).toBeUndefined();
+    for (const name of ["old/one", "old/two"]) {
+      await byItself(async () => expect((await association("cloud-a-sm/d", name))?.sync_status).toBe("SYNCED"));
+      const { data, metadata } = (await get(`/v1/kv/data/${name}`)).body.data;
+      expect([data, metadata.version]).toEqual([{ of: name }, 1]);
+      expect(await cloudA.value(name)).toBe(`{"of":"${name}"}`);
+    }
+    expect((await cloudA.secrets()).length).toBe(2);
+    expect(happened()).toBe(true);
+  });
+});
+
 describe("a custom application", () => {
   /** GitHub refuses the token of an application whose clock is a minute ahead; the push is not repeated then. */
   const soon = (check: () => Promise<void>) => byItself(check, 45_000);

@@ -81,6 +81,7 @@ describe.each(Object.entries(shared))("at %s", (type, open) => {
       ok: false,
       error_code: "auth_failed",
       message: expect.stringMatching(/^[A-Z][^\n]+\.$/),
+      retried_until: expect.any(String),
     });
     for (const value of Object.values(there.wrong)) expect(refused.message).not.toContain(value);
     await patch("/sys/sync/config", { disabled: true });

@@ -1,6 +1,7 @@
 import { cubbyhole } from "../../routes/cubbyhole/openapi.ts";
 import { kv } from "../../routes/kv/openapi.ts";
 import { leaseCountQuotas } from "../../routes/lease-count-quotas/openapi.ts";
+import { syncImport } from "../../routes/sync-import/openapi.ts";
 import type { Group } from "../operation.ts";
 import { approle } from "./auth-approle.ts";
 import { authKubernetes } from "./auth-kubernetes.ts";
@@ -34,6 +35,7 @@ export const groups: readonly Group[] = [
   sync,
   associations,
   syncRules,
+  syncImport,
   events,
   hostVolumes,
   csiVolumes,

@@ -6,7 +6,7 @@ import type { Granularity } from "../destinations/index.ts";
 import type { Neighbours } from "../objects/neighbours.ts";
 import { NONE_TAKEN, type Step } from "../objects/object-plan.ts";
 import { type RemoteObjects, unclaimed } from "../objects/remote-objects.ts";
-import { associationId, type SetNaming } from "./associations.ts";
+import { type Associations, associationId, type SetNaming } from "./associations.ts";
 import { desiredObjects, refusedKeys } from "./external-name.ts";
 import type { Purge } from "./purge.ts";
 
@@ -28,12 +28,20 @@ export interface AssociationPlan {
  */
 export class AssociationCheck {
   readonly #record: DestinationRecord;
+  readonly #associations: Associations;
   readonly #remoteObjects: RemoteObjects;
   readonly #purge: Purge;
   readonly #neighbours: Neighbours;
 
-  constructor(record: DestinationRecord, remoteObjects: RemoteObjects, purge: Purge, neighbours: Neighbours) {
+  constructor(
+    record: DestinationRecord,
+    associations: Associations,
+    remoteObjects: RemoteObjects,
+    purge: Purge,
+    neighbours: Neighbours,
+  ) {
     this.#record = record;
+    this.#associations = associations;
     this.#remoteObjects = remoteObjects;
     this.#purge = purge;
     this.#neighbours = neighbours;
@@ -56,7 +64,8 @@ export class AssociationCheck {
     const changeable = this.mayChange();
     if (!changeable.ok) return changeable;
     const found = changeable.value;
-    const naming = own ?? { granularity: found.row.granularity as Granularity, template: found.row.template };
+    const usual = { granularity: found.row.granularity as Granularity, template: found.row.template };
+    const naming = own ?? this.#associations.adoptedNaming(associationId(secret)) ?? usual;
     const tooMany = naming.granularity === "secret-key" ? refusedKeys(keys.length) : null;
     if (tooMany !== null) return refuse("invalid", tooMany);
     const wanted = desiredObjects(this.#record.scope(found.row, naming), found.type, secret, keys);

@@ -204,6 +204,13 @@ export class Associations {
     return naming;
   }
 
+  /** The naming of an adopted object: its name, not a template. Null for other associations. */
+  adoptedNaming(id: string): SetNaming | null {
+    const row = this.find(id);
+    const naming = row && this.namingOf(row);
+    return naming && naming.template !== "" && !naming.template.includes("{{") ? naming : null;
+  }
+
   /**
    * Sets the desired state, the same one included, and restarts the work. Without quota the row waits; the caller
    * requests quota after the transaction.

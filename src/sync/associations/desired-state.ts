@@ -56,17 +56,27 @@ export class DesiredState {
    * @returns the association's id
    */
   async set(secret: SecretRef, keys: readonly string[]): Promise<Result<string>> {
-    const set = await this.#set(secret, keys, null);
+    return this.setAs(secret, keys, null);
+  }
+
+  /** Like `set`, with another naming than the destination's. */
+  async setAs(secret: SecretRef, keys: readonly string[], naming: SetNaming | null): Promise<Result<string>> {
+    const set = await this.#set(secret, keys, naming, true);
     if (set.ok) await drainAssociation(this.#object.outbox, secret);
     return set;
   }
 
   /** Like `set`, for a rule with its naming. Objects by key are planned by the task, which reads the keys. */
   setByRule(secret: SecretRef, naming: SetNaming): Promise<Result<string>> {
-    return this.#set(secret, [], naming);
+    return this.#set(secret, [], naming, false);
   }
 
-  async #set(secret: SecretRef, keys: readonly string[], own: SetNaming | null): Promise<Result<string>> {
+  async #set(
+    secret: SecretRef,
+    keys: readonly string[],
+    own: SetNaming | null,
+    manual: boolean,
+  ): Promise<Result<string>> {
     const id = associationId(secret);
     const plan = refuseIfSealed(() => this.#check.check(secret, keys, undefined, own));
     if (!plan.ok) return plan;
@@ -75,9 +85,7 @@ export class DesiredState {
       return refuse("unavailable", "the sync queue is at capacity; nothing was recorded");
     }
     try {
-      const stored = await this.#check.claim(plan, secret, keys, own, (again) =>
-        this.#store(secret, again, own === null),
-      );
+      const stored = await this.#check.claim(plan, secret, keys, own, (again) => this.#store(secret, again, manual));
       if (!stored.ok) return stored;
     } finally {
       if (reserved) this.#quota.release();

@@ -176,11 +176,27 @@ export interface Batching<Connection> {
   removeMany(objects: readonly ObsoleteObject[], connection: Connection, context: CallContext): Promise<Batched<Done>>;
 }
 
+/** Reads the objects at a target, foreign ones included, for import. */
+export interface Reading<Connection> {
+  /** One page of names. @param cursor empty for the first page */
+  list(cursor: string, connection: Connection, context: CallContext): Promise<Listing>;
+  /** Reads the content of an object. Absent for types whose provider shows no values. */
+  read?(name: string, connection: Connection, context: CallContext): Promise<ReadObject>;
+}
+
+/** `next`: the cursor of the next page; null on the last one. */
+export type Listing = { outcome: "ok"; names: readonly string[]; next: string | null } | Failure;
+
+/** `content` is null when the object is absent. */
+export type ReadObject = { outcome: "ok"; content: Pick<ExternalObject, "value" | "data"> | null } | Failure;
+
 /** A destination at a provider. The methods call the provider's API and never throw. */
 export interface RemoteDestinationType<Connection> extends DestinationTypeCommon<Connection> {
   readonly kind: "remote";
   /** Absent: each object is a call. */
   readonly batch?: Batching<Connection>;
+  /** Absent: nothing can be imported. */
+  readonly reading?: Reading<Connection>;
   /** Makes the object exist with this value and these tags. */
   put(object: ExternalObject, connection: Connection, context: CallContext): Promise<Put>;
   /** Tries the owed clean-up of an object that is as desired. Present for types whose `put` may return `owed`. */

@@ -39,7 +39,7 @@ interface Inspector {
 }
 
 /** The inspector of a destination; null for a destination of kind `stored`. */
-async function inspectorFor(
+export async function inspectorFor(
   env: Env,
   setup: InspectSetup,
 ): Promise<{ value: Inspector | null } | { trouble: Trouble }> {

@@ -23,7 +23,8 @@ const Condition = z.strictObject({
 });
 type Condition = SelectorCondition;
 
-const globs = () =>
+/** A list of globs over paths. */
+export const globs = () =>
   stringList()
     .pipe(z.array(z.string()).max(MAX_PATTERNS, `must hold at most ${MAX_PATTERNS} patterns`))
     .superRefine((given, context) => {

@@ -12,7 +12,8 @@ interface Text {
   readonly pattern?: RegExp;
   readonly words?: readonly string[];
 }
-type Rule = Text | { readonly type: "boolean" } | { readonly type: "tags" } | { readonly type: "keys" };
+type Count = { readonly type: "number"; readonly min: number; readonly max: number };
+type Rule = Text | Count | { readonly type: "boolean" } | { readonly type: "tags" } | { readonly type: "keys" };
 
 interface Operation {
   readonly required: readonly string[];
@@ -36,6 +37,10 @@ export const operations: Readonly<Record<string, Operation>> = {
       Tier: { type: "string", words: ["Standard", "Advanced", "Intelligent-Tiering"] },
       Description: { type: "string", max: 1024 },
     },
+  },
+  DescribeParameters: {
+    required: [],
+    parameters: { MaxResults: { type: "number", min: 1, max: 50 }, NextToken: { type: "string" } },
   },
   GetParameter: { required: ["Name"], parameters: { Name: name, WithDecryption: { type: "boolean" } } },
   DeleteParameter: { required: ["Name"], parameters: { Name: name } },
@@ -65,6 +70,7 @@ export function checkParameters(operation: string, given: Record<string, unknown
 
 function obeys(value: unknown, rule: Rule): boolean {
   if (rule.type === "boolean") return typeof value === "boolean";
+  if (rule.type === "number") return Number.isInteger(value) && Number(value) >= rule.min && Number(value) <= rule.max;
   if (rule.type === "keys") return Array.isArray(value) && value.every((key) => isTag(key, ""));
   if (rule.type === "tags") return areTags(value);
   const { min = 0, max = Number.POSITIVE_INFINITY, pattern = /^/, words } = rule;

@@ -32,6 +32,7 @@ export class ParameterAccount extends DoubleAccount {
     const { Name = given["ResourceId"], Tags, TagKeys } = given;
     const name = String(Name);
     if (operation === "PutParameter") return this.#put(name, given);
+    if (operation === "DescribeParameters") return this.#list(given);
     const parameter = this.parameters.get(name);
     if (parameter === undefined) {
       throw refuse(operation.endsWith("Resource") ? "InvalidResourceId" : "ParameterNotFound");
@@ -46,6 +47,14 @@ export class ParameterAccount extends DoubleAccount {
       return { TagList: [...parameter.tags].map(([Key, Value]) => ({ Key, Value })) };
     }
     return operation === "GetParameter" ? { Parameter: shown(name, parameter, given["WithDecryption"] === true) } : {};
+  }
+
+  #list({ MaxResults: size = 50, NextToken: from = "0" }: Record<string, unknown>): unknown {
+    const [first, end] = [Number(from), Number(from) + Number(size)];
+    const Parameters = [...this.parameters]
+      .slice(first, end)
+      .map(([Name, { type, version }]) => ({ Name, Type: type, Version: version }));
+    return { Parameters, ...(end < this.parameters.size && { NextToken: String(end) }) };
   }
 
   #put(name: string, given: Record<string, unknown>): unknown {
@@ -156,7 +165,7 @@ export async function startParameterStore(): Promise<ParameterDouble> {
   const double = await startHttpDouble<ParameterAccount>({
     authenticate,
     perform,
-    isWrite: (request) => !isSts(request) && !/^(Get|List)/.test(operationOf(request)),
+    isWrite: (request) => !isSts(request) && !/^(Get|List|Describe)/.test(operationOf(request)),
     refusals: {
       throttled: refuse("ThrottlingException", "Rate exceeded").reply,
       unavailable: refuse("ServiceUnavailable", "", 503).reply,

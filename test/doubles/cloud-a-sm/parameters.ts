@@ -109,6 +109,7 @@ const operations: Record<string, { required: string[]; checks: Record<string, Ch
   },
   RestoreSecret: { required: ["SecretId"], checks: { SecretId: secretId } },
   DescribeSecret: { required: ["SecretId"], checks: { SecretId: secretId } },
+  ListSecrets: { required: [], checks: { MaxResults: integer(1, 100), NextToken: text(1, 4096) } },
   GetSecretValue: {
     required: ["SecretId"],
     checks: { SecretId: secretId, VersionId: token, VersionStage: text(1, 256) },

@@ -2,6 +2,7 @@ import {
   CreateSecretCommand,
   DeleteSecretCommand,
   DescribeSecretCommand,
+  GetResourcePolicyCommand,
   GetSecretValueCommand,
   ListSecretsCommand,
   PutSecretValueCommand,
@@ -76,7 +77,9 @@ describe("the vendor's client with the double", () => {
       name: "ResourceExistsException",
     });
     await expect(clientWith("wrong").send(create)).rejects.toMatchObject({ name: "InvalidSignatureException" });
-    await expect(client.send(new ListSecretsCommand({}))).rejects.toMatchObject({ name: "UnknownOperationException" });
+    expect((await client.send(new ListSecretsCommand({ MaxResults: 1 }))).SecretList).toMatchObject([{ Name: "s" }]);
+    const policy = new GetResourcePolicyCommand({ SecretId: "s" });
+    await expect(client.send(policy)).rejects.toMatchObject({ name: "UnknownOperationException" });
     double.fault({ fault: "error", type: "ThrottlingException" });
     await expect(client.send(create)).rejects.toMatchObject({ name: "ThrottlingException" });
   });

@@ -97,6 +97,8 @@ export class SecretsStore {
         return this.#delete(name, parameters);
       case "RestoreSecret":
         return this.#restore(this.#existing(name));
+      case "ListSecrets":
+        return this.#list(Number(parameters["MaxResults"] ?? 100), Number(parameters["NextToken"] ?? 0));
       case "DescribeSecret":
         return describe(this.#existing(name));
       case "GetSecretValue":
@@ -112,6 +114,13 @@ export class SecretsStore {
       default:
         throw new ServiceError("UnknownOperationException", "");
     }
+  }
+
+  /** Without secrets that are scheduled for deletion, as by default there. */
+  #list(size: number, from: number): Parameters {
+    const all = [...this.#secrets.values()].filter(({ deletedAt }) => deletedAt === null);
+    const SecretList = all.slice(from, from + size).map(({ name: Name, arn: ARN }) => ({ Name, ARN }));
+    return { SecretList, ...(from + size < all.length && { NextToken: String(from + size) }) };
   }
 
   #existing(nameOrArn: string): Secret {

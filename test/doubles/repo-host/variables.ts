@@ -62,8 +62,11 @@ const shown = ({ name, value, createdAt, updatedAt, visibility }: Variable) => (
 function list({ query }: Call, vault: Vault): Answer {
   const size = Number(query.get("per_page") ?? 10);
   if (!(size >= 1 && size <= MAX_PER_PAGE)) throw invalid("Invalid request.");
+  const page = Number(query.get("page") ?? 1);
+  if (!(page >= 1)) throw invalid("Invalid request.");
   const all = [...vault.variables.values()];
-  return { status: 200, body: { total_count: all.length, variables: all.slice(0, size).map(shown) } };
+  const variables = all.slice((page - 1) * size, page * size).map(shown);
+  return { status: 200, body: { total_count: all.length, variables } };
 }
 
 function contentOf({ actor, body }: Call, inOrganization: boolean, isNew: boolean) {

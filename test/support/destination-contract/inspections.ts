@@ -92,4 +92,39 @@ export const inspectionCases: readonly Case[] = [
       expect([subject.place.writes(), [...subject.place.objects()]]).toEqual(before);
     },
   },
+  {
+    name: "lists the objects of all writers, without a change",
+    unless: ({ reading }) => (reading ? null : "no import"),
+    async run(subject) {
+      await subject.pushed();
+      const other = subject.spell("other");
+      subject.place.write(other, "theirs");
+      const before = subject.place.writes();
+      expect((await subject.listed()).sort()).toEqual([subject.name, other].sort());
+      expect(subject.place.writes()).toBe(before);
+    },
+  },
+  {
+    name: "reads the values of all writers",
+    unless: ({ reading }) => (reading?.read ? null : reading ? "values are not shown" : "no import"),
+    async run(subject) {
+      await subject.pushed();
+      const other = subject.spell("other");
+      subject.place.write(other, "theirs");
+      expect(await subject.read(subject.name)).toMatchObject({ outcome: "ok", content: { value: canary() } });
+      expect(await subject.read(other)).toMatchObject({ outcome: "ok", content: { value: "theirs" } });
+      expect(await subject.read(subject.spell("absent"))).toEqual({ outcome: "ok", content: null });
+    },
+  },
+  {
+    name: "lists and reads nothing with wrong credentials",
+    unless: ({ reading }) => (reading ? null : "no import"),
+    async run(subject) {
+      await subject.pushed();
+      const wrong = subject.place.wrongCredentials;
+      await expect(subject.listed(wrong)).rejects.toThrow("auth_failed");
+      if (subject.type.reading?.read)
+        expect(await subject.read(subject.name, wrong)).toMatchObject({ code: "auth_failed" });
+    },
+  },
 ];

@@ -8,9 +8,11 @@ import {
   type Done,
   type ExternalObject,
   type Inspection,
+  type Listing,
   MARKER_TAG,
   type ObsoleteObject,
   type Put,
+  type ReadObject,
   type RemoteDestinationType,
   type ToInspect,
 } from "../../../src/sync/destinations/destination-type.ts";
@@ -89,6 +91,22 @@ export class Subject {
 
   async probe(of: Body = this.place.body, sample?: string): Promise<Done> {
     return this.#checked(await this.type.probe(this.#connection(of), this.#context(), sample), of);
+  }
+
+  /** The names of all objects, page by page. Throws the code of a failure. */
+  async listed(of: Body = this.place.body): Promise<string[]> {
+    const names: string[] = [];
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const page: Listing | undefined = await this.type.reading?.list(cursor, this.#connection(of), this.#context());
+      if (page?.outcome !== "ok") throw new Error(page?.code);
+      names.push(...page.names);
+      cursor = page.next;
+    }
+    return names;
+  }
+
+  async read(name: string, of: Body = this.place.body): Promise<ReadObject | undefined> {
+    return this.type.reading?.read?.(name, this.#connection(of), this.#context());
   }
 
   /** The sample object at the provider. */

@@ -10,8 +10,10 @@ import type {
   Done,
   ExternalObject,
   Inspection,
+  Listing,
   ObsoleteObject,
   Put,
+  ReadObject,
   RemoteDestinationType,
 } from "../destination-type.ts";
 import { accessToken, requiredText } from "../fields.ts";
@@ -70,6 +72,7 @@ export const appConfig: RemoteDestinationType<AppConfigConnection> = {
   maxValueBytes,
   pace: { atOnce: 1, burst: 200, perMinute: 600 },
   batch: { windowMs: WINDOW_MS, most: MOST, putMany, removeMany },
+  reading: { list, read },
 
   async put(object, connection, context) {
     const put = await putMany([object], connection, context);
@@ -106,6 +109,18 @@ const WRITTEN: Put = { outcome: "ok", reference: "written" };
 const UNNAMED = failure("unknown", "unreadable_answer", "The answer does not name the config var.");
 
 const nameRule = { name: /^[A-Za-z_]\w{0,254}$/, rule: "1 to 255 letters, digits or _, not beginning with a digit" };
+
+async function list(_cursor: string, connection: AppConfigConnection, context: CallContext): Promise<Listing> {
+  const vars = await varsOf(connection, context);
+  return "outcome" in vars ? vars : { outcome: "ok", names: [...vars.values.keys()].sort(), next: null };
+}
+
+async function read(name: string, connection: AppConfigConnection, context: CallContext): Promise<ReadObject> {
+  const vars = await varsOf(connection, context);
+  if ("outcome" in vars) return vars;
+  const value = vars.values.get(name);
+  return { outcome: "ok", content: value === undefined ? null : { value } };
+}
 
 async function putMany(
   objects: readonly ExternalObject[],

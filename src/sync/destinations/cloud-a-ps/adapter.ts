@@ -10,8 +10,10 @@ import { fromDescription } from "../description.ts";
 import {
   type CallContext,
   type ExternalObject,
+  type Listing,
   MARKER_TAG,
   type Put,
+  type ReadObject,
   type RemoteDestinationType,
 } from "../destination-type.ts";
 import { type ParameterConnection, parameterConnection } from "./connection.ts";
@@ -62,6 +64,7 @@ export const cloudAPs: RemoteDestinationType<ParameterConnection> = {
   // The default throughput of an account and region is low and shared with all readers of parameters.
   pace: { atOnce: 2, burst: 10, perMinute: 120 },
   checkTags,
+  reading: { list, read },
   checkChange: refuseOtherAccount,
   checkSettings: refuseUnresolved,
 
@@ -151,8 +154,32 @@ const parameterStore = (details: ParameterConnection, context: CallContext): Clo
     name: "ssm",
     target: "AmazonSSM",
     url: "CLOUD_A_PS_URL",
-    reads: new Set(["GetParameter", "ListTagsForResource"]),
+    reads: new Set(["DescribeParameters", "GetParameter", "ListTagsForResource"]),
   });
+
+async function list(cursor: string, details: ParameterConnection, context: CallContext): Promise<Listing> {
+  const client = parameterStore(details, context);
+  const answer = await client.call("DescribeParameters", { MaxResults: 50, ...(cursor && { NextToken: cursor }) });
+  if (!answer.ok) return answer.outcome;
+  const parsed = PageAnswer().safeParse(answer.body);
+  if (!parsed.success) return unreadable("DescribeParameters").outcome;
+  const { Parameters, NextToken } = parsed.data;
+  return { outcome: "ok", names: Parameters.map(({ Name }) => Name), next: NextToken || null };
+}
+
+async function read(name: string, details: ParameterConnection, context: CallContext): Promise<ReadObject> {
+  const client = parameterStore(details, context);
+  const answer = await client.call("GetParameter", { Name: name, WithDecryption: true });
+  if (!answer.ok) return isAbsent(answer) ? { outcome: "ok", content: null } : answer.outcome;
+  const parsed = ValueAnswer().safeParse(answer.body);
+  if (!parsed.success) return unreadable("GetParameter").outcome;
+  return { outcome: "ok", content: { value: parsed.data.Parameter.Value } };
+}
+
+const PageAnswer = memo(() =>
+  z.object({ Parameters: z.array(z.object({ Name: z.string() })), NextToken: z.string().nullish() }),
+);
+const ValueAnswer = memo(() => z.object({ Parameter: z.object({ Value: z.string() }) }));
 
 function refuseName(name: string): string | null {
   if (/^\/?(aws|ssm)/i.test(name)) return "The name of a parameter must not begin with aws or ssm.";

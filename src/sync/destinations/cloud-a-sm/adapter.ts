@@ -16,6 +16,7 @@ import { fromDescription } from "../description.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
 import { cloudAConnection } from "./connection.ts";
 import { description } from "./description.ts";
+import { cloudASmReading } from "./reading.ts";
 import {
   isReplicated,
   readReference,
@@ -67,6 +68,7 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   // Quotas of a region: 50 per second for each of creating, updating, deleting and tagging.
   pace: { atOnce: 6, burst: 50, perMinute: 3000 },
   checkTags,
+  reading: cloudASmReading,
   checkChange: refuseOtherAccount,
   checkSettings: refuseUnresolved,
 

@@ -8,5 +8,5 @@ export const secretsManager = (connection: CloudAConnection, context: CallContex
     name: "secretsmanager",
     target: "secretsmanager",
     url: "CLOUD_A_SM_URL",
-    reads: new Set(["DescribeSecret"]),
+    reads: new Set(["DescribeSecret", "GetSecretValue", "ListSecrets"]),
   });

@@ -11,7 +11,7 @@ import {
   repoHostClient,
 } from "../../../providers/repo-host-github/client.ts";
 import { fromDescription } from "../description.ts";
-import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
+import type { CallContext, Listing, ReadObject, RemoteDestinationType } from "../destination-type.ts";
 import { idsOf, notVisible, repoHost, repositoryLabel, repositoryPath } from "../repo-host/adapter.ts";
 import { checkRepoHost, connectionOf, repoHostFields, resolveRepoHost } from "../repo-host/connection.ts";
 import {
@@ -36,6 +36,7 @@ const connection = memo(() =>
     .transform(({ allow_plaintext, ...given }): VariablesConnection => ({ ...connectionOf(given), allow_plaintext })),
 );
 
+const PageAnswer = memo(() => z.object({ variables: z.array(z.object({ name: z.string() })) }));
 const VariableAnswer = memo(() => z.object({ name: z.string(), value: z.string() }));
 
 /**
@@ -61,6 +62,7 @@ export const repoHostVariables: RemoteDestinationType<VariablesConnection> = {
   pace: repoHost.pace,
   checkSettings: ({ enterprise_url: url }, settings) => refuseEnterpriseUrl(url, settings),
   appOf: ({ app_name: name }) => name ?? null,
+  reading: { list, read },
 
   async put(object, given, context) {
     const refused = checkVariable(object, {
@@ -93,6 +95,30 @@ export const repoHostVariables: RemoteDestinationType<VariablesConnection> = {
     return listed.status === 404 ? whyMissing(client.host, given) : listed.outcome;
   },
 };
+
+/** The most variables of a page. */
+const PAGE = 30;
+
+async function list(cursor: string, given: VariablesConnection, context: CallContext): Promise<Listing> {
+  const client = repoHostClient(given, context, "variables");
+  if (!client.ok) return client.outcome;
+  const page = Number(cursor || "1");
+  const answer = await client.host.call("GET", `${pathOf(given)}?per_page=${PAGE}&page=${page}`);
+  if (!answer.ok) return answer.status === 404 ? whyMissing(client.host, given) : answer.outcome;
+  const parsed = PageAnswer().safeParse(answer.body);
+  if (!parsed.success) return failure("external", "unreadable_answer", "The list of variables cannot be read.");
+  const names = parsed.data.variables.map(({ name }) => name);
+  return { outcome: "ok", names, next: names.length < PAGE ? null : String(page + 1) };
+}
+
+async function read(name: string, given: VariablesConnection, context: CallContext): Promise<ReadObject> {
+  const place = placeOf(given, context);
+  if (!place.ok) return place.outcome;
+  const found = await place.place.find(name);
+  if (!found.ok) return found.outcome;
+  const value = found.seen?.value;
+  return { outcome: "ok", content: value === undefined ? null : { value } };
+}
 
 function pathOf(given: RepoHostConnection): string {
   const { organization_name: organization, environment_name: environment } = given;

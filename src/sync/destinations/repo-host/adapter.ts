@@ -13,7 +13,15 @@ import {
 import { sealBox } from "../../../providers/repo-host-github/sealed-box.ts";
 import { TokenCache } from "../../../providers/token-cache.ts";
 import { fromDescription } from "../description.ts";
-import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "../destination-type.ts";
+import type {
+  CallContext,
+  Done,
+  ExternalObject,
+  Inspection,
+  Listing,
+  Put,
+  RemoteDestinationType,
+} from "../destination-type.ts";
 import { repoHostConnection, resolveRepoHost } from "./connection.ts";
 import { description } from "./description.ts";
 
@@ -102,6 +110,7 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
   pace: { atOnce: 1, burst: 30, perMinute: 60 },
   checkSettings: ({ enterprise_url: url }, settings) => refuseEnterpriseUrl(url, settings),
   appOf: ({ app_name: name }) => name ?? null,
+  reading: { list },
   shown: ({ app_name: name }) => (name === undefined ? {} : { app_config: { app_name: name } }),
 
   async put(object, connection, context) {
@@ -359,4 +368,20 @@ async function probeRepository(host: RepoHost, connection: RepoHostConnection): 
     return failure("client", "permission_denied", `The access token's user may not write to ${label}.`);
   }
   return { outcome: "ok" };
+}
+
+const PageAnswer = memo(() => z.object({ secrets: z.array(z.object({ name: z.string() })) }));
+const PAGE = 100;
+
+async function list(cursor: string, connection: RepoHostConnection, context: CallContext): Promise<Listing> {
+  const client = repoHostClient(connection, context);
+  if (!client.ok) return client.outcome;
+  const place = placeOf(connection);
+  const page = Number(cursor || "1");
+  const answer = await client.host.call("GET", `${place.path}?per_page=${PAGE}&page=${page}`);
+  if (!answer.ok) return answer.status === 404 ? whyMissing(client.host, place, connection) : answer.outcome;
+  const parsed = PageAnswer().safeParse(answer.body);
+  if (!parsed.success) return failure("external", "unreadable_answer", "The list of secrets cannot be read.");
+  const names = parsed.data.secrets.map(({ name }) => name);
+  return { outcome: "ok", names, next: names.length < PAGE ? null : String(page + 1) };
 }

@@ -1,0 +1,89 @@
+import * as z from "zod";
+import { badRequest, unwrap } from "../../platform/http/errors.ts";
+import { flag } from "../../platform/http/fields.ts";
+import { isVersioned } from "../../rights/mount-routes.ts";
+import { destinationName } from "../../rpc/destination-name.ts";
+import { accessControl } from "../../rpc/stubs.ts";
+import { IMPORTED, importObjects, type MayDo } from "../../sync/inspect/import.ts";
+import { globs } from "../../sync/rules/rule.ts";
+import { performWork } from "../../sync/worker/perform.ts";
+import { envelope } from "../server/respond.ts";
+import { type AuthorisedCall, secrets } from "../server/route.ts";
+import { flagIn, keyOf, mountAt, slashless } from "../sync-paths.ts";
+
+/** Import of a destination's objects as secrets (docs/guides/sync.md). */
+
+/** Time for pushes of adopted objects after the answer. */
+const PUSH_MS = 10_000;
+
+const ImportBody = z.object({
+  mount: z.string("mount: required").min(1, "mount: required").max(512),
+  path_prefix: z.string("must be a text").max(512).nullish(),
+  name_glob: globs(),
+  exclude_glob: globs(),
+  after: z.string("must be a text").max(8_192).nullish(),
+  limit: z.coerce
+    .number(`must be 1 to ${IMPORTED}`)
+    .int()
+    .min(1, `must be 1 to ${IMPORTED}`)
+    .max(IMPORTED, `must be 1 to ${IMPORTED}`)
+    .nullish(),
+  dry_run: flag().optional(),
+});
+type ImportBody = z.infer<typeof ImportBody>;
+
+async function importPage(call: AuthorisedCall<"name" | "type">, body: ImportBody): Promise<Response> {
+  const key = keyOf(call);
+  const nameGlob = body.name_glob ?? [];
+  if (nameGlob.length === 0) throw badRequest("name_glob: required; ** stands for every name");
+  const pathPrefix = body.path_prefix ?? "";
+  if (pathPrefix.startsWith("/")) throw badRequest("path_prefix: must not begin with a slash");
+  const mount = await mountAt(call, body.mount);
+  if (!mount) throw badRequest(`mount: no secret engine mount at ${slashless(body.mount)}/`);
+  if (!isVersioned(mount)) throw badRequest(`mount: ${mount.path} is no KV version 2 mount, which alone can be synced`);
+  const dryRun = body.dry_run === true || flagIn(call.query, "dry_run");
+  const request = {
+    mount: { uuid: mount.uuid, accessor: mount.accessor, path: mount.path },
+    pathPrefix,
+    nameGlob,
+    excludeGlob: body.exclude_glob ?? [],
+    after: body.after ?? "",
+    limit: body.limit ?? IMPORTED,
+    dryRun,
+  };
+  const { objects, next } = unwrap(await importObjects(call.env, key, request, rightsOf(call, mount.path)));
+  if (!dryRun) {
+    const pushing = performWork(call.env, destinationName(key), { budgetMs: PUSH_MS }).catch(() => undefined);
+    call.exec.waitUntil(pushing);
+  }
+  const counters = Object.fromEntries(
+    [...Map.groupBy(objects, ({ action }) => action)].map(([action, some]) => [action, some.length]),
+  );
+  return envelope(call, { data: { dry_run: dryRun, objects, counters, next: next ?? "" } });
+}
+
+/** An import writes the data and the metadata of a new secret; an adoption reads an existing one. */
+function rightsOf(call: AuthorisedCall, mountPath: string): MayDo {
+  const { identity, namespace } = call.grant;
+  const access = accessControl(call.env);
+  return async (needed, secretName) => {
+    const caller = { accessor: identity.accessor, namespace, given: {} } as const;
+    const folders = needed === "write" ? (["data", "metadata"] as const) : (["data"] as const);
+    const needs = needed === "write" ? (["create"] as const) : (["read"] as const);
+    for (const folder of folders) {
+      const path = `${mountPath}${folder}/${secretName}`;
+      const checked = await access.mayAlso({ ...caller, path, needs });
+      if (!checked.ok) return `permission denied: ${needs[0]} on ${path}`;
+    }
+    return null;
+  };
+}
+
+export const importRoutes = [
+  secrets({
+    verb: "POST",
+    path: "/sys/sync/destinations/:type/:name/import",
+    body: ImportBody,
+    handle: importPage,
+  }),
+];

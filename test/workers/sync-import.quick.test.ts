@@ -1,0 +1,211 @@
+import { beforeEach, describe, expect, it } from "vitest";
+import { holderOf, path } from "./access.ts";
+import { get, mountKv, put } from "./client.ts";
+import {
+  association,
+  eventually,
+  makeDestination,
+  objects,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "./sync-helpers.ts";
+import { RemotePlace } from "./sync-places.ts";
+
+/** Import of a provider's objects as secrets. */
+
+const D = "cloud-a-ps/d";
+let place: RemotePlace;
+
+const load = (body: object = {}, at = D, options?: Parameters<typeof put>[2]) =>
+  put(`/v1/sys/sync/destinations/${at}/import`, { mount: "kv", name_glob: ["**"], ...body }, options);
+const actions = (answer: Awaited<ReturnType<typeof load>>): Record<string, string> => {
+  expect(answer.status, answer.text).toBe(200);
+  const objects = answer.body.data.objects as { external_name: string; action: string; reason?: string }[];
+  return Object.fromEntries(objects.map((one) => [one.external_name, one.reason ?? one.action]));
+};
+const secret = async (name: string) => (await get(`/v1/kv/data/${name}`)).body.data;
+const values = async () => Object.fromEntries([...(await place.objects())].map(([name, { value }]) => [name, value]));
+
+beforeEach(async () => {
+  await mountKv();
+  place = await RemotePlace.open("cloud-a-ps");
+  await makeDestination("cloud-a-ps", "d", place.body);
+  await place.write("/app/db", '{"user":"u","port":5432}');
+  await place.write("/app/token", "plain-text");
+  await place.write("other", "left-alone");
+});
+
+describe("an import", () => {
+  it("writes what it finds as secrets, and adopts it", async () => {
+    const before = await values();
+    const body = { name_glob: ["app/**"], exclude_glob: ["**/none"], path_prefix: "old/" };
+    expect(actions(await load(body))).toEqual({ "/app/db": "import", "/app/token": "import" });
+    expect(await secret("old/app/db")).toMatchObject({
+      data: { user: "u", port: 5432 },
+      metadata: { version: 1, custom_metadata: { imported_from: D, imported_name: "/app/db" } },
+    });
+    expect((await secret("old/app/token")).data).toEqual({ value: "plain-text" });
+    await eventually(async () => {
+      expect(await association(D, "old/app/db")).toMatchObject({ external_name: "/app/db", sync_status: "SYNCED" });
+      expect(await association(D, "old/app/token")).toMatchObject({
+        external_name: "/app/token",
+        sync_status: "SYNCED",
+      });
+    });
+    // The same content, now ours; nothing else is there.
+    const after = await values();
+    expect(JSON.parse(after["/app/db"] ?? "")).toEqual(JSON.parse(before["/app/db"] ?? ""));
+    expect({ ...after, "/app/db": "" }).toEqual({ ...before, "/app/db": "" });
+    await write("old/app/token", { value: "rotated" });
+    await eventually(async () => expect((await values())["/app/token"]).toBe("rotated"));
+    // A set keeps the object's name.
+    expect((await setAssociation(D, "old/app/token")).status).toBe(200);
+    await eventually(async () =>
+      expect(await association(D, "old/app/token")).toMatchObject({ external_name: "/app/token" }),
+    );
+    expect(Object.keys(await values()).sort()).toEqual(["/app/db", "/app/token", "other"]);
+  });
+
+  it("says in a dry run what it would do, and does nothing", async () => {
+    await write("app/db", { mine: 1 });
+    const before = await place.writes();
+    const planned = await load({ dry_run: true });
+    expect(planned.body.data).toMatchObject({ dry_run: true, next: "", counters: { import: 2, refuse: 1 } });
+    expect(actions(planned)).toEqual({
+      "/app/db": "a secret exists at kv/app/db",
+      "/app/token": "import",
+      other: "import",
+    });
+    expect((await get("/v1/kv/metadata/other")).status).toBe(404);
+    expect(await association(D, "other")).toBeUndefined();
+    expect(await place.writes()).toBe(before);
+  });
+
+  it("leaves a secret that exists, and names it", async () => {
+    await write("app/db", { mine: 1 });
+    expect(actions(await load())["/app/db"]).toBe("a secret exists at kv/app/db");
+    expect(await secret("app/db")).toMatchObject({
+      data: { mine: 1 },
+      metadata: { version: 1, custom_metadata: null },
+    });
+  });
+
+  it("repeated writes nothing twice, and keeps what was adopted", async () => {
+    await load();
+    await write("app/token", { value: "newer" });
+    await eventually(async () => expect((await values())["/app/token"]).toBe("newer"));
+    expect(actions(await load())).toEqual({ "/app/db": "keep", "/app/token": "keep", other: "keep" });
+    expect((await secret("app/db")).metadata.version).toBe(1);
+    expect((await secret("app/token")).data).toEqual({ value: "newer" });
+  });
+
+  it("that ended between two steps is continued by the next", async () => {
+    const mark = { imported_from: D, imported_name: "other" };
+    // Marked, but not written; and written, but not adopted.
+    await put("/v1/kv/metadata/other", { custom_metadata: mark });
+    await put("/v1/kv/metadata/app/token", { custom_metadata: { ...mark, imported_name: "/app/token" } });
+    await write("app/token", { value: "plain-text" });
+    expect(actions(await load())).toEqual({ "/app/db": "import", "/app/token": "adopt", other: "import" });
+    for (const name of ["other", "app/token"]) expect((await secret(name)).metadata.version).toBe(1);
+    await eventually(async () => expect(await association(D, "app/token")).toMatchObject({ sync_status: "SYNCED" }));
+  });
+
+  it("goes on page by page", async () => {
+    const seen: string[] = [];
+    for (let after: string | undefined; after !== ""; ) {
+      const page = await load({ limit: 1, ...(after && { after }) });
+      seen.push(...Object.keys(actions(page)));
+      after = page.body.data.next;
+    }
+    expect(seen.sort()).toEqual(["/app/db", "/app/token", "other"]);
+  });
+
+  it("writes only paths that the caller may create", async () => {
+    const rights = [
+      path("sys/sync/destinations/*", "update"),
+      path("kv/data/app/*", "create"),
+      path("kv/metadata/app/token", "create"),
+    ];
+    const { client_token: token } = await holderOf(rights.join("\n"));
+    expect(actions(await load({}, D, { token }))).toEqual({
+      "/app/db": "permission denied: create on kv/metadata/app/db",
+      "/app/token": "import",
+      other: "permission denied: create on kv/data/other",
+    });
+    expect((await get("/v1/kv/metadata/app/db")).status).toBe(404);
+  });
+
+  it("refuses names that are no paths, two objects of one path, and requests without names", async () => {
+    await place.write("/other", "the same path");
+    const found = actions(await load());
+    expect([found["/other"], found["other"]].sort()).toEqual(["import", "other has the same path"].sort());
+    for (const [body, error] of [
+      [{ name_glob: [] }, "name_glob: required; ** stands for every name"],
+      [{ path_prefix: "/x" }, "path_prefix: must not begin with a slash"],
+      [{ mount: "none" }, "mount: no secret engine mount at none/"],
+      [{ limit: 101 }, "limit: must be 1 to 100"],
+    ] as const) {
+      expect((await load(body)).body.errors[0]).toContain(error);
+    }
+    await put(`/v1/sys/sync/destinations/${D}`, { ...place.body, update_policy: "owned-only" });
+    expect((await load()).body.errors[0]).toContain("update_policy: an object is adopted by writing it");
+    const wrong = await RemotePlace.open("cloud-a-ps");
+    await makeDestination("cloud-a-ps", "w", wrong.wrongCredentials);
+    expect((await load({}, "cloud-a-ps/w")).status).toBe(400);
+    const edge = await RemotePlace.open("edge-store");
+    await makeDestination("edge-store", "e", edge.body);
+    expect((await load({}, "edge-store/e")).body.errors[0]).toContain("cannot be listed");
+  });
+});
+
+describe("an import from", () => {
+  it.each(["app-config", "repo-host-variables"])("%s takes its variables", async (type) => {
+    const at = `${type}/v`;
+    place = await RemotePlace.open(type);
+    await makeDestination(type, "v", place.body);
+    await place.write("TOKEN", "plain-text");
+    expect(actions(await load({}, at))).toEqual({ TOKEN: "import" });
+    expect((await secret("TOKEN")).data).toEqual({ value: "plain-text" });
+    await eventually(async () => expect(await association(at, "TOKEN")).toMatchObject({ sync_status: "SYNCED" }));
+    expect(await values()).toEqual({ TOKEN: "plain-text" });
+  });
+
+  it("cloud-a-sm takes its secrets", async () => {
+    place = await RemotePlace.open("cloud-a-sm");
+    await makeDestination("cloud-a-sm", "s", place.body);
+    await place.write("app/db", '{"a":"1"}');
+    expect(actions(await load({}, "cloud-a-sm/s"))).toEqual({ "app/db": "import" });
+    expect((await secret("app/db")).data).toEqual({ a: "1" });
+    await eventually(async () =>
+      expect(await association("cloud-a-sm/s", "app/db")).toMatchObject({ sync_status: "SYNCED" }),
+    );
+  });
+
+  it("in-mem takes what a destination has retained", async () => {
+    await makeDestination("in-mem", "m", { deletion_policy: "retain", secret_name_template: "x/{{ .SecretPath }}" });
+    await write("gone", { a: 1 });
+    await setAssociation("in-mem/m", "gone");
+    await removeAssociation("in-mem/m", "gone");
+    expect(await objects("m")).toEqual({ "x/gone": '{"a":1}' });
+    expect(actions(await load({}, "in-mem/m"))).toEqual({ "x/gone": "import" });
+    expect((await secret("x/gone")).data).toEqual({ a: 1 });
+  });
+
+  it("repo-host, which shows no values, adopts the names of secrets that exist", async () => {
+    place = await RemotePlace.open("repo-host");
+    await makeDestination("repo-host", "r", place.body);
+    await place.write("TOKEN", "unknown");
+    await place.write("MANY", "unknown");
+    await place.write("NONE", "unknown");
+    await write("TOKEN", { value: "ours" });
+    await write("MANY", { a: 1, b: 2 });
+    expect(actions(await load({}, "repo-host/r"))).toEqual({
+      TOKEN: "adopt",
+      MANY: "the object holds one text, so the secret must have one key",
+      NONE: "the provider shows no values, and there is no secret at this path",
+    });
+    await eventually(async () => expect((await values())["TOKEN"]).toBe("ours"));
+    expect(await association("repo-host/r", "TOKEN")).toMatchObject({ external_name: "TOKEN", sync_status: "SYNCED" });
+  });
+});
