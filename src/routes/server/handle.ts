@@ -2,6 +2,7 @@ import { authorize, clearAuthorizeCache, isCoherent } from "../../access/authori
 import { WRAPPING_POLICY_NAME } from "../../access/policies/policy-parser.ts";
 import { type Dialect, dialectOf } from "../../compat/dialect.ts";
 import { translateField } from "../../compat/engine-names.ts";
+import { STATE_INDEX_HEADER, stateIndex } from "../../compat/state-index.ts";
 import { translateMessage } from "../../compat/sync-names.ts";
 import { neutralPath } from "../../compat/sync-paths.ts";
 import type { Grant } from "../../contracts/access-control.ts";
@@ -94,6 +95,8 @@ async function respond(received: Pick<Base, "routes" | "request" | "env" | "exec
   if (exchange.rate) {
     for (const [name, value] of Object.entries(rateHeaders(exchange.rate))) response.headers.set(name, value);
   }
+  if (area === "secrets" && response.status < 400 && response.webSocket === null)
+    response.headers.set(STATE_INDEX_HEADER, stateIndex(Date.now()));
   // Browsers must not guess the content type.
   if (response.webSocket === null) response.headers.set("X-Content-Type-Options", "nosniff");
   report(endExchange(exchange, response), env, exec);
