@@ -151,7 +151,9 @@ export class Api {
         [`X-${this.#dialect}-Token`]: token,
         ...(this.#dialect === "Vault" && { "X-Vault-Request": "true" }),
         ...(namespace !== "" && { [`X-${this.#dialect}-Namespace`]: namespace }),
-        ...(body !== undefined && { "Content-Type": "application/json" }),
+        ...(body !== undefined && {
+          "Content-Type": method === "PATCH" ? "application/merge-patch+json" : "application/json",
+        }),
       },
       ...(body !== undefined && { body }),
     });

@@ -5,6 +5,10 @@ import { cost } from "./cost.ts";
 import { doctor } from "./doctor/command.ts";
 import { importDump } from "./import/dump-command.ts";
 import { importVault } from "./import/vault-command.ts";
+import { kvCp, kvMv } from "./kv/copy.ts";
+import { kvEdit } from "./kv/edit.ts";
+import { kvDiff, kvFind, kvGet, kvHistory, kvList } from "./kv/read.ts";
+import { kvPatch, kvPut, kvRm, kvRollback, kvUndelete } from "./kv/write.ts";
 import { runProgram } from "./program.ts";
 import { relay } from "./relay.ts";
 import { snapshotList, snapshotRestore, snapshotSave } from "./snapshot.ts";
@@ -12,6 +16,19 @@ import { snapshotList, snapshotRestore, snapshotSave } from "./snapshot.ts";
 /** The program `sallyport`. */
 
 const COMMANDS: readonly Command[] = [
+  kvGet,
+  kvPut,
+  kvPatch,
+  kvList,
+  kvFind,
+  kvHistory,
+  kvDiff,
+  kvRollback,
+  kvRm,
+  kvUndelete,
+  kvCp,
+  kvMv,
+  kvEdit,
   doctor,
   snapshotSave,
   snapshotRestore,

@@ -1,0 +1,115 @@
+import { command, Failure, flag, InvalidUsage, type Io } from "../command.ts";
+import { connect, SERVICE_OPTIONS } from "../connect.ts";
+import { ENVIRONMENT } from "../environment.ts";
+import { canonicalJson } from "../json.ts";
+import { isFolder, Kv, objectText, type Place, shown } from "./store.ts";
+
+/**
+ * Copies and moves secrets and folders, also between mounts and versions of KV. There is no record of the progress: a
+ * secret that is there already with the same values counts as done, so that a command that broke off is repeated.
+ */
+
+const ARGS = [
+  { name: "FROM", help: "a secret, or a folder that ends with a slash" },
+  { name: "TO", help: "the new path; a folder when FROM is one" },
+];
+
+const OPTIONS = {
+  force: flag("replace secrets that are there with other values"),
+  "dry-run": flag("print what would be done"),
+  ...SERVICE_OPTIONS,
+};
+
+const ABOUT = `The newest version and the custom metadata are taken; earlier versions are not. A secret that is at TO
+already with other values is refused without --force. May be repeated after a failure.`;
+
+export const kvCp = command({
+  words: ["kv", "cp"],
+  summary: "copy a secret or a folder",
+  about: `Copies a secret, or every secret below a folder. ${ABOUT}`,
+  args: ARGS,
+  options: OPTIONS,
+  notes: ENVIRONMENT,
+  run: ({ values, args: [from = "", to = ""] }, io) => transfer(from, to, { ...values, isMove: false }, io),
+});
+
+export const kvMv = command({
+  words: ["kv", "mv"],
+  summary: "move or rename a secret or a folder",
+  about: `Copies a secret, or every secret below a folder, and then removes the old one with all its versions. ${ABOUT}`,
+  args: ARGS,
+  options: OPTIONS,
+  notes: ENVIRONMENT,
+  run: ({ values, args: [from = "", to = ""] }, io) => transfer(from, to, { ...values, isMove: true }, io),
+});
+
+interface Choices {
+  readonly force: boolean;
+  readonly "dry-run": boolean;
+  readonly json: boolean;
+  readonly namespace: string | undefined;
+  readonly isMove: boolean;
+}
+
+type Outcome = "done" | "unchanged" | "deleted" | "differs";
+
+async function transfer(from: string, to: string, choices: Choices, io: Io): Promise<number> {
+  if (isFolder(from) !== isFolder(to)) throw new InvalidUsage("TO: must end with a slash exactly when FROM does");
+  const kv = new Kv(connect(choices, io));
+  const [source, target] = [await kv.at(from), await kv.at(to)];
+  if (shown(source) === shown(target)) throw new InvalidUsage("TO: is FROM");
+  if (isFolder(from) && shown(target).startsWith(shown(source))) throw new InvalidUsage("TO: is below FROM");
+  // The whole list first: names disappear while it is read.
+  const places: Place[] = [];
+  for await (const place of kv.walk(source)) places.push(place);
+  const results: { from: string; to: string; outcome: Outcome }[] = [];
+  for (const place of places) {
+    const into = { ...target, name: `${target.name}${place.name.slice(source.name.length)}` };
+    const outcome = await transferOne(kv, place, into, choices);
+    results.push({ from: shown(place), to: shown(into), outcome });
+    if (!choices.json) io.out(`${wordOf(outcome, choices)} ${shown(place)} to ${shown(into)}`);
+  }
+  if (choices.json) io.out(JSON.stringify(results, null, 2));
+  if (results.length === 0) throw new Failure(`${from}: nothing here`);
+  const different = results.filter(({ outcome }) => outcome === "differs").length;
+  if (different > 0)
+    throw new Failure(
+      `${different} secret${different === 1 ? " is" : "s are"} there with other values: --force replaces them`,
+    );
+  if (!isFolder(from) && results[0]?.outcome === "deleted")
+    throw new Failure(`${from}: no such secret, or its newest version is deleted`);
+  return 0;
+}
+
+function wordOf(outcome: Outcome, { isMove, "dry-run": isPlan }: Choices): string {
+  if (outcome === "deleted") return "left (its newest version is deleted)";
+  if (outcome === "differs") return "left (other values are there)";
+  if (outcome === "unchanged" && !isMove) return "already there:";
+  return isPlan ? `would ${isMove ? "move" : "copy"}` : isMove ? "moved" : "copied";
+}
+
+async function transferOne(
+  kv: Kv,
+  from: Place,
+  to: Place,
+  { force, isMove, "dry-run": isPlan }: Choices,
+): Promise<Outcome> {
+  const secret = await kv.read(from);
+  if (secret === null) return "deleted";
+  const there = await kv.read(to);
+  const isSame = there !== null && canonicalJson(objectText(there.data)) === canonicalJson(objectText(secret.data));
+  if (there !== null && !isSame && !force) return "differs";
+  if (isPlan) return isSame ? "unchanged" : "done";
+  if (!isSame) {
+    const history = from.version === 2 && to.version === 2 ? await kv.history(from) : null;
+    await kv.write(to, secret.data, await versionAt(kv, to));
+    if (history?.custom_metadata) await kv.describe(to, history);
+  }
+  if (isMove) await (from.version === 2 ? kv.removeAll(from) : kv.remove(from));
+  return isSame ? "unchanged" : "done";
+}
+
+/** The version to replace: also a deleted one has a number. */
+async function versionAt(kv: Kv, place: Place): Promise<number | undefined> {
+  return place.version === 1 ? undefined : ((await kv.history(place))?.current_version ?? 0);
+}
