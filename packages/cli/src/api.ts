@@ -141,16 +141,44 @@ export class Api {
     await this.call(method, path, { body: JSON.stringify(fields) });
   }
 
-  async #send(method: Method, url: URL, body: string | undefined) {
+  /**
+   * The lines of an answer that does not end, such as an event stream. The request is not repeated.
+   * @throws ApiError before the first line
+   */
+  async *lines(
+    path: string,
+    query: readonly (readonly [string, string])[],
+    { accept, signal }: { readonly accept: string; readonly signal: AbortSignal },
+  ): AsyncGenerator<string> {
+    const url = new URL(`v1/${path}`, withSlash(this.#server.address));
+    for (const [name, value] of query) url.searchParams.append(name, value);
+    const response = await fetch(url, { redirect: "manual", signal, headers: { ...this.#headers(), Accept: accept } });
+    if (response.status !== 200) throw new ApiError(response.status, `GET ${path}`, reasonOf(await response.text()));
+    if (response.body === null) return;
+    let rest = "";
+    for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
+      const lines = `${rest}${text}`.split("\n");
+      rest = lines.pop() ?? "";
+      yield* lines;
+    }
+  }
+
+  #headers(): Record<string, string> {
     const { token, namespace } = this.#server;
+    return {
+      ...(token !== "" && { [`X-${this.#dialect}-Token`]: token }),
+      ...(this.#dialect === "Vault" && { "X-Vault-Request": "true" }),
+      ...(namespace !== "" && { [`X-${this.#dialect}-Namespace`]: namespace }),
+    };
+  }
+
+  async #send(method: Method, url: URL, body: string | undefined) {
     const response = await fetch(url, {
       method,
       redirect: "manual",
       signal: AbortSignal.timeout(this.#contact.hasAnswered ? REQUEST_MS : FIRST_MS),
       headers: {
-        [`X-${this.#dialect}-Token`]: token,
-        ...(this.#dialect === "Vault" && { "X-Vault-Request": "true" }),
-        ...(namespace !== "" && { [`X-${this.#dialect}-Namespace`]: namespace }),
+        ...this.#headers(),
         ...(body !== undefined && {
           "Content-Type": method === "PATCH" ? "application/merge-patch+json" : "application/json",
         }),

@@ -67,7 +67,7 @@ export interface Input<Given extends Options = Options> {
 
 interface Definition<Given extends Options> {
   readonly words: readonly string[];
-  /** At most one line, for the list of commands. */
+  /** At most one line, for the list of commands; empty for a command that is left out there. */
   readonly summary: string;
   /** Paragraphs before the options. */
   readonly about: string;

@@ -1,21 +1,30 @@
 #!/usr/bin/env node
 import { agentJoin } from "./agent-join.ts";
 import type { Command, Io } from "./command.ts";
+import { completionOf } from "./completion.ts";
 import { cost } from "./cost.ts";
+import { creds, leaseRenew, leaseRevoke } from "./creds.ts";
 import { doctor } from "./doctor/command.ts";
+import { envPull, envPush } from "./env.ts";
+import { eventsTail } from "./events.ts";
 import { importDump } from "./import/dump-command.ts";
 import { importVault } from "./import/vault-command.ts";
 import { kvCp, kvMv } from "./kv/copy.ts";
 import { kvEdit } from "./kv/edit.ts";
 import { kvDiff, kvFind, kvGet, kvHistory, kvList } from "./kv/read.ts";
 import { kvPatch, kvPut, kvRm, kvRollback, kvUndelete } from "./kv/write.ts";
+import { login, logout } from "./login/command.ts";
 import { runProgram } from "./program.ts";
 import { relay } from "./relay.ts";
+import { run } from "./run/command.ts";
 import { snapshotList, snapshotRestore, snapshotSave } from "./snapshot.ts";
+import { syncPlan, syncRemove, syncSet, syncStatus } from "./sync.ts";
 
 /** The program `sallyport`. */
 
 const COMMANDS: readonly Command[] = [
+  login,
+  logout,
   kvGet,
   kvPut,
   kvPatch,
@@ -29,6 +38,17 @@ const COMMANDS: readonly Command[] = [
   kvCp,
   kvMv,
   kvEdit,
+  envPull,
+  envPush,
+  run,
+  creds,
+  leaseRenew,
+  leaseRevoke,
+  syncStatus,
+  syncPlan,
+  syncSet,
+  syncRemove,
+  eventsTail,
   doctor,
   snapshotSave,
   snapshotRestore,
@@ -38,6 +58,7 @@ const COMMANDS: readonly Command[] = [
   importVault,
   importDump,
   cost,
+  ...completionOf(() => COMMANDS),
 ];
 
 const io: Io = {

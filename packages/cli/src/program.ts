@@ -113,7 +113,9 @@ function configured(command: commander.Command, io: Io): commander.Command {
 
 /** The commands below a group that do something. */
 const leavesOf = (group: commander.Command): commander.Command[] =>
-  group.commands.flatMap((child) => (child.commands.length > 0 ? leavesOf(child) : [child]));
+  group.commands.flatMap((child) =>
+    child.commands.length > 0 ? leavesOf(child) : child.summary() === "" ? [] : [child],
+  );
 
 /** The words after the program's name. */
 const wordsOf = (command: commander.Command): string[] =>

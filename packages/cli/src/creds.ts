@@ -1,0 +1,123 @@
+import { z } from "zod";
+import { membersOf } from "../../relay/src/json-text.ts";
+import { type Api, ApiError, encoded } from "./api.ts";
+import { command, Failure, oneOf, table, text } from "./command.ts";
+import { connect, SERVICE_OPTIONS } from "./connect.ts";
+import { ENVIRONMENT } from "./environment.ts";
+import { type Data, objectText, plain } from "./kv/store.ts";
+
+/** Credentials that an engine issues for a time. */
+
+export interface Issued {
+  readonly leaseId: string;
+  readonly seconds: number;
+  readonly isRenewable: boolean;
+  readonly data: Data;
+}
+
+const answerSchema = z.object({ lease_id: z.string(), lease_duration: z.number(), renewable: z.boolean() });
+
+/** @throws ApiError, Failure for an answer without data */
+export async function issue(api: Api, path: string): Promise<Issued> {
+  const { text: answer } = await api.call("GET", encoded(path));
+  const { lease_id, lease_duration, renewable } = answerSchema.parse(JSON.parse(answer));
+  const data = membersOf(answer).get("data") ?? "null";
+  if (data === "null") throw new Failure(`${path}: the answer has no values`);
+  return { leaseId: lease_id, seconds: lease_duration, isRenewable: renewable, data: membersOf(data) };
+}
+
+/** `azure/reader` is `azure/creds/reader`; a path with the kind of credentials stays as it is. */
+export async function credentialsPath(api: Api, path: string): Promise<string> {
+  const cut = path.replace(/^\/+|\/+$/g, "");
+  const fields = await api.fields(`sys/internal/ui/mounts/${encoded(cut)}`).catch((failure: unknown) => {
+    if (failure instanceof ApiError && failure.status === 403) return null;
+    throw failure;
+  });
+  const found = z.object({ path: z.string(), type: z.string() }).safeParse(fields);
+  if (!found.success) throw new Failure(`${cut}: no mount that the token may use has this path`);
+  const { path: mount, type } = found.data;
+  if (type === "kv" || type === "generic")
+    throw new Failure(`${mount} is a mount of KV: \`sallyport kv get\` reads it`);
+  const rest = cut.slice(mount.length);
+  if (rest === "") throw new Failure(`${cut}: name a role, such as ${mount}ROLE`);
+  return rest.includes("/") ? cut : `${mount}creds/${rest}`;
+}
+
+/** The variables that the providers' own programs read. */
+const VARIABLES: Readonly<Record<string, string>> = {
+  access_key: "AWS_ACCESS_KEY_ID",
+  secret_key: "AWS_SECRET_ACCESS_KEY",
+  session_token: "AWS_SESSION_TOKEN",
+  client_id: "AZURE_CLIENT_ID",
+  client_secret: "AZURE_CLIENT_SECRET",
+};
+
+const shellQuoted = (value: string): string => `'${value.replaceAll("'", `'\\''`)}'`;
+
+export const creds = command({
+  words: ["creds"],
+  summary: "issue credentials of a role",
+  about: `Issues credentials of a role at a mount of AWS, Azure, Google Cloud or another engine. They end with their lease:
+\`sallyport lease renew\` and \`sallyport lease revoke\` extend and end it.`,
+  args: [{ name: "PATH", help: "mount and role, such as azure/reader, or a whole path such as aws/sts/deploy" }],
+  options: { format: text("FORMAT", "table, or env: lines for `eval` in a shell (default table)"), ...SERVICE_OPTIONS },
+  notes: ENVIRONMENT,
+  run: async ({ values, args: [path = ""] }, io) => {
+    const format = oneOf("--format", values.format ?? "table", ["table", "env"]);
+    const api = connect(values, io);
+    const { leaseId, seconds, isRenewable, data } = await issue(api, await credentialsPath(api, path));
+    const values_ = [...data].filter(([, value]) => value !== "null");
+    if (values.json)
+      io.out(
+        `{"lease_id":${JSON.stringify(leaseId)},"lease_duration":${seconds},"renewable":${isRenewable},"data":${objectText(data)}}`,
+      );
+    else if (format === "env")
+      for (const [key, value] of values_)
+        io.out(`export ${VARIABLES[key] ?? key.toUpperCase().replace(/\W/g, "_")}=${shellQuoted(plain(value))}`);
+    else for (const line of table(values_.map(([key, value]) => [key, plain(value)]))) io.out(line);
+    if (leaseId !== "") io.note(`Lease ${leaseId}, for ${seconds} s.`);
+    return 0;
+  },
+});
+
+const LEASE = { name: "LEASE", help: "the lease id, as `sallyport creds` prints it" };
+
+export const leaseRenew = command({
+  words: ["lease", "renew"],
+  summary: "extend issued credentials",
+  about: "Extends the lease of issued credentials, within the limits of their role.",
+  args: [LEASE],
+  options: { increment: text("TIME", "how long from now, such as 1h (default: the role's)"), ...SERVICE_OPTIONS },
+  notes: ENVIRONMENT,
+  run: async ({ values, args: [lease = ""] }, io) => {
+    const { seconds } = await renew(connect(values, io), lease, values.increment);
+    if (values.json) io.out(JSON.stringify({ lease_id: lease, lease_duration: seconds }));
+    else io.out(`${lease}: for ${seconds} s`);
+    return 0;
+  },
+});
+
+/** @throws ApiError */
+export async function renew(api: Api, leaseId: string, increment?: string): Promise<{ readonly seconds: number }> {
+  const body = JSON.stringify({ lease_id: leaseId, ...(increment !== undefined && { increment }) });
+  const { text: answer } = await api.call("POST", "sys/leases/renew", { body });
+  return { seconds: answerSchema.parse(JSON.parse(answer)).lease_duration };
+}
+
+export const leaseRevoke = command({
+  words: ["lease", "revoke"],
+  summary: "end issued credentials now",
+  about: "Ends the lease of issued credentials, and removes them at the provider.",
+  args: [LEASE],
+  options: SERVICE_OPTIONS,
+  notes: ENVIRONMENT,
+  run: async ({ values, args: [lease = ""] }, io) => {
+    await revoke(connect(values, io), lease);
+    if (values.json) io.out(JSON.stringify({ lease_id: lease, revoked: true }));
+    else io.out(`${lease}: ended`);
+    return 0;
+  },
+});
+
+export const revoke = (api: Api, leaseId: string): Promise<void> =>
+  api.write("sys/leases/revoke", { lease_id: leaseId }, "PUT");

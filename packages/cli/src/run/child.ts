@@ -1,0 +1,71 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { constants } from "node:os";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Environment } from "../command.ts";
+
+/**
+ * The program that runs with the secrets.
+ *
+ *   started --exit--> ended
+ *      |  restart: SIGTERM, after `graceMs` SIGKILL
+ *      +----------> started
+ */
+
+const FORWARDED = ["SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2"] as const;
+
+export class Child {
+  readonly #words: readonly string[];
+  readonly #graceMs: number;
+  #process: ChildProcess | undefined;
+  #isRestarting = false;
+  #end!: (code: number) => void;
+  /** Resolves with the exit code when the program ends by itself, or by a signal to this one. */
+  readonly ended = new Promise<number>((resolve) => {
+    this.#end = resolve;
+  });
+
+  constructor(words: readonly string[], graceMs: number) {
+    this.#words = words;
+    this.#graceMs = graceMs;
+    // A terminal sends SIGINT to the program itself.
+    for (const signal of FORWARDED)
+      process.on(signal, () => {
+        if (!(signal === "SIGINT" && process.stdin.isTTY)) this.signal(signal);
+      });
+  }
+
+  start(env: Environment, note: (line: string) => void): void {
+    const [program = "", ...args] = this.#words;
+    const started = spawn(program, args, { stdio: "inherit", env: { ...env } });
+    this.#process = started;
+    started.once("error", (failure: NodeJS.ErrnoException) => {
+      note(failure.code === "ENOENT" ? `${program}: no such program` : `${program}: ${failure.message}`);
+      this.#end(failure.code === "ENOENT" ? 127 : 126);
+    });
+    started.once("exit", (code, signal) => {
+      if (!this.#isRestarting) this.#end(code ?? 128 + (signal === null ? 0 : constants.signals[signal]));
+    });
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#process?.kill(signal);
+  }
+
+  async restart(env: Environment, note: (line: string) => void): Promise<void> {
+    const old = this.#process;
+    if (old === undefined || old.exitCode !== null || old.signalCode !== null) return;
+    this.#isRestarting = true;
+    const gone = new Promise((resolve) => old.once("exit", resolve));
+    old.kill("SIGTERM");
+    const waiting = new AbortController();
+    const late = sleep(this.#graceMs, undefined, { signal: waiting.signal }).then(
+      () => old.kill("SIGKILL"),
+      () => undefined,
+    );
+    await gone;
+    waiting.abort();
+    await late;
+    this.#isRestarting = false;
+    this.start(env, note);
+  }
+}
