@@ -186,8 +186,14 @@ command ends when the copy is there, or with 1 and the reason when it fails.`,
     const api = connect(values, io);
     const at = destinationPath(destination);
     const place = await new Kv(api).secretAt(path);
-    await api.write(`${at}/associations/set`, associationOf(place));
-    const rows = await settled(api, place, destination, waitMs);
+    const { text: answer } = await api.call("POST", `${at}/associations/set`, {
+      body: JSON.stringify(associationOf(place)),
+    });
+    const { data } = z
+      .object({ data: z.object({ store_type: z.string(), store_name: z.string() }) })
+      .parse(JSON.parse(answer));
+    // The service has two names for each type.
+    const rows = await settled(api, place, `${data.store_type}/${data.store_name}`, waitMs);
     if (values.json) io.out(JSON.stringify(rows, null, 2));
     else
       for (const { external_name = "", sync_status = "PENDING", error_message = "" } of rows)

@@ -59,9 +59,7 @@ async function transfer(from: string, to: string, choices: Choices, io: Io): Pro
   const [source, target] = [await kv.at(from), await kv.at(to)];
   if (shown(source) === shown(target)) throw new InvalidUsage("TO: is FROM");
   if (isFolder(from) && shown(target).startsWith(shown(source))) throw new InvalidUsage("TO: is below FROM");
-  // The whole list first: names disappear while it is read.
-  const places: Place[] = [];
-  for await (const place of kv.walk(source)) places.push(place);
+  const places = await kv.below(source);
   const results: { from: string; to: string; outcome: Outcome }[] = [];
   for (const place of places) {
     const into = { ...target, name: `${target.name}${place.name.slice(source.name.length)}` };

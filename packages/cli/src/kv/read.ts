@@ -1,3 +1,4 @@
+import { mapLimit } from "../../../relay/src/wait.ts";
 import { command, countOf, Failure, flag, InvalidUsage, table, text, texts } from "../command.ts";
 import { connect, SERVICE_OPTIONS } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
@@ -8,6 +9,7 @@ import { type Data, type History, isFolder, Kv, objectText, plain, shown } from 
 
 const PATH = { name: "PATH", help: "mount and name, such as secret/app/db" };
 const MOST_VERSIONS = 999_999_999;
+const READS_AT_ONCE = 8;
 
 export const versionIn = (value: string): number => countOf("version", value, 1, MOST_VERSIONS);
 
@@ -70,7 +72,7 @@ export const kvFind = command({
   words: ["kv", "find"],
   summary: "find secrets by a part of their names",
   about: `Prints the paths of secrets whose path contains TEXT, in all mounts that the token may list. With * or ?
-TEXT is a pattern for the whole path.`,
+TEXT is a pattern for the end of the path, from the beginning of a name on, such as app/*.pem.`,
   args: [{ name: "TEXT", help: "a part of the path, or a pattern; upper and lower case are equal" }],
   options: {
     path: texts("PATH", "search below this folder; may be repeated (default: every mount)"),
@@ -81,14 +83,18 @@ TEXT is a pattern for the whole path.`,
     const kv = new Kv(connect(values, io));
     const matches = matcher(wanted);
     const found: string[] = [];
+    let refused = 0;
+    const skip = () => {
+      refused += 1;
+      return true;
+    };
     for (const root of values.path.length > 0 ? values.path : await kv.mounts()) {
-      const place = await kv.at(root.replace(/\/*$/, "/"));
-      for await (const each of kv.walk(place)) {
-        if (!matches(shown(each))) continue;
-        found.push(shown(each));
-        if (!values.json) io.out(shown(each));
-      }
+      const places = await kv.below(await kv.at(root.replace(/\/*$/, "/")), skip);
+      const matching = places.map(shown).filter(matches);
+      if (!values.json) for (const path of matching) io.out(path);
+      found.push(...matching);
     }
+    if (refused > 0) io.note(`The token may not list ${refused} folder${refused === 1 ? "" : "s"}.`);
     if (values.json) io.out(JSON.stringify(found));
     if (found.length === 0) io.note("No secret that the token may list matches.");
     return found.length === 0 ? 1 : 0;
@@ -102,7 +108,7 @@ function matcher(wanted: string): (path: string) => boolean {
     .replace(/[.+^${}()|[\]\\]/g, "\\$&")
     .replace(/\*+/g, ".*")
     .replace(/\?/g, ".");
-  const whole = new RegExp(`^${pattern}$`, "s");
+  const whole = new RegExp(`(?:^|/)${pattern}$`, "s");
   return (path) => whole.test(path.toLowerCase());
 }
 
@@ -228,10 +234,10 @@ async function betweenPaths(kv: Kv, first: string, second: string): Promise<Diff
 async function below(kv: Kv, folder: string): Promise<Map<string, Data>> {
   const root = await kv.at(folder);
   const found = new Map<string, Data>();
-  for await (const place of kv.walk(root)) {
+  await mapLimit(await kv.below(root), READS_AT_ONCE, async (place) => {
     const secret = await kv.read(place);
     if (secret !== null) found.set(place.name.slice(root.name.length), secret.data);
-  }
+  });
   return found;
 }
 

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { membersOf } from "../../../relay/src/json-text.ts";
+import { mapLimit } from "../../../relay/src/wait.ts";
 import { type Api, ApiError, encoded } from "../api.ts";
 import { Failure } from "../command.ts";
 
@@ -58,6 +59,8 @@ export type History = z.infer<typeof historySchema>;
 export const shown = ({ mount, name }: Place): string => `${mount}${name}`;
 
 export const isFolder = (path: string): boolean => path.endsWith("/");
+
+const LISTS_AT_ONCE = 8;
 
 /** Both versions of KV in one namespace. Costs one request more for the first use of a mount. */
 export class Kv {
@@ -176,14 +179,25 @@ export class Kv {
     return this.#api.list(requestPath(place, "metadata").replace(/\/*$/, "/"));
   }
 
-  /** Every secret below a folder, or the secret itself. */
-  async *walk(place: Place): AsyncGenerator<Place> {
-    if (place.name !== "" && !isFolder(place.name)) return yield place;
-    for (const key of await this.list(place)) {
-      const name = `${place.name}${key}`;
-      if (isFolder(key)) yield* this.walk({ ...place, name });
-      else yield { ...place, name };
+  /**
+   * Every secret below a folder, or the secret itself, in the order of names.
+   * @param isSkipped decides about folders that the token may not list; without it they are failures
+   */
+  async below(place: Place, isSkipped = (_folder: Place): boolean => false): Promise<Place[]> {
+    if (place.name !== "" && !isFolder(place.name)) return [place];
+    const found: Place[] = [];
+    for (let folders = [place]; folders.length > 0; ) {
+      const lists = await mapLimit(folders, LISTS_AT_ONCE, async (folder) => {
+        const keys = await this.list(folder).catch((failure: unknown) => {
+          if (failure instanceof ApiError && failure.status === 403 && isSkipped(folder)) return [];
+          throw failure;
+        });
+        return keys.map((key) => ({ ...folder, name: `${folder.name}${key}` }));
+      });
+      folders = lists.flat().filter(({ name }) => isFolder(name));
+      found.push(...lists.flat().filter(({ name }) => !isFolder(name)));
     }
+    return found.sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
   /** Deletes the newest version; in version 1 of KV the secret. */

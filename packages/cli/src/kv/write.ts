@@ -112,9 +112,7 @@ gone. A folder ends with a slash, and needs --all.`,
     if (isFolder(path) && !values.all) throw new InvalidUsage("PATH: is a folder: --all removes every secret below it");
     const kv = new Kv(connect(values, io));
     const removed: string[] = [];
-    // The whole list first: names disappear while it is read.
-    const places: Place[] = [];
-    for await (const place of kv.walk(await kv.at(path))) places.push(place);
+    const places = await kv.below(await kv.at(path));
     for (const place of places) {
       if (!values["dry-run"]) await removeOne(kv, place, versions, values);
       removed.push(shown(place));

@@ -70,7 +70,7 @@ function returned(port: number): Promise<URLSearchParams> {
     };
     const late = setTimeout(() => {
       end();
-      reject(new Failure("nobody logged in within 5 minutes"));
+      reject(new Failure("no login within 5 minutes"));
     }, PATIENCE_MS);
     server.on("error", (failure) => {
       clearTimeout(late);

@@ -1,0 +1,554 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { startIdentityProvider } from "../console/support/identity-provider.ts";
+import { type Providers, startProviders } from "../faults/providers.ts";
+import { cli, type Ended, startCli } from "./cli-program.ts";
+import { Service } from "./events-service.ts";
+
+/* The commands of daily work against the whole runtime: secrets, logins, programs with secrets, sync, events. */
+
+const dir = mkdtempSync(join(tmpdir(), "sallyport-daily-"));
+const providers: { current?: Providers } = {};
+const services: { main?: Service } = {};
+const service = (): Service => services.main as Service;
+
+beforeAll(async () => {
+  providers.current = await startProviders();
+  services.main = new Service({
+    ...providers.current.settings,
+    SERVICE_EVENTS: "Secret,Lease,Engine",
+    PRIVATE_HOSTS: "127.0.0.1 localhost",
+  });
+  await service().create();
+  await service().must("PUT", "/v1/sys/mounts/secret", { type: "kv", options: { version: "2" } });
+  await service().must("PUT", "/v1/sys/mounts/plain", { type: "kv" });
+}, 300_000);
+afterAll(async () => {
+  rmSync(dir, { recursive: true });
+  await Promise.all([service().destroy(), providers.current?.close()]);
+});
+
+/** Each test has a home, and so no login of another one. */
+const home = { current: "" };
+beforeEach(() => {
+  home.current = mkdtempSync(join(dir, "home-"));
+});
+
+const env = (token = "root") => ({ HOME: home.current, SALLYPORT_ADDR: service().base, SALLYPORT_TOKEN: token });
+const sallyport = (
+  args: readonly string[],
+  input = "",
+  settings: Readonly<Record<string, string>> = env(),
+): Promise<Ended> => cli(args, settings, input);
+
+/** The result of a command that has to succeed. */
+async function ok(args: readonly string[], input = ""): Promise<string> {
+  const { code, out, err } = await sallyport(args, input);
+  expect([code, err], args.join(" ")).toEqual([0, expect.any(String)]);
+  return out;
+}
+
+const file = (name: string, content: string): string => {
+  const path = join(home.current, name);
+  writeFileSync(path, content);
+  return path;
+};
+
+describe("kv", () => {
+  it("writes and reads values of every form, as they were given", async () => {
+    const pem = "-----BEGIN KEY-----\nMIIB\n-----END KEY-----\n";
+    const rows: readonly (readonly [
+      pairs: readonly string[],
+      input: string,
+      data: Readonly<Record<string, unknown>>,
+    ])[] = [
+      [["a=1", "b=x=y", "c="], "", { a: "1", b: "x=y", c: "" }],
+      [[`key=@${file("key.pem", pem)}`], "", { key: pem }],
+      [["key=-"], "two\nlines", { key: "two\nlines" }],
+      [["handle=\\@ann"], "", { handle: "@ann" }],
+      [["-", "b=2"], '{"a":{"n":[1,null]},"b":1}', { a: { n: [1, null] }, b: "2" }],
+      [[`@${file("all.json", '{"ü":"ß"}')}`], "", { ü: "ß" }],
+    ];
+    for (const mount of ["secret", "plain"])
+      for (const [pairs, input, data] of rows) {
+        await ok(["kv", "put", `${mount}/forms`, ...pairs], input);
+        expect(JSON.parse(await ok(["kv", "get", `${mount}/forms`, "--json"])).data, pairs.join(" ")).toEqual(data);
+      }
+    expect(await ok(["kv", "get", "secret/forms", "--field", "ü"])).toBe("ß");
+  });
+
+  it("keeps the digits of numbers in every copy", async () => {
+    await ok(["kv", "put", "secret/digits", "-"], '{"n":12345678901234567890,"f":1.50}');
+    await ok(["kv", "cp", "secret/digits", "secret/digits-2"]);
+    await ok(["kv", "put", "secret/digits-2", "x=1"]);
+    await ok(["kv", "rollback", "secret/digits-2"]);
+    expect(await ok(["kv", "get", "secret/digits-2"])).toBe("n  12345678901234567890\nf  1.50\n");
+    expect(await ok(["env", "pull", "secret/digits-2", "--format", "yaml"])).toContain("n: 12345678901234567890\n");
+  });
+
+  it("patches, shows the history, compares, rolls back, deletes and brings back", async () => {
+    const at = "secret/life/db";
+    const steps: readonly (readonly [args: readonly string[], code: number, out: string | RegExp])[] = [
+      [["kv", "put", at, "user=app", "password=p1", "--cas", "0"], 0, `${at}: version 1\n`],
+      [["kv", "put", at, "user=app", "--cas", "0"], 1, ""],
+      [["kv", "patch", at, "password=p2", "host=h", "--remove", "user"], 0, `${at}: version 2\n`],
+      [["kv", "diff", at], 0, "+ host\n~ password\n- user\n"],
+      [["kv", "diff", at, "--show"], 0, "+ host\n    + h\n~ password\n    - p1\n    + p2\n- user\n    - app\n"],
+      [["kv", "diff", at, "--from", "1", "--to", "2", "--exit-code"], 1, "+ host\n~ password\n- user\n"],
+      [["kv", "rollback", at, "--version", "1"], 0, `${at}: version 3\n`],
+      [["kv", "get", at], 0, "user      app\npassword  p1\n"],
+      [["kv", "rm", at], 0, `removed ${at}\n`],
+      [["kv", "get", at], 1, ""],
+      [["kv", "rollback", at, "--version", "2"], 0, `${at}: version 4\n`],
+      [["kv", "undelete", at, "--version", "3"], 0, `${at}: version 3 is back\n`],
+      [["kv", "rm", at, "--version", "1", "--destroy"], 0, `removed ${at} version 1\n`],
+      [["kv", "get", at, "--version", "1"], 1, ""],
+      [["kv", "history", at], 0, /^version +created +by +state\n4 .*current\n3 .*Z *\S*\n2 .*\n1 .*destroyed.*\n$/],
+      [["kv", "rm", at, "--all"], 0, `removed ${at}\n`],
+      [["kv", "history", at], 1, ""],
+    ];
+    for (const [args, code, out] of steps) {
+      const ended = await sallyport(args);
+      expect([ended.code, ended.out], `${args.join(" ")} ${ended.err}`).toEqual([
+        code,
+        typeof out === "string" ? out : expect.stringMatching(out),
+      ]);
+      if (code === 1 && out === "") expect(ended.err, args.join(" ")).toMatch(/^sallyport kv \w+: .+\n$/);
+    }
+  });
+
+  it("copies, moves and compares folders across mounts, and goes on after a failure", async () => {
+    for (const name of ["a", "b/c"]) await ok(["kv", "put", `secret/from/${name}`, `name=${name}`]);
+    await service().must("POST", "/v1/secret/metadata/from/a", { custom_metadata: { team: "web" } });
+    expect(await ok(["kv", "cp", "secret/from/", "plain/to/", "--dry-run"])).toMatch(
+      /^would copy .*\nwould copy .*\n$/,
+    );
+    await ok(["kv", "cp", "secret/from/", "plain/to/"]);
+    expect(await ok(["kv", "diff", "secret/from/", "plain/to/"])).toBe("");
+    await ok(["kv", "put", "plain/to/a", "name=other"]);
+    expect(await ok(["kv", "diff", "secret/from/", "plain/to/"])).toBe("~ a name\n");
+    const refused = await sallyport(["kv", "cp", "secret/from/", "plain/to/"]);
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("1 secret is there with other values")]);
+    expect(refused.out).toContain("already there: secret/from/b/c");
+    await ok(["kv", "mv", "secret/from/", "secret/moved/"]);
+    expect(await ok(["kv", "list", "secret/moved"])).toBe("a\nb/\n");
+    const { body } = await service().must("GET", "/v1/secret/metadata/moved/a");
+    expect(body.data.custom_metadata).toEqual({ team: "web" });
+    expect((await service().call("GET", "/v1/secret/metadata/from/a"))?.status).toBe(404);
+    expect((await ok(["kv", "find", "moved/*c"])).split("\n")).toEqual(["secret/moved/b/c", ""]);
+    expect(JSON.parse(await ok(["kv", "find", "TO/A", "--json"]))).toEqual(["plain/to/a"]);
+    await ok(["kv", "rm", "plain/to/", "--all"]);
+    expect((await sallyport(["kv", "find", "plain/to"])).code).toBe(1);
+  });
+
+  it("edits in an editor, writes nothing without a change, and leaves no file", async () => {
+    await ok(["kv", "put", "secret/edited", "-"], '{"a":"1","f":1.50}');
+    const left = () => readdirSync("/dev/shm").filter((name) => name.startsWith("sallyport-edit-"));
+    const edit = (editor: string) => sallyport(["kv", "edit", "secret/edited"], "", { ...env(), EDITOR: editor });
+    expect((await edit("true")).err).toBe("Nothing was changed.\n");
+    const script = file("editor.sh", 'stat -c %a "$1" >&2; printf "a: |\\n  two\\n  lines\\n" > "$1"\n');
+    const ended = await edit(`sh ${script}`);
+    expect([ended.code, ended.out, ended.err]).toEqual([0, "secret/edited: version 2\n", "600\n"]);
+    expect(await ok(["kv", "get", "secret/edited", "--field", "a"])).toBe("two\nlines\n");
+    expect((await edit("false")).err).toContain("nothing was written");
+    const broken = await edit(`sh ${file("broken.sh", 'echo "hunter2: [" > "$1"\n')}`);
+    expect([broken.code, broken.err]).toEqual([2, expect.stringContaining("must be a map in YAML, see line")]);
+    expect(broken.err).not.toContain("hunter2");
+    expect(left()).toEqual([]);
+  });
+
+  it("says in one sentence what to do, and never shows a value", async () => {
+    await ok(["kv", "put", "secret/known", "word=hunter2"]);
+    const rows: readonly (readonly [args: readonly string[], code: number, text: string])[] = [
+      [["kv", "get", "nowhere/x"], 1, "`sallyport kv list` shows them"],
+      [["kv", "get", "secret/none"], 1, "`sallyport kv history secret/none` shows its versions"],
+      [["kv", "get", "secret/known", "--field", "other"], 1, "it has word"],
+      [["kv", "get", "secret/"], 1, "is a folder"],
+      [["kv", "get", "secret/known", "--version", "x"], 2, "--version: must be from 1"],
+      [["kv", "put", "secret/known", "=hunter2"], 2, "PAIR: must be key=value"],
+      [["kv", "put", "secret/known", "word"], 2, "no terminal to ask"],
+      [["kv", "put", "secret/known", "word=@/nowhere"], 2, "word: ENOENT"],
+      [["kv", "put", "secret/known", `@${file("no.json", "hunter2")}`], 2, "must be a JSON object"],
+      [["kv", "put", "secret/known", "word=hunter2", "--cas", "7"], 1, "check-and-set"],
+      [["kv", "put", "plain/x", "word=hunter2", "--cas", "0"], 2, "KV version 1 has no versions"],
+      [["kv", "history", "plain/x"], 1, "keeps no history"],
+      [["kv", "rm", "secret/"], 2, "--all removes every secret below it"],
+      [["kv", "cp", "secret/known", "secret/"], 2, "TO: must end with a slash exactly when FROM does"],
+      [["kv", "mv", "secret/life/", "secret/life/x/"], 2, "TO: is below FROM"],
+      [["kv", "patch", "secret/known"], 2, "PAIR is missing"],
+      [["env", "push", "secret/known", file("bad.yaml", "- hunter2\n")], 2, "must be a map in YAML"],
+      [["run", "--path", "secret/known", "--on-change", "HUP", "--", "true"], 2, "a signal needs --files"],
+      [["run", "--", "true"], 2, "--path is missing"],
+      [["sync", "set", "secret/known", "nowhere"], 2, "DESTINATION: must be TYPE/NAME"],
+      [["login", "--method", "magic"], 2, "--method: must be one of token, userpass, approle, oidc"],
+      [["completion", "csh"], 2, "SHELL: must be one of bash, zsh, fish"],
+    ];
+    for (const [args, code, text] of rows) {
+      const ended = await sallyport(args);
+      expect([ended.code, ended.err], args.join(" ")).toEqual([code, expect.stringContaining(text)]);
+      expect(ended.err.split("\n")[0], args.join(" ")).toMatch(/^sallyport \w+( \w+)?: /);
+      expect(ended.err + ended.out, args.join(" ")).not.toContain("hunter2");
+    }
+    const denied = await sallyport(["kv", "get", "secret/known"], "", env("unknown"));
+    expect([denied.code, denied.err.includes("hunter2")]).toEqual([1, false]);
+  });
+
+  it("needs no more rights than the paths of the secret", async () => {
+    const policy = 'path "secret/data/own/*" { capabilities = ["create", "read", "update"] }';
+    await service().must("PUT", "/v1/sys/policies/acl/own", { policy });
+    const { auth } = (await service().must("POST", "/v1/auth/token/create", { policies: ["own"] })).body;
+    const as = (...args: string[]) => sallyport(args, "", env(auth.client_token));
+    expect((await as("kv", "put", "secret/own/a", "x=1", "y=1")).code).toBe(0);
+    // Without the capability `patch`.
+    expect((await as("kv", "patch", "secret/own/a", "x=2")).out).toBe("secret/own/a: version 2\n");
+    expect((await as("kv", "get", "secret/own/a")).out).toBe("x  2\ny  1\n");
+    const refused = await as("kv", "get", "secret/known");
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("403")]);
+  });
+});
+
+describe("env", () => {
+  it("writes .env, JSON and YAML that read back as they were", async () => {
+    const values = {
+      PLAIN: "a-b_c/d:1",
+      SPACES: "two words",
+      LINES: "a\nb\n",
+      QUOTE: "it's",
+      HASH: "a#b",
+      DOLLAR: "$HOME",
+    };
+    await ok(["kv", "put", "secret/env", "-"], JSON.stringify(values));
+    for (const format of ["dotenv", "json", "yaml"]) {
+      const out = join(home.current, `values.${format}`);
+      await ok(["env", "pull", "secret/env", "--format", format, "--output", out]);
+      expect(statSync(out).mode & 0o777).toBe(0o600);
+      expect(await ok(["env", "push", "secret/env", out, "--format", format, "--prune"]), format).toContain(
+        "nothing to change",
+      );
+    }
+    const sourced = await sallyport(["run", "--path", "secret/env", "--", "sh", "-c", 'printf %s "$DOLLAR$LINES"']);
+    expect(sourced.out).toBe("$HOMEa\nb\n");
+    const hard = await sallyport(["kv", "put", "secret/hard", "K=-"], `'"$`);
+    expect(hard.code).toBe(0);
+    const refused = await sallyport(["env", "pull", "secret/hard"]);
+    expect([refused.code, refused.out, refused.err]).toEqual([
+      1,
+      "",
+      expect.stringContaining("use --format json or yaml"),
+    ]);
+  });
+
+  it("says what a push changes, and keeps other keys without --prune", async () => {
+    const path = file("app.env", "# comment\nA=1\nB='x y'\n");
+    expect((await sallyport(["env", "push", "secret/push", path])).err).toBe("+ A\n+ B\n");
+    const changed = file("app.env", "A=2\nC=3\n");
+    const plan = await sallyport(["env", "push", "secret/push", changed, "--dry-run"]);
+    expect([plan.out, plan.err]).toEqual(["secret/push: nothing was written (--dry-run)\n", "~ A\n+ C\n"]);
+    await ok(["env", "push", "secret/push", changed]);
+    expect(JSON.parse(await ok(["env", "pull", "secret/push", "--json"]))).toEqual({ A: "2", B: "x y", C: "3" });
+    expect((await sallyport(["env", "push", "secret/push", changed, "--prune"])).err).toBe("- B\n");
+  });
+});
+
+describe("run", () => {
+  /** A program that shows its values, and again after a signal. */
+  const program = (): string =>
+    file(
+      "program.sh",
+      `echo "start $WORD"; trap 'echo "ends $WORD"; exit 0' TERM; trap 'echo "hup $(cat "$1")"' HUP
+while :; do sleep 0.05; done
+`,
+    );
+
+  const outputOf = (started: ReturnType<typeof startCli>) => {
+    const output = { text: "" };
+    started.child.stdout?.on("data", (bytes) => (output.text += bytes));
+    return output;
+  };
+
+  it.each([
+    ["root", [], "by event notifications"],
+    ["limited", ["--poll", "1s"], "by time, for a token without notifications"],
+  ])("restarts the program of a %s token on a change %j", async (who, options) => {
+    await ok(["kv", "put", "secret/run/a", "WORD=one"]);
+    await service().must("PUT", "/v1/sys/policies/acl/run", {
+      policy: 'path "secret/data/run/*" { capabilities = ["read"] }',
+    });
+    const { auth } = (await service().must("POST", "/v1/auth/token/create", { policies: ["run"] })).body;
+    const token = who === "root" ? "root" : auth.client_token;
+    const args = ["run", "--path", "secret/run/a", ...options, "--", "sh", program()];
+    const started = startCli(args, env(token));
+    const output = outputOf(started);
+    await expect.poll(() => output.text).toBe("start one\n");
+    await ok(["kv", "put", "secret/run/a", "WORD=two"]);
+    await expect.poll(() => output.text).toBe("start one\nends one\nstart two\n");
+    started.child.kill("SIGTERM");
+    const ended = await started.ended;
+    expect([ended.code, ended.out]).toEqual([0, "start one\nends one\nstart two\nends two\n"]);
+    expect(ended.err.includes("no event notifications")).toBe(who === "limited");
+    expect(ended.err).not.toMatch(/one|two/);
+  });
+
+  it("keeps files of mode 0600 up to date, signals the program, and removes them", async () => {
+    await ok(["kv", "put", "secret/run/b", "word=one"]);
+    const files = join(home.current, "files");
+    const words = ["run", "--path", "secret/run/b", "--files", files, "--on-change", "HUP", "--", "sh", program()];
+    const started = startCli([...words, join(files, "word")], env());
+    const output = outputOf(started);
+    await expect.poll(() => output.text).toBe("start \n");
+    expect([statSync(files).mode & 0o777, statSync(join(files, "word")).mode & 0o777]).toEqual([0o700, 0o600]);
+    await ok(["kv", "put", "secret/run/b", "word=two"]);
+    await expect.poll(() => output.text).toBe("start \nhup two\n");
+    started.child.kill("SIGTERM");
+    expect((await started.ended).code).toBe(0);
+    expect(() => statSync(files)).toThrow("ENOENT");
+  });
+
+  it("ends with the program's code, and does not start it without its secrets", async () => {
+    await ok(["kv", "put", "secret/run/c", "db-password=p", "other=o"]);
+    const rows: readonly (readonly [args: readonly string[], code: number, out: string])[] = [
+      [["--path", "PW=secret/run/c#db-password", "--", "sh", "-c", 'echo "$PW $other"; exit 5'], 5, "p \n"],
+      [["--path", "secret/run/c", "--upper", "--", "sh", "-c", 'echo "$DB_PASSWORD$OTHER"'], 0, "po\n"],
+      [["--path", "secret/run/c", "--upper", "--", "sh", "-c", "kill -9 $$"], 137, ""],
+      [["--path", "secret/run/c", "--upper", "--", "no-such-program"], 127, ""],
+      [["--path", "secret/run/none", "--", "echo", "started"], 1, ""],
+      [["--path", "secret/run/c#none", "--", "echo", "started"], 1, ""],
+    ];
+    for (const [args, code, out] of rows) {
+      const ended = await sallyport(["run", ...args]);
+      expect([ended.code, ended.out], args.join(" ")).toEqual([code, out]);
+    }
+  });
+
+  it("keeps the program and its values while the secret cannot be read", async () => {
+    await ok(["kv", "put", "secret/run/d", "WORD=one"]);
+    const started = startCli(["run", "--path", "secret/run/d", "--", "sh", program()], env());
+    const output = outputOf(started);
+    await expect.poll(() => output.text).toBe("start one\n");
+    const errors = { text: "" };
+    started.child.stderr?.on("data", (bytes) => (errors.text += bytes));
+    await ok(["kv", "rm", "secret/run/d"]);
+    await expect.poll(() => errors.text).toContain("the program keeps its values");
+    await ok(["kv", "undelete", "secret/run/d"]);
+    await ok(["kv", "put", "secret/run/d", "WORD=two"]);
+    await expect.poll(() => output.text).toBe("start one\nends one\nstart two\n");
+    started.child.kill("SIGTERM");
+    await started.ended;
+  });
+});
+
+it("creds issues, renews and ends credentials, also for a program", async () => {
+  const { directory } = providers.current as Providers;
+  await service().must("POST", "/v1/sys/mounts/azure", { type: "cloud-b" });
+  await service().must("POST", "/v1/azure/config", directory.config);
+  const role = { cloud_roles: [{ role_name: "Reader", scope: directory.scope }], permanently_delete: true };
+  await service().must("POST", "/v1/azure/roles/reader", role);
+  const issued = JSON.parse(await ok(["creds", "azure/reader", "--json"]));
+  expect(directory.accepts(issued.data.client_id, issued.data.client_secret)).toBe(true);
+  expect(await ok(["lease", "renew", issued.lease_id, "--increment", "1h"])).toContain("for 3600 s");
+  await ok(["lease", "revoke", issued.lease_id]);
+  await expect.poll(() => directory.accepts(issued.data.client_id, issued.data.client_secret)).toBe(false);
+  expect(await ok(["creds", "azure/creds/reader", "--format", "env"])).toMatch(
+    /^export AZURE_CLIENT_ID='[^']+'\nexport AZURE_CLIENT_SECRET='[^']+'\n$/,
+  );
+  const shown = await ok([
+    "run",
+    "--path",
+    "azure/creds/reader",
+    "--upper",
+    "--",
+    "sh",
+    "-c",
+    'echo "$CLIENT_ID $CLIENT_SECRET"',
+  ]);
+  const [id = "", secret = ""] = shown.trim().split(" ");
+  expect(secret.length).toBeGreaterThan(20);
+  await expect.poll(() => directory.accepts(id, secret)).toBe(false);
+  const refused = await sallyport(["creds", "secret/known"]);
+  expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("`sallyport kv get` reads it")]);
+});
+
+it("sync plans, sets, shows and removes copies, and ends with 1 for one that fails", async () => {
+  const { stores } = providers.current as Providers;
+  await ok(["kv", "put", "secret/synced", "word=w"]);
+  const at = "/v1/sys/sync/destinations";
+  await service().must("POST", `${at}/cloud-a-sm/good`, { ...stores["cloud-a-sm"]?.body });
+  await service().must("POST", `${at}/cloud-a-sm/bad`, {
+    ...stores["cloud-a-sm"]?.body,
+    secret_access_key: "x".repeat(40),
+    secret_name_template: "bad/{{ .SecretPath }}",
+  });
+  expect(await ok(["sync", "plan", "secret/synced", "cloud-a-sm/good"])).toMatch(/^create \S+synced\n$/);
+  expect(await ok(["sync", "status", "secret/synced", "--json"])).toBe("[]\n");
+  expect(await ok(["sync", "set", "secret/synced", "cloud-a-sm/good", "--wait", "30s"])).toContain(
+    "secret/synced SYNCED",
+  );
+  const failed = await sallyport(["sync", "set", "secret/synced", "cloud-a-sm/bad", "--wait", "30s"]);
+  expect([failed.code, failed.out], failed.err).toEqual([1, expect.stringMatching(/secret\/synced \w+_ERROR \S+ \w+/)]);
+  const status = await sallyport(["sync", "status", "secret/synced"]);
+  expect([status.code, status.out]).toEqual([1, expect.stringMatching(/^aws-sm\/good .*SYNCED +1$/m)]);
+  expect((await sallyport(["sync", "status"])).out).toMatch(/^aws-sm\/good +1 SYNCED$/m);
+  expect((await sallyport(["sync", "status", "--destination", "cloud-a-sm/none"])).err).toContain(
+    "no such destination",
+  );
+  await ok(["sync", "remove", "secret/synced", "cloud-a-sm/bad"]);
+  await ok(["sync", "remove", "secret/synced", "cloud-a-sm/good"]);
+  await expect.poll(() => stores["cloud-a-sm"]?.objects().size).toBe(0);
+});
+
+it("events tail resumes after the kept index, through a restart of the service", async () => {
+  const state = join(home.current, "position");
+  const tail = (count: number) =>
+    startCli(["events", "tail", "--topic", "Secret", "--state", state, "--count", String(count)], env());
+  await ok(["kv", "put", "secret/tail/0", "a=1"]);
+  const { index } = await service().must("GET", "/v1/secret/data/tail/0");
+  expect(Number.isNaN(index)).toBe(false);
+  const first = startCli(
+    ["events", "tail", "--topic", "Secret:secret/tail/0", "--index", "0", "--state", state, "--count", "1"],
+    env(),
+  );
+  expect((await first.ended).out).toMatch(/^\d+ Secret SecretWritten secret\/tail\/0\n$/);
+  await ok(["kv", "put", "secret/tail/1", "a=1"]);
+  const second = tail(2);
+  const output = { text: "" };
+  second.child.stdout?.on("data", (bytes) => (output.text += bytes));
+  await expect.poll(() => output.text).toMatch(/^\d+ Secret SecretWritten secret\/tail\/1\n$/);
+  await service().stop();
+  await service().start();
+  // Its address is another one after a restart.
+  second.child.kill("SIGTERM");
+  expect((await second.ended).code).toBe(0);
+  await ok(["kv", "put", "secret/tail/2", "a=1"]);
+  expect((await tail(1).ended).out).toMatch(/^\d+ Secret SecretWritten secret\/tail\/2\n$/);
+  const denied = await sallyport(["events", "tail", "--topic", "Secret"], "", env("unknown"));
+  expect([denied.code, denied.err]).toEqual([1, expect.stringContaining("403")]);
+});
+
+describe("login", () => {
+  const without = (): Readonly<Record<string, string>> => ({ HOME: home.current });
+  const kept = () => join(home.current, ".config/sallyport/logins.json");
+
+  it("keeps a token in a file of mode 0600, for its address only, until logout", async () => {
+    const wrong = await sallyport(["login", "--address", service().base], "unknown\n", without());
+    expect([wrong.code, wrong.err]).toEqual([1, expect.stringContaining("the token is unknown or has ended")]);
+    expect(() => statSync(kept())).toThrow("ENOENT");
+    const done = await sallyport(["login", "--address", service().base], "root\n", without());
+    expect([done.code, done.err]).toEqual([0, ""]);
+    expect([statSync(kept()).mode & 0o777, statSync(join(kept(), "..")).mode & 0o777]).toEqual([0o600, 0o700]);
+    expect((await sallyport(["kv", "list"], "", without())).out).toContain("secret/\n");
+    const elsewhere = await sallyport(["kv", "list"], "", { ...without(), SALLYPORT_ADDR: "http://127.0.0.1:1" });
+    expect([elsewhere.code, elsewhere.err]).toEqual([2, expect.stringContaining("SALLYPORT_TOKEN: must be set")]);
+    expect((await sallyport(["logout"], "", without())).code).toBe(0);
+    expect(readFileSync(kept(), "utf8")).not.toContain("root");
+    expect((await sallyport(["kv", "list"], "", without())).code).toBe(2);
+    // The token itself goes on.
+    expect((await service().must("GET", "/v1/auth/token/lookup-self")).status).toBe(200);
+  });
+
+  it("works with a password and an AppRole, and logout --revoke ends the token", async () => {
+    await service().must("POST", "/v1/sys/auth/people", { type: "userpass" });
+    await service().must("POST", "/v1/auth/people/users/ann", { password: "correct horse", token_policies: "default" });
+    await service().must("POST", "/v1/sys/auth/approle", { type: "approle" });
+    await service().must("POST", "/v1/auth/approle/role/app", { token_policies: "default" });
+    const { role_id } = (await service().must("GET", "/v1/auth/approle/role/app/role-id")).body.data;
+    const { secret_id } = (await service().must("POST", "/v1/auth/approle/role/app/secret-id")).body.data;
+    const rows: readonly (readonly [args: readonly string[], input: string, name: string])[] = [
+      [["--method", "userpass", "--mount", "people", "--username", "ann"], "correct horse\n", "people-ann"],
+      [["--method", "approle", "--role-id", role_id], `${secret_id}\n`, "approle"],
+    ];
+    for (const [args, input, name] of rows) {
+      const { code, out, err } = await sallyport(
+        ["login", "--address", service().base, ...args, "--json"],
+        input,
+        without(),
+      );
+      expect([code, err], args.join(" ")).toEqual([0, ""]);
+      expect(JSON.parse(out), args.join(" ")).toMatchObject({ display_name: name });
+      const { logins } = JSON.parse(readFileSync(kept(), "utf8"));
+      const { token } = logins[`${service().base}/`];
+      expect(out).not.toContain(token);
+      expect((await service().call("GET", "/v1/auth/token/lookup-self", undefined, token))?.status).toBe(200);
+      expect((await sallyport(["logout", "--revoke"], "", without())).code).toBe(0);
+      expect((await service().call("GET", "/v1/auth/token/lookup-self", undefined, token))?.status).toBe(403);
+    }
+    const wrong = [
+      "login",
+      "--address",
+      service().base,
+      "--method",
+      "userpass",
+      "--mount",
+      "people",
+      "--username",
+      "ann",
+    ];
+    const refused = await sallyport(wrong, "hunter2\n", without());
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("invalid username or password")]);
+    expect(refused.err).not.toContain("hunter2");
+  });
+
+  it("works in the browser, whose way back needs the state of this login", async () => {
+    const port = 8251;
+    const back = `http://localhost:${port}/oidc/callback`;
+    const provider = await startIdentityProvider(back);
+    await service().must("POST", "/v1/sys/auth/oidc", { type: "oidc" });
+    await service().must("POST", "/v1/auth/oidc/config", {
+      oidc_discovery_url: provider.url,
+      ...provider.client,
+      default_role: "people",
+    });
+    const role = { user_claim: "sub", allowed_redirect_uris: [back], token_policies: "default" };
+    await service().must("POST", "/v1/auth/oidc/role/people", role);
+    const started = startCli(
+      ["login", "--address", service().base, "--method", "oidc", "--no-browser", "--port", String(port)],
+      without(),
+    );
+    const errors = { text: "" };
+    started.child.stderr?.on("data", (bytes) => (errors.text += bytes));
+    await expect.poll(() => errors.text).toMatch(/^Log in at:\nhttp.*\n/);
+    expect((await fetch(`${back}?code=stolen`)).status).toBe(400);
+    expect((await fetch(`http://localhost:${port}/`)).status).toBe(404);
+    const page = await fetch(errors.text.split("\n")[1] ?? "");
+    expect(await page.text()).toContain("Back to the terminal");
+    const { code, out } = await started.ended;
+    expect([code, out]).toEqual([0, expect.stringContaining("as oidc-ann")]);
+    await service().must("POST", "/v1/auth/oidc/role/people", {
+      ...role,
+      allowed_redirect_uris: ["https://elsewhere.test/"],
+    });
+    const refused = await sallyport(["login", "--address", service().base, "--method", "oidc"], "", without());
+    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("allowed_redirect_uris")]);
+    await provider.close();
+  });
+});
+
+it("completion finds commands, options and names of secrets", async () => {
+  await ok(["kv", "put", "secret/complete/name", "a=1"]);
+  const rows: readonly (readonly [words: readonly string[], out: readonly string[]])[] = [
+    [["sn"], ["snapshot"]],
+    [
+      ["kv", "r"],
+      ["rollback", "rm"],
+    ],
+    [["kv", "get", "--v"], ["--version"]],
+    [["kv", "get", "sec"], ["secret/"]],
+    [["kv", "get", "secret/comp"], ["secret/complete/"]],
+    [["run", "--path", "secret/complete/n"], ["secret/complete/name"]],
+    [["kv", "put", "secret/complete/name", "b"], []],
+  ];
+  for (const [words, out] of rows) {
+    const ended = await sallyport(["complete", "--", ...words]);
+    expect([ended.code, ended.out.split("\n").filter(Boolean)], words.join(" ")).toEqual([0, out]);
+  }
+  const script = file(
+    "complete.sh",
+    `sallyport() { cat ${file("words", "get\nget-more\n")}; }
+${await ok(["completion", "bash"])}
+COMP_WORDS=(sallyport kv g); COMP_CWORD=2; _sallyport; echo "\${COMPREPLY[@]}"
+`,
+  );
+  const { execFileSync } = await import("node:child_process");
+  expect(String(execFileSync("bash", [script]))).toBe("get get-more\n");
+});
