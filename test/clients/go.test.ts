@@ -27,6 +27,6 @@ it.runIf(missing === null)("every step of the flows of the Go clients succeeds",
   const steps = await stepsOf(program, [recorder.address, token], BUILD_MS);
   recorder.close();
   expect(steps.filter(({ outcome }) => outcome !== "ok")).toEqual([]);
-  expect(steps).toHaveLength(19);
+  expect(steps).toHaveLength(25);
   recorder.compare("go");
 });

@@ -222,6 +222,8 @@ func vaultSteps(address, root string) []step {
 				check(client.Sys().DisableAuth("go-machines"))
 			})
 		}},
+		{"vault: null clears a field by its type", func() error { return clearedStep(client) }},
+		{"vault: a list whose folder is denied", func() error { return deniedListStep(address, client) }},
 		{"vault: wrapping", func() error {
 			return try(func() {
 				must(client.KVv2("go-v2").Put(ctx, "app/w", map[string]any{"k": "wrapped"}))
@@ -456,13 +458,16 @@ func nomadSteps(address, root string) []step {
 				panic("no event")
 			})
 		}},
+		{"nomad: event stream beyond the newest index", func() error { return futureStep(client) }},
+		{"nomad: ids of volumes differ in eight digits", func() error { return prefixesStep(client) }},
 	}
 }
 
 func main() {
 	address, root := os.Args[1], os.Args[2]
 	printer := json.NewEncoder(os.Stdout)
-	for _, step := range append(vaultSteps(address, root), nomadSteps(address, root)...) {
+	steps := append(vaultSteps(address, root), tunedSteps(vaultClient(address, root))...)
+	for _, step := range append(steps, nomadSteps(address, root)...) {
 		outcome := "ok"
 		if failure := step.run(); failure != nil {
 			outcome = failure.Error()
