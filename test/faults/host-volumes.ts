@@ -61,7 +61,10 @@ export class HostVolumes implements Workload {
   async #make(tries: number): Promise<HostVolume | null> {
     const name = `v-${++this.#names}`;
     const body = { Volume: { Name: name, PluginID: "mkdir" }, IdempotencyToken: name };
-    const answer = await this.#client.insist("PUT", "/v1/volume/host/create", body, [200], tries);
+    const create = () => this.#client.insist("PUT", "/v1/volume/host/create", body, [200], tries);
+    // Every third caller repeats its request while the first is under way.
+    const [answer, other] = await Promise.all([create(), this.#names % 3 === 0 ? create() : null]);
+    if (answer && other && answer.body.Volume.ID !== other.body.Volume.ID) this.wrong.push(`${name} was made twice`);
     this.#done.add(answer ? "made" : "not made");
     if (!answer) return null;
     const { ID: id, NodeID: nodeId, HostPath: path } = answer.body.Volume;

@@ -6,6 +6,7 @@ import { startCloudC } from "../doubles/cloud-c-sm/server.ts";
 import { startDeployProject } from "../doubles/deploy-project/api.ts";
 import { startRepoHost } from "../doubles/repo-host/server.ts";
 import { Line } from "./proxy-line.ts";
+import { startStandInStores } from "./stand-in-stores.ts";
 
 /** A fault for the next `count` requests to a provider; every double implements these. */
 export type Fault = { count: number } & (
@@ -47,6 +48,8 @@ export interface Directory extends Provider {
 export interface Providers {
   readonly stores: Readonly<Record<string, Store>>;
   readonly cloudA: { versions(name: string): readonly string[] };
+  /** How many versions of each secret can be read. */
+  readonly cloudC: { readable(): ReadonlyMap<string, number> };
   readonly directory: Directory;
   readonly all: readonly Provider[];
   /** For the Worker: where they are. */
@@ -59,7 +62,7 @@ const portOf = (url: string) => Number(new URL(url).port);
 const lineTo = (url: () => string) => new Line(() => portOf(url())).open();
 const UNLIMITED = 10_000_000;
 
-/** All five destinations' providers and the directory of the credentials engine, each behind separate lines. */
+/** The providers of all destinations, and the directory of the credentials engine, each behind separate lines. */
 export async function startProviders(): Promise<Providers> {
   const urls = { vault: "" };
   const vaultLine = await lineTo(() => urls.vault);
@@ -85,7 +88,9 @@ export async function startProviders(): Promise<Providers> {
     ),
   )) as [Line, Line, Line, Line, Line, Line, Line];
   const { accessToken, projectId } = deployProject.account;
+  const standIns = await startStandInStores();
   const stores: Record<string, Store> = {
+    ...standIns.stores,
     "cloud-a-sm": {
       name: "cloud-a",
       lines: [a],
@@ -183,9 +188,16 @@ export async function startProviders(): Promise<Providers> {
           .find((secret) => secret.name === name)
           ?.versions.map(({ sha256 }) => sha256) ?? [],
     },
+    cloudC: {
+      readable: () =>
+        new Map(
+          cloudC.secrets().map(({ name, versions }) => [name, versions.filter(({ value }) => value !== null).length]),
+        ),
+    },
     directory,
     all,
     settings: {
+      ...standIns.settings,
       CLOUD_A_SM_URL: a.url,
       CLOUD_A_STS_URL: a.url,
       CLOUD_B_LOGIN_URL: login.url,
@@ -199,6 +211,7 @@ export async function startProviders(): Promise<Providers> {
     },
     close: async () => {
       for (const { lines } of all) for (const line of lines) line.close();
+      await standIns.close();
       await Promise.all([azure, cloudA, cloudB, cloudC, repoHost, deployProject].map((double) => double.close()));
     },
   };

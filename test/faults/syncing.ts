@@ -26,6 +26,11 @@ interface Shown {
 }
 
 const AT = "/v1/sys/sync/destinations";
+/** A destination whose associations are those of one rule, and how the rule names its objects. */
+const RULED = "https/ruled";
+const RULE = `${AT}/${RULED}/rules/team`;
+const TEAMS = [0, 1, 2];
+
 /** Calls that were allowed before a pause may still be in flight for this long. */
 const FENCE_MS = 6_000;
 
@@ -42,6 +47,8 @@ export class Syncing implements Workload {
   /** Destinations that were made to be purged. */
   readonly #passing = new Map<string, Doubt<"there" | "gone">>();
   readonly #destinations: readonly string[];
+  /** The team whose secrets the rule matches. */
+  readonly #team = new Doubt<number>(0);
 
   constructor(client: Client, randomFor: RandomFor, providers: Providers, secrets: Secrets) {
     this.#client = client;
@@ -60,15 +67,18 @@ export class Syncing implements Workload {
         this.#of(destination, name).wish.answered("set");
       }
     }
+    await this.#client.must("POST", `${AT}/${RULED}`, this.#providers.stores["https"]?.body);
+    await this.#client.must("POST", RULE, ruleFor(0));
   }
 
   async run(going: () => boolean): Promise<void> {
-    const [one, two, purging, pausing] = ["one", "two", "purging", "pausing"].map((who) =>
+    const [one, two, purging, pausing, ruling] = ["one", "two", "purging", "pausing", "ruling"].map((who) =>
       this.#randomFor(`sync ${who}`),
-    ) as [Random, Random, Random, Random];
+    ) as [Random, Random, Random, Random, Random];
     await Promise.all([
       repeatedly(going, one, 150, () => this.#change(one)),
       repeatedly(going, two, 150, () => this.#change(two)),
+      repeatedly(going, ruling, 3_000, () => this.#rule(ruling)),
       repeatedly(going, purging, 8_000, () => this.#fillAndPurge(purging)),
       repeatedly(going, pausing, 30_000, () => this.#pause(pausing, going)),
     ]);
@@ -104,6 +114,17 @@ export class Syncing implements Workload {
     else if (!answer.text.includes("secret not found"))
       this.wrong.push(`${to} ${destination} ${secret} was refused: ${answer.status} ${answer.text}`);
     this.#done.add(isSuccess(answer) ? to : "not answered");
+  }
+
+  /** Changes the rule, or repeats it. */
+  async #rule(random: Random): Promise<void> {
+    const team = pick(random, TEAMS);
+    if (!this.#client.isServed) return;
+    const answer = await this.#client.call("POST", RULE, ruleFor(team));
+    if (isSuccess(answer)) this.#team.answered(team);
+    else if (answer === null || answer.status >= 500) this.#team.unanswered(team);
+    else this.wrong.push(`the rule was refused: ${answer.status} ${answer.text}`);
+    this.#done.add(isSuccess(answer) ? "ruled" : "not answered");
   }
 
   /** Purges a separate destination with synced secrets. */
@@ -155,7 +176,7 @@ export class Syncing implements Workload {
     const newest = new Map(
       await mapFew(this.#secrets.all, 4, async ({ name }) => [name, await this.#secrets.newest(name)] as const),
     );
-    for (const destination of [...this.#destinations, ...this.#passing.keys()]) {
+    for (const destination of [...this.#destinations, RULED, ...this.#passing.keys()]) {
       const answer = await this.#client.call("GET", `${AT}/${destination}/associations`);
       const passing = this.#passing.get(destination);
       if (answer?.status === 404 && passing?.may("gone")) continue;
@@ -195,6 +216,7 @@ export class Syncing implements Workload {
       }
       if (passing) continue;
       const names = new Set(shown.map(({ secret_name }) => secret_name));
+      if (destination === RULED) faults.push(...this.#ruled(names));
       for (const { destination: where, secret, wish } of this.#associations.values()) {
         if (where !== destination) continue;
         if (!wish.may(names.has(secret) ? "set" : "removed"))
@@ -202,8 +224,20 @@ export class Syncing implements Workload {
       }
     }
     for (const [type, objects] of expected) faults.push(...differences(type, await this.#outside(type), objects));
+    for (const [name, count] of this.#providers.cloudC.readable())
+      if (count > 1) faults.push(`cloud-c-sm: ${count} versions of ${name} can be read`);
     faults.push(...(await this.#listed()));
     return faults;
+  }
+
+  /** The rule's associations are those of a team that it was last set to. */
+  #ruled(names: ReadonlySet<string>): string[] {
+    const secretsOf = (team: number) =>
+      this.#secrets.all.map(({ name }) => name).filter((name) => name.startsWith(`team/${team}/`));
+    const isRight = (team: number) => `${[...names].sort()}` === `${secretsOf(team).sort()}`;
+    return TEAMS.some((team) => this.#team.may(team) && isRight(team))
+      ? []
+      : [`${RULED} has ${[...names]}, and the rule names team ${this.#team.certain ?? "unknown"}`];
   }
 
   async #hasPurgeError(destination: string): Promise<boolean> {
@@ -278,6 +312,13 @@ export class Syncing implements Workload {
     return `${this.#done}`;
   }
 }
+
+const ruleFor = (team: number) => ({
+  mount: "kv",
+  path_prefix: `team/${team}`,
+  name_template: "ruled-{{ .SecretPath }}",
+  max_removals: 100_000,
+});
 
 /** Separate names, so that two destinations never share an object. */
 function naming(type: string, name: string): { granularity: string; template: string } {
