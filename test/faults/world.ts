@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { randomFrom } from "../crash/random.ts";
 import { Chaos } from "./chaos.ts";
 import { Client } from "./client.ts";
@@ -19,6 +20,8 @@ const SECRETS = 18;
 const NODES = 2;
 /** How long what has been begun may take to end. */
 const LAST_WORDS_MS = 120_000;
+/** How long events of the last changes may take. */
+const LAST_EVENTS_MS = 60_000;
 
 /** The service with its providers and nodes, its clients, and the faults. */
 export class World {
@@ -112,8 +115,11 @@ export class World {
     for (const workload of this.#workloads)
       faults.push(...(await workload.verify()).map((what) => `${workload.name}: ${what}`));
     faults.push(...this.wrong());
-    await this.#service?.stop();
     const { dataDir = "" } = this.#service ?? {};
+    // The checks have changed the last things, and events of these changes are on their way.
+    for (const until = Date.now() + LAST_EVENTS_MS; leftOver(dataDir).length > 0 && Date.now() < until; )
+      await sleep(500);
+    await this.#service?.stop();
     return [...faults, ...leftOver(dataDir), ...withoutAlarm(dataDir)];
   }
 
