@@ -32,6 +32,7 @@ import { DeletedMounts } from "./mounts/deleted-mounts.ts";
 import { MountAdmin } from "./mounts/mount-admin.ts";
 import { MountViews } from "./mounts/mount-views.ts";
 import { MountTable } from "./mounts/mounts.ts";
+import { PublishedSecrets } from "./mounts/published-secrets.ts";
 import { Remounts } from "./mounts/remounts.ts";
 import { ClusterNamespaces } from "./namespaces/cluster-namespaces.ts";
 import { NamespaceAdmin } from "./namespaces/namespace-admin.ts";
@@ -167,7 +168,11 @@ export function accessParts({ ctx, env, outbox, commit }: Dependencies) {
   const remounts = new Remounts(mounts, authMounts, tree, { sql, outbox, commit });
   const deletedMounts = new DeletedMounts(sql, outbox, remounts, leaseHolders);
   const views = new MountViews(mounts, authMounts, tree, state);
-  const mountAdmin = new MountAdmin({ table: mounts, views, namespaces: tree, deleted: deletedMounts, outbox }, commit);
+  const publishedSecrets = new PublishedSecrets({ state, mounts, outbox, commit });
+  const mountAdmin = new MountAdmin(
+    { table: mounts, views, namespaces: tree, deleted: deletedMounts, published: publishedSecrets, outbox },
+    commit,
+  );
   const keyRotation = new KeyRotation({ sql, outbox, commit }, state, keys, mounts);
   const deletions = new NamespaceDeletions(sql, commit);
   const rows = new NamespaceRows(tree, policies, store, tokenRoles, entities);
@@ -246,6 +251,7 @@ export function accessParts({ ctx, env, outbox, commit }: Dependencies) {
     outbox,
     policies,
     policyAdmin: new PolicyAdmin(policies, tree, publisher),
+    publishedSecrets,
     publisher,
     rateLimits,
     remounts,

@@ -30,6 +30,10 @@ export const accessOutboxTopics = (env: Env) =>
     upgrade: async (uuid) => {
       await kvStore(env, uuid).enableVersioning();
     },
+    /** Lane: uuid of a KV mount that was made while subscribers want its events. The last row is their epoch. */
+    published: async (uuid, rows) => {
+      await kvStore(env, uuid).publishEvents(Number(rows.slice(-1)[0]?.body));
+    },
     /** Lane: type and uuid of a mount that moved. The last row holds its path, with a number that grows. */
     moved: async (lane, rows) => {
       const [type, uuid = ""] = lane.split(" ");

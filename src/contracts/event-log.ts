@@ -49,6 +49,12 @@ export interface EventLogApi extends StoredObjectApi {
   subscriptions(): readonly string[];
   /** Adds or removes an event subscription, which is woken after an append. @returns false when there is no room */
   setSubscription(name: string, exists: boolean): boolean;
-  /** Calls a relay after an append from now on, until it has no subscribers to event notifications. Idempotent. */
-  notifyRelay(name: string): void;
+  /**
+   * Calls a relay after an append from now on, until it has no subscribers to event notifications. Idempotent.
+   * @param secrets whether they may want events of secrets, which every mount publishes once this resolves
+   * @returns the index up to which those events may be missing; 0 for none
+   */
+  notifyRelay(name: string, secrets?: boolean): Promise<number>;
+  /** Ends the publication of events of secrets on demand without a subscriber. @returns its epoch; null while wanted */
+  unwantedSecrets(): number | null;
 }

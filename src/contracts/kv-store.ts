@@ -150,6 +150,8 @@ export interface KvStoreApi extends StoredObjectApi {
   config(): KvConfig;
   setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void;
   rekey(term: number): void;
+  /** Publishes events for subscribers to event notifications from now on. @param epoch grows with each time they begin */
+  publishEvents(epoch: number): void;
   /** Records a move of the mount and notifies the watching destinations. @param seq grows with each move */
   moved(path: string, seq: number): void;
   /** Returns the mount's path after its last move; null for a mount that never moved. */

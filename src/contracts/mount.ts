@@ -122,6 +122,12 @@ export interface MountsApi {
       }[];
     }
   >;
+  /**
+   * Sets whether later KV mounts publish their events on demand from their start.
+   * @param epoch see `KvStore.publishEvents`; an earlier one than the last changes nothing
+   * @returns the uuids of the KV mounts that there are
+   */
+  publishSecrets(epoch: number, on: boolean): string[];
   /** Mounts an engine. Waits up to 2 s at a path that another mount left a moment ago. */
   enableMount(namespace: string, path: string, request: MountBody): Promise<Result<Mount>>;
   /** Changes settings of a mount; may upgrade a KV mount to version 2. */

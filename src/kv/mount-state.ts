@@ -10,6 +10,8 @@ interface State {
   readonly gone: boolean;
   /** Undefined before the first write of the API of version 1, and in stores that never had one. */
   readonly engine: Engine | undefined;
+  /** Whether events are published on demand; null before the first time. */
+  readonly published: { readonly on: boolean; readonly epoch: number } | null;
   /** Where the mount is since its last move; null for one that never moved. `seq` grows with each move. */
   readonly moved: { readonly path: string; readonly seq: number } | null;
 }
@@ -32,6 +34,7 @@ export class MountState {
         config: config === undefined ? DEFAULT_CONFIG : (JSON.parse(config) as KvConfig),
         gone: values.has("gone"),
         engine: values.get("engine") as Engine | undefined,
+        published: JSON.parse(values.get("published") ?? "null") as State["published"],
         moved: JSON.parse(values.get("moved") ?? "null") as State["moved"],
       };
     }
@@ -44,7 +47,7 @@ export class MountState {
   }
 
   /** Changes a setting. Runs inside a transaction. */
-  set(name: "config" | "gone" | "engine" | "moved", value: string): void {
+  set(name: "config" | "gone" | "engine" | "moved" | "published", value: string): void {
     this.#sql.exec(
       "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
       name,

@@ -1,5 +1,6 @@
 import type { OutboxRow } from "../platform/durable/outbox.ts";
 import type { ServiceEvents } from "../publishing/service-events.ts";
+import type { PublishedEvents } from "./published-events.ts";
 
 export type SecretChange =
   | "SecretWritten"
@@ -38,13 +39,16 @@ export interface ChangeDetails {
 /** Events about the secrets of one mount. Methods run inside the object's transaction. */
 export class SecretEvents {
   readonly #events: ServiceEvents;
+  readonly #published: PublishedEvents;
 
-  constructor(events: ServiceEvents) {
+  constructor(events: ServiceEvents, published: PublishedEvents) {
     this.#events = events;
+    this.#published = published;
   }
 
-  deliver(rows: readonly OutboxRow[]): Promise<void> {
-    return this.#events.deliver(rows);
+  async deliver(rows: readonly OutboxRow[]): Promise<void> {
+    await this.#events.deliver(rows);
+    await this.#published.review(Date.now()).catch(() => undefined);
   }
 
   record(type: SecretChange, path: string, details: ChangeDetails = {}): void {
@@ -63,6 +67,6 @@ export class SecretEvents {
   }
 
   #emit(type: SecretChange, key: string, path: string, details: Readonly<Record<string, unknown>>): void {
-    this.#events.emit({ topic: "Secret", type, key, path, payload: { Path: key, ...details } });
+    this.#events.emit({ topic: "Secret", type, key, path, payload: { Path: key, ...details } }, this.#published.isOn);
   }
 }

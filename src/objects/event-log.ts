@@ -5,6 +5,7 @@ import type { LogView } from "../events/group.ts";
 import type { Line } from "../events/line.ts";
 import { LineStore, lineMigrations } from "../events/line-store.ts";
 import { NotifiedRelays } from "../events/notifications/notified-relays.ts";
+import { SecretDemand } from "../events/notifications/secret-demand.ts";
 import type { Readers } from "../events/readers.ts";
 import { Ring } from "../events/ring.ts";
 import { subscriberMigrations } from "../events/subscriptions/schema.ts";
@@ -12,7 +13,7 @@ import { Subscribers } from "../events/subscriptions/subscribers.ts";
 import { NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { settings } from "../platform/settings.ts";
-import { eventRelay, eventSubscription } from "../rpc/stubs.ts";
+import { accessControl, eventRelay, eventSubscription, kvStore } from "../rpc/stubs.ts";
 import { readerSeries, readersOf, stream } from "./event-streams.ts";
 
 /**
@@ -26,6 +27,7 @@ export class EventLog extends StoredObject implements EventLogApi {
   readonly #readers: Readers;
   readonly #subscribers: Subscribers;
   readonly #notified: NotifiedRelays;
+  readonly #secretDemand: SecretDemand;
   /** The newest durable index, and the newest published one. */
   #durable: number;
   /** Appended lines that are not published yet. */
@@ -55,7 +57,18 @@ export class EventLog extends StoredObject implements EventLogApi {
       pageAfter: (cursor) => feedPage(this.#view, cursor, null),
       newest: () => this.#durable,
       notify: (name, page) => eventRelay(this.env, name).notify(page),
-      forget: (name) => this.commit(() => this.#notified.remove(name), NOTHING),
+      forget: (name) =>
+        this.commit(() => {
+          this.#notified.remove(name);
+          this.#secretDemand.remove(name, Date.now());
+        }, NOTHING),
+    });
+    this.#secretDemand = new SecretDemand({
+      sql: this.sql,
+      commit: (change) => this.commit(change, NOTHING),
+      newest: () => this.#store.newest,
+      tell: (epoch, on) => accessControl(this.env).publishSecrets(epoch, on),
+      publish: (mount, epoch) => kvStore(this.env, mount).publishEvents(epoch),
     });
   }
 
@@ -127,8 +140,14 @@ export class EventLog extends StoredObject implements EventLogApi {
     return this.commit(() => this.#subscribers.set(name, exists), NOTHING);
   }
 
-  notifyRelay(name: string): void {
+  async notifyRelay(name: string, secrets = false): Promise<number> {
     this.commit(() => this.#notified.register(name), NOTHING);
+    const topics = settings(this.env).SERVICE_EVENTS;
+    return secrets && topics !== "" && !topics.includes("Secret") ? this.#secretDemand.require(name) : 0;
+  }
+
+  unwantedSecrets(): number | null {
+    return this.#secretDemand.endIfUnwanted(Date.now());
   }
 
   protected override measured(now: number): Series[] {

@@ -16,6 +16,7 @@ import type { Leased } from "../contracts/read-lease.ts";
 import { Followers } from "../kv/followers.ts";
 import { listFolder, listPaths } from "../kv/listing.ts";
 import { MountState } from "../kv/mount-state.ts";
+import { PublishedEvents } from "../kv/published-events.ts";
 import { kvMigrations } from "../kv/schema.ts";
 import { type ChangeDetails, type SecretChange, SecretEvents } from "../kv/secret-events.ts";
 import { Secrets } from "../kv/secrets.ts";
@@ -58,6 +59,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
   readonly #state: MountState;
   readonly #unversioned: UnversionedSecrets;
   readonly #events: SecretEvents;
+  readonly #published: PublishedEvents;
   readonly #leases: LeaseOwner;
 
   protected override get kind() {
@@ -78,13 +80,15 @@ export class KvStore extends StoredObject implements KvStoreApi {
     );
     this.#mount = ctx.id.name ?? ctx.id.toString();
     this.#leases = new LeaseOwner(env, ctx.storage, this.#mount, () => this.arm());
-    this.#events = new SecretEvents(ServiceEvents.ofMount(env, this.#mount, () => this.outbox));
+    this.#state = new MountState(this.sql);
+    this.#published = new PublishedEvents(env, this.#state, (change) => this.commit(change, NOTHING));
+    const events = ServiceEvents.ofMount(env, this.#mount, () => this.outbox);
+    this.#events = new SecretEvents(events, this.#published);
     this.#secrets = new Secrets(this.sql);
     this.#watchers = new Watchers(this.sql);
     this.#followers = new Followers(this.sql);
     this.#delivery = new WatchDelivery(this.env, this.#mount, this.#watchers, this.#followers, this.outbox);
     this.#keys = new DataKeys(this.sql, this.#mount, () => this.env.MASTER_KEY);
-    this.#state = new MountState(this.sql);
     this.#unversioned = new UnversionedSecrets({
       secrets: this.#secrets,
       state: this.#state,
@@ -239,6 +243,10 @@ export class KvStore extends StoredObject implements KvStoreApi {
     if (!this.#state.get().gone) this.commit(() => this.#keys.rotate(term, Date.now()), NOTHING);
   }
 
+  publishEvents(epoch: number): void {
+    this.#published.begin(epoch);
+  }
+
   moved(path: string, seq: number): void {
     if (seq <= (this.#state.get().moved?.seq ?? 0)) return;
     this.commit(() => {
@@ -272,9 +280,8 @@ export class KvStore extends StoredObject implements KvStoreApi {
   }
 
   survey(prefix: string, after: string, limit: number): SurveyPage {
-    return this.#state.get().gone
-      ? { gone: true, candidates: [], next: null }
-      : this.#followers.survey(prefix, after, limit);
+    if (this.#state.get().gone) return { gone: true, candidates: [], next: null };
+    return this.#followers.survey(prefix, after, limit);
   }
 
   surveyOf(paths: readonly string[]): (SurveyedSecret | null)[] {
@@ -300,15 +307,6 @@ export class KvStore extends StoredObject implements KvStoreApi {
 
   /** The newest live version, which a destination should hold; `value` is null without one. */
   newest(path: string): Newest {
-    return this.#newest(path);
-  }
-
-  /** As `newest`, of several paths. */
-  newestOf(paths: readonly string[]): Newest[] {
-    return paths.map((path) => this.#newest(path));
-  }
-
-  #newest(path: string): Newest {
     return refuseIfSealed(() => {
       const row = this.#secrets.newestLiving(path, Date.now());
       if (!row || row.sealed === null) return ok(null);
@@ -316,10 +314,14 @@ export class KvStore extends StoredObject implements KvStoreApi {
     });
   }
 
+  /** As `newest`, of several paths. */
+  newestOf(paths: readonly string[]): Newest[] {
+    return paths.map((path) => this.newest(path));
+  }
+
   /** The newest live version of each path, or null. */
   newestVersions(paths: readonly string[]): (number | null)[] {
-    const now = Date.now();
-    return paths.map((path) => this.#secrets.newestLiving(path, now)?.version ?? null);
+    return paths.map((path) => this.#secrets.newestLiving(path, Date.now())?.version ?? null);
   }
 
   /** Delivers pending announcements; resolves after the attempt. */

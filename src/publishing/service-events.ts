@@ -63,8 +63,10 @@ export class ServiceEvents implements ServiceEmitter {
     return new ServiceEvents(env, `mount ${uuid}`, outbox, () => accessControl(env).mountPlace(uuid));
   }
 
-  emit(event: ServiceEvent): void {
-    if (!settings(this.#env).SERVICE_EVENTS.includes(event.topic)) return;
+  /** @param onDemand whether subscribers to event notifications want an event of a topic that is not enabled */
+  emit(event: ServiceEvent, onDemand = false): void {
+    const topics = settings(this.#env).SERVICE_EVENTS;
+    if (!topics.includes(event.topic) && !(onDemand && topics !== "")) return;
     this.#outbox().enlist(TOPIC, LANE, { ...event, at: Date.now() });
     if (this.#isScheduled) return;
     this.#isScheduled = true;

@@ -74,7 +74,9 @@ function disabledTopic(env: Env, pattern: string): string | null {
   const matched = SERVICE_TOPICS.filter((topic) =>
     NOTIFICATION_TYPES[topic]?.some((type) => matchesGlob(type, pattern)),
   );
-  const enabled = settings(env).SERVICE_EVENTS.split(",");
+  const topics = settings(env).SERVICE_EVENTS;
+  // Events of secrets are published on demand.
+  const enabled = topics === "" ? [] : [...topics.split(","), "Secret"];
   return matched.some((topic) => enabled.includes(topic)) ? null : (matched[0] ?? null);
 }
 

@@ -82,7 +82,7 @@ describe("a shared lease", () => {
     expect((await put("/v1/cloud-b/roles/web", { share_until: 91 })).body.errors[0]).toContain("share_until");
   });
 
-  it("is that of an entity, or of a token without one, and of nobody else", async () => {
+  it("is that of an entity, or of a token without one, and of no other caller", async () => {
     const [ann, bob, one, other] = [await logIn(), await logIn("bob"), await bare(), await bare()];
     const leases = await Promise.all([ann, bob, one, other].map((token) => read(token)));
     expect(new Set(leases.map(({ id }) => id)).size).toBe(4);

@@ -10,12 +10,14 @@ import type { DeletedMounts } from "./deleted-mounts.ts";
 import { optionsWith } from "./mount-fields.ts";
 import type { MountViews } from "./mount-views.ts";
 import { configWith, type MountTable, mountPath } from "./mounts.ts";
+import type { PublishedSecrets } from "./published-secrets.ts";
 
 interface Dependencies {
   readonly table: MountTable;
   readonly views: MountViews;
   readonly namespaces: NamespaceTree;
   readonly deleted: DeletedMounts;
+  readonly published: PublishedSecrets;
   readonly outbox: Outbox;
 }
 
@@ -25,14 +27,19 @@ export class MountAdmin {
   readonly #views: MountViews;
   readonly #namespaces: NamespaceTree;
   readonly #deleted: DeletedMounts;
+  readonly #published: PublishedSecrets;
   readonly #outbox: Outbox;
   readonly #commit: <T>(change: () => T) => T;
 
-  constructor({ table, views, namespaces, deleted, outbox }: Dependencies, commit: <T>(change: () => T) => T) {
+  constructor(
+    { table, views, namespaces, deleted, published, outbox }: Dependencies,
+    commit: <T>(change: () => T) => T,
+  ) {
     this.#table = table;
     this.#views = views;
     this.#namespaces = namespaces;
     this.#deleted = deleted;
+    this.#published = published;
     this.#outbox = outbox;
     this.#commit = commit;
   }
@@ -52,7 +59,13 @@ export class MountAdmin {
     const free = this.#table.conflict(namespace, named.value, (prefix) => this.#namespaces.has(prefix));
     if (!free.ok) return free;
     const whole = { ...request, options: options.value };
-    return ok(this.#commit(() => this.#table.insert(namespace, named.value, known, whole, Date.now())));
+    return ok(
+      this.#commit(() => {
+        const mount = this.#table.insert(namespace, named.value, known, whole, Date.now());
+        if (known === "kv") this.#published.added(mount.uuid);
+        return mount;
+      }),
+    );
   }
 
   /**

@@ -55,8 +55,11 @@ export const mountMethods: MethodTable<MountsApi, AccessParts> = {
   everyMount: ({ mountViews }, limit) => mountViews.every(limit),
   enableMount: async (parts, namespace, path, request) => {
     await vacated(parts, namespace, path);
-    return parts.mountAdmin.enable(namespace, path, request);
+    const enabled = parts.mountAdmin.enable(namespace, path, request);
+    if (parts.outbox.holds("published")) await parts.outbox.drain("published");
+    return enabled;
   },
+  publishSecrets: ({ publishedSecrets }, epoch, on) => publishedSecrets.set(epoch, on),
   tuneMount: async ({ mountAdmin, outbox }, namespace, path, request) => {
     const tuned = mountAdmin.tune(namespace, path, request);
     await outbox.drain("upgrade");

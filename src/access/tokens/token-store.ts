@@ -273,8 +273,8 @@ export class TokenStore {
   delete(rows: readonly TokenRow[]): void {
     for (const row of rows) {
       const { hash, accessor } = row;
-      const { rowsWritten } = this.#sql.exec("DELETE FROM tokens WHERE hash = ?", hash);
-      if (rowsWritten > 0) this.leaseCounts.deleted(row);
+      this.#sql.exec("DELETE FROM tokens WHERE hash = ?", hash);
+      this.leaseCounts.deleted(row);
       for (const dependent of this.#dependents) dependent.ended(accessor);
     }
   }

@@ -92,6 +92,11 @@ export class Notifier {
     return this.#subscribers.size;
   }
 
+  /** Whether a request of a subscriber has a property. */
+  some(has: (request: NotificationRequest) => boolean): boolean {
+    return [...this.#subscribers].some(({ request }) => has(request));
+  }
+
   /** Time of the next question about rights; infinite without one. */
   get nextAsk(): number {
     return this.#permissions.nextAsk();

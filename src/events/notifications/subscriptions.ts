@@ -1,14 +1,16 @@
 import type { Bounds } from "../../contracts/event-log.ts";
 import type { NotifiedPage } from "../../contracts/event-relay.ts";
 import type { NotificationRequest } from "../../contracts/notification.ts";
+import { matchesGlob } from "../../lib/glob.ts";
 import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { settings } from "../../platform/settings.ts";
 import { accessControl, eventLog } from "../../rpc/stubs.ts";
 import { PermissionsUnavailable } from "../permissions.ts";
-import { serverSentHeartbeat } from "./frames.ts";
+import { Frames, serverSentHeartbeat } from "./frames.ts";
 import { Notifier, type Sink, type Subscriber } from "./notifier.ts";
 import { type Kept, SocketSink, StreamSink } from "./sinks.ts";
+import { gapNotice, NOTIFICATION_TYPES } from "./upstream-events.ts";
 
 /** Bounds of the subscriptions that a relay serves. */
 const MAX_SUBSCRIBERS = 30_000;
@@ -33,7 +35,10 @@ export class NotificationSubscriptions {
   readonly #sockets = new Map<WebSocket, Subscriber>();
   readonly #streams = new Map<StreamSink, Subscriber>();
   #isRestored = false;
-  #isRegistered = false;
+  /** Null until the log knows of the subscribers, as after hibernation. */
+  #registered: { readonly secrets: boolean; readonly missing: number } | null = null;
+  /** Subscriptions being opened, for which the log must not forget this relay. */
+  #opening = 0;
   #alarmAt = Number.POSITIVE_INFINITY;
   #heartbeat: ReturnType<typeof setInterval> | undefined;
 
@@ -51,6 +56,15 @@ export class NotificationSubscriptions {
 
   /** Opens a subscription: 101, or 200 with a stream; 403, 429 or 503 with the reason. */
   async open(request: NotificationRequest): Promise<Response> {
+    this.#opening += 1;
+    try {
+      return await this.#open(request);
+    } finally {
+      this.#opening -= 1;
+    }
+  }
+
+  async #open(request: NotificationRequest): Promise<Response> {
     this.#restore();
     if (this.#notifier.count >= MAX_SUBSCRIBERS) return refused(503, "too many subscriptions");
     if (this.#notifier.subscribersOf(request.accessor) >= MAX_PER_TOKEN) {
@@ -58,13 +72,18 @@ export class NotificationSubscriptions {
     }
     try {
       // Before the bounds: each later line is told of.
-      await this.#register();
+      const missing = await this.#register(mayWantSecrets(request.pattern));
       const bounds = await within(TIMEOUT_MS, eventLog(this.#env()).bounds());
       const permission = await this.#notifier.admit(request, bounds.newest);
       if (permission === null) return refused(403, "permission denied");
       const from = firstIndex(request.from, bounds);
       const headers = { "x-oldest-index": String(bounds.oldest), "x-start-index": String(from) };
-      const add = (sink: Sink) => this.#notifier.add(request, permission, from - 1, sink);
+      const hasGap = request.from >= 0 && from <= missing && mayWantSecrets(request.pattern);
+      const add = (sink: Sink) => {
+        const subscriber = this.#notifier.add(request, permission, from - 1, sink);
+        if (hasGap) sink.send(new Frames(gapNotice(from, missing + 1, Date.now())).in(request.format));
+        return subscriber;
+      };
       const response =
         request.format === "server-sent-events" ? this.#stream(add, headers) : this.#socket(add, request, headers);
       this.#arm();
@@ -77,12 +96,13 @@ export class NotificationSubscriptions {
     }
   }
 
-  /** @returns the number of subscribers */
+  /** @returns the number of subscribers, with those that are being opened */
   notify(page: NotifiedPage): number {
     this.#restore();
-    if (this.#notifier.count === 0) this.#isRegistered = false;
-    else this.#notifier.lines(page);
-    return this.#notifier.count;
+    const count = this.#notifier.count + this.#opening;
+    if (count === 0) this.#registered = null;
+    if (this.#notifier.count > 0) this.#notifier.lines(page);
+    return count;
   }
 
   /** A subscriber has nothing to say. */
@@ -103,8 +123,8 @@ export class NotificationSubscriptions {
     this.#alarmAt = Number.POSITIVE_INFINITY;
     if (this.#notifier.count === 0) return;
     try {
-      this.#isRegistered = false;
-      await this.#register();
+      this.#registered = null;
+      await this.#register(this.#notifier.some(({ pattern }) => mayWantSecrets(pattern)));
       const { newest } = await within(TIMEOUT_MS, eventLog(this.#env()).bounds());
       // A restored log assigns the same indexes again.
       for (const subscriber of this.#notifier.beyond(newest)) {
@@ -173,14 +193,16 @@ export class NotificationSubscriptions {
       const { request, cursor } = kept;
       this.#sockets.set(socket, this.#notifier.add(request, null, cursor, new SocketSink(socket, request)));
     }
-    this.#isRegistered = this.#notifier.count > 0;
-    if (this.#isRegistered) this.#arm();
+    if (this.#notifier.count > 0) this.#arm();
   }
 
-  async #register(): Promise<void> {
-    if (this.#isRegistered) return;
-    await within(TIMEOUT_MS, eventLog(this.#env()).notifyRelay(this.#name));
-    this.#isRegistered = true;
+  /** @returns the index up to which events of secrets may be missing */
+  async #register(secrets: boolean): Promise<number> {
+    const known = this.#registered;
+    if (known !== null && (known.secrets || !secrets)) return known.missing;
+    const missing = await within(TIMEOUT_MS, eventLog(this.#env()).notifyRelay(this.#name, secrets));
+    this.#registered = { secrets, missing };
+    return missing;
   }
 
   /** Sets the alarm for the next question about rights, or the next check. It keeps its time during hibernation. */
@@ -193,6 +215,9 @@ export class NotificationSubscriptions {
     this.#ctx.waitUntil(this.#ctx.storage.setAlarm(at));
   }
 }
+
+const mayWantSecrets = (pattern: string): boolean =>
+  NOTIFICATION_TYPES.Secret?.some((type) => matchesGlob(type, pattern)) === true;
 
 /** The first index: the asked one, or the next one for a negative index and for one that was not given out yet. */
 const firstIndex = (from: number, { newest, assigned = newest }: Bounds): number =>
