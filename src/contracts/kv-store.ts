@@ -9,6 +9,21 @@ export interface WriteRights {
   readonly update: boolean;
 }
 
+/** The caller of a change, from its token. */
+export interface Actor {
+  /** The display name. */
+  readonly actor: string;
+  /** Empty without an entity. */
+  readonly entity_id: string;
+}
+
+/** The caller behind a version, by the names of Vault's version attribution. */
+export interface Attribution extends Actor {
+  readonly operation: "create" | "update" | "patch" | "delete" | "destroy";
+  /** The entity; empty for a token without one. */
+  readonly client_id: string;
+}
+
 export interface Written {
   readonly metadata: VersionView;
   /** The notified destinations, so that the Worker can push at once. */
@@ -58,6 +73,9 @@ export interface VersionSummary extends Record<string, SqlStorageValue> {
   deletion: number | null;
   /** 1 = the data is destroyed permanently. */
   destroyed: number;
+  /** JSON texts of `Attribution`; null for versions of earlier releases, and for ends by time. */
+  created_by: string | null;
+  deleted_by: string | null;
 }
 
 /** The settings of a path. Absent means unchanged; null in a patch restores the default. */
@@ -108,18 +126,18 @@ export interface KvStoreApi extends StoredObjectApi {
    * Writes a new version.
    * @param data JSON text of an object; @param cas the version the caller expects to replace, null = not given
    */
-  put(path: string, data: string, cas: number | null, rights: WriteRights): Result<Written>;
+  put(path: string, data: string, cas: number | null, rights: WriteRights, by?: Actor): Result<Written>;
   /** Writes a new version: the newest with a JSON merge patch applied. */
-  patch(path: string, patch: string, cas: number | null): Result<Written> | GoneVersion;
+  patch(path: string, patch: string, cas: number | null, by?: Actor): Result<Written> | GoneVersion;
   /** @param version 0 = the newest */
   read(path: string, version: number): ReadVersion | Refusal;
   /** Like `read`, for a replica, which may answer equal reads while its lease runs. @param holder its instance */
   readFor(holder: string, path: string, version: number): Leased<ReadVersion | Refusal>;
   /** Soft-deletes the newest version. Idempotent. */
-  deleteNewest(path: string): Result<Written["watchers"]>;
-  deleteVersions(path: string, versions: readonly number[]): Result<Written["watchers"]>;
+  deleteNewest(path: string, by?: Actor): Result<Written["watchers"]>;
+  deleteVersions(path: string, versions: readonly number[], by?: Actor): Result<Written["watchers"]>;
   undelete(path: string, versions: readonly number[]): Result<Written["watchers"]>;
-  destroyVersions(path: string, versions: readonly number[]): Result<Written["watchers"]>;
+  destroyVersions(path: string, versions: readonly number[], by?: Actor): Result<Written["watchers"]>;
   /**
    * Sets the value of a path by the API of version 1.
    * @param data JSON text of an object

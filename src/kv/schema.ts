@@ -36,4 +36,7 @@ export const kvMigrations: Migration[] = [
   // Destinations with rules about secrets whose paths begin with `prefix`.
   `CREATE TABLE followers (
       destination TEXT NOT NULL, prefix TEXT NOT NULL, PRIMARY KEY (destination, prefix)) STRICT, WITHOUT ROWID`,
+  // The callers that wrote and ended a version, as JSON; NULL = unknown.
+  `ALTER TABLE versions ADD COLUMN created_by TEXT;
+      ALTER TABLE versions ADD COLUMN deleted_by TEXT`,
 ];

@@ -1,5 +1,5 @@
-import type { SecretRow, VersionSummary } from "../contracts/kv-store.ts";
-import type { VersionRow } from "./version.ts";
+import type { Actor, SecretRow, VersionSummary } from "../contracts/kv-store.ts";
+import { attribution, type VersionRow } from "./version.ts";
 
 /** One version with its path's custom metadata. */
 type FoundVersion = VersionRow & Pick<SecretRow, "custom_metadata">;
@@ -86,7 +86,8 @@ export class Secrets {
   summaries(path: string): VersionSummary[] {
     return this.#sql
       .exec<VersionSummary>(
-        "SELECT version, created, deletion, sealed IS NULL AS destroyed FROM versions WHERE path = ? ORDER BY version",
+        `SELECT version, created, deletion, sealed IS NULL AS destroyed, created_by, deleted_by FROM versions
+         WHERE path = ? ORDER BY version`,
         path,
       )
       .toArray();
@@ -94,12 +95,13 @@ export class Secrets {
 
   insert(row: Omit<VersionRow, "sealed"> & { sealed: Uint8Array }): void {
     this.#sql.exec(
-      "INSERT INTO versions (path, version, created, deletion, sealed) VALUES (?, ?, ?, ?, ?)",
+      "INSERT INTO versions (path, version, created, deletion, sealed, created_by) VALUES (?, ?, ?, ?, ?, ?)",
       row.path,
       row.version,
       row.created,
       row.deletion,
       row.sealed,
+      row.created_by,
     );
   }
 
@@ -115,11 +117,12 @@ export class Secrets {
 
   // The next three return whether a row changed. Versions are bound as one JSON list, because parameters are limited.
 
-  delete(path: string, versions: readonly number[], now: number): boolean {
+  delete(path: string, versions: readonly number[], now: number, by: Actor | undefined): boolean {
     return this.#changed(
-      `UPDATE versions SET deletion = ? WHERE path = ? AND version IN (SELECT value FROM json_each(?))
+      `UPDATE versions SET deletion = ?, deleted_by = ? WHERE path = ? AND version IN (SELECT value FROM json_each(?))
        AND sealed IS NOT NULL AND (deletion IS NULL OR deletion > ?)`,
       now,
+      attribution(by, "delete"),
       path,
       JSON.stringify(versions),
       now,
@@ -128,17 +131,18 @@ export class Secrets {
 
   undelete(path: string, versions: readonly number[]): boolean {
     return this.#changed(
-      `UPDATE versions SET deletion = NULL WHERE path = ? AND version IN (SELECT value FROM json_each(?))
+      `UPDATE versions SET deletion = NULL, deleted_by = NULL WHERE path = ? AND version IN (SELECT value FROM json_each(?))
        AND sealed IS NOT NULL AND deletion IS NOT NULL`,
       path,
       JSON.stringify(versions),
     );
   }
 
-  destroy(path: string, versions: readonly number[]): boolean {
+  destroy(path: string, versions: readonly number[], by: Actor | undefined): boolean {
     return this.#changed(
-      `UPDATE versions SET sealed = NULL WHERE path = ? AND version IN (SELECT value FROM json_each(?))
+      `UPDATE versions SET sealed = NULL, deleted_by = ? WHERE path = ? AND version IN (SELECT value FROM json_each(?))
        AND sealed IS NOT NULL`,
+      attribution(by, "destroy"),
       path,
       JSON.stringify(versions),
     );

@@ -43,7 +43,7 @@ export class UnversionedSecrets {
     const now = Date.now();
     const sealed = seal(data, path);
     commit(() => {
-      secrets.replace({ path, version: 1, created: now, deletion: null, sealed });
+      secrets.replace({ path, version: 1, created: now, deletion: null, sealed, created_by: null });
       secrets.store({ ...(before ?? emptySecret(path, now)), updated: now, current_version: 1 });
       if (state.get().engine === undefined) state.set("engine", "unversioned");
       events.recordUnversioned("SecretWritten", path);

@@ -1,4 +1,4 @@
-import type { KvConfig, SecretRow, VersionView } from "../contracts/kv-store.ts";
+import type { Actor, Attribution, KvConfig, SecretRow, VersionView } from "../contracts/kv-store.ts";
 import { isPlainObject } from "../lib/json.ts";
 
 /**
@@ -19,6 +19,8 @@ export type VersionRow = {
   deletion: number | null;
   /** null once destroyed. */
   sealed: ArrayBuffer | null;
+  /** JSON text of `Attribution`; null for an unknown caller. */
+  created_by: string | null;
 };
 
 export const DEFAULT_CONFIG: KvConfig = { max_versions: 0, cas_required: false, delete_version_after: 0 };
@@ -64,6 +66,13 @@ export function deletionAt(created: number, key: number, mount: number): number 
   if (mount < 0) return null;
   const set = [key, mount].filter((seconds) => seconds > 0);
   return set.length === 0 ? null : created + Math.min(...set) * 1000;
+}
+
+/** The stored form of an attribution; null for an unknown caller. */
+export function attribution(by: Actor | undefined, operation: Attribution["operation"]): string | null {
+  if (by === undefined) return null;
+  const { actor, entity_id } = by;
+  return JSON.stringify({ actor, operation, entity_id, client_id: entity_id } satisfies Attribution);
 }
 
 /** A secret's keys without its values: every leaf and empty object is null. @param depth 0 = unlimited */

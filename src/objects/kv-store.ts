@@ -1,4 +1,5 @@
 import type {
+  Actor,
   GoneVersion,
   KvConfig,
   KvStoreApi,
@@ -22,7 +23,7 @@ import { type ChangeDetails, type SecretChange, SecretEvents } from "../kv/secre
 import { Secrets } from "../kv/secrets.ts";
 import { changeConfig, changeSettings } from "../kv/settings.ts";
 import { UnversionedSecrets } from "../kv/unversioned.ts";
-import { deletionAt, emptySecret, keptVersions, lives, versionView } from "../kv/version.ts";
+import { attribution, deletionAt, emptySecret, keptVersions, lives, versionView } from "../kv/version.ts";
 import { WatchDelivery } from "../kv/watch-delivery.ts";
 import { Watchers } from "../kv/watchers.ts";
 import { refusesWrite } from "../kv/write-check.ts";
@@ -101,15 +102,16 @@ export class KvStore extends StoredObject implements KvStoreApi {
   // ---- data ----
 
   /** Writes a new version. @param data JSON text of an object; @param cas expected current version, null = not given */
-  put(path: string, data: string, cas: number | null, rights: WriteRights): Result<Written> {
+  put(path: string, data: string, cas: number | null, rights: WriteRights, by?: Actor): Result<Written> {
     return refuseIfSealed(() => {
       const secret = this.#secrets.find(path);
-      return refusesWrite(this.#state.get(), secret, cas, rights) ?? this.#write(path, secret, data, "SecretWritten");
+      const refused = refusesWrite(this.#state.get(), secret, cas, rights);
+      return refused ?? this.#write(path, secret, data, "SecretWritten", by);
     });
   }
 
   /** Writes a new version: the newest one with a JSON merge patch applied. */
-  patch(path: string, patch: string, cas: number | null): Result<Written> | GoneVersion {
+  patch(path: string, patch: string, cas: number | null, by?: Actor): Result<Written> | GoneVersion {
     return refuseIfSealed((): Result<Written> | GoneVersion => {
       const newest = this.#open(path, 0);
       if (!newest.ok || newest.state === "gone") return newest;
@@ -117,7 +119,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
       const refused = refusesWrite(this.#state.get(), secret, cas, { create: true, update: true });
       if (refused) return refused;
       const merged = mergePatch(parseLossless(newest.data), parseLossless(patch));
-      return this.#write(path, secret, JSON.stringify(merged), "SecretPatched");
+      return this.#write(path, secret, JSON.stringify(merged), "SecretPatched", by);
     });
   }
 
@@ -133,17 +135,16 @@ export class KvStore extends StoredObject implements KvStoreApi {
   }
 
   /** Soft-deletes the newest version. A missing path counts as deleted. */
-  deleteNewest(path: string): Result<Written["watchers"]> {
+  deleteNewest(path: string, by?: Actor): Result<Written["watchers"]> {
     const secret = this.#secrets.find(path);
-    const versions = secret ? [secret.current_version] : [];
+    if (!secret) return ok([]);
+    const versions = [secret.current_version];
     const details = { Versions: versions, Operation: "data-delete" } as const;
-    return secret
-      ? this.#change("SecretDeleted", path, (now) => this.#secrets.delete(path, versions, now), details)
-      : ok([]);
+    return this.#change("SecretDeleted", path, (now) => this.#secrets.delete(path, versions, now, by), details);
   }
 
-  deleteVersions(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    return this.#change("SecretDeleted", path, (now) => this.#secrets.delete(path, versions, now), {
+  deleteVersions(path: string, versions: readonly number[], by?: Actor): Result<Written["watchers"]> {
+    return this.#change("SecretDeleted", path, (now) => this.#secrets.delete(path, versions, now, by), {
       Versions: versions,
     });
   }
@@ -154,8 +155,8 @@ export class KvStore extends StoredObject implements KvStoreApi {
     });
   }
 
-  destroyVersions(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    return this.#change("SecretDestroyed", path, () => this.#secrets.destroy(path, versions), {
+  destroyVersions(path: string, versions: readonly number[], by?: Actor): Result<Written["watchers"]> {
+    return this.#change("SecretDestroyed", path, () => this.#secrets.destroy(path, versions, by), {
       Versions: versions,
     });
   }
@@ -371,7 +372,7 @@ export class KvStore extends StoredObject implements KvStoreApi {
     if (enlisted.length > 0) await this.outbox.drain("changed");
   }
 
-  #write(path: string, before: SecretRow | null, data: string, type: SecretChange): Result<Written> {
+  #write(path: string, before: SecretRow | null, data: string, type: SecretChange, by?: Actor): Result<Written> {
     if (data.length > MAX_DATA_BYTES / 3 && Buffer.byteLength(data) > MAX_DATA_BYTES) {
       return refuse("too-large", `data: the secret would be larger than ${MAX_DATA_BYTES} bytes`);
     }
@@ -383,7 +384,8 @@ export class KvStore extends StoredObject implements KvStoreApi {
     const prunes = version - secret.oldest_version >= kept;
     const deletion = deletionAt(now, secret.delete_version_after, config.delete_version_after);
     const sealed = this.#keys.seal(data, this.#context(path, version));
-    const row = { path, version, created: now, deletion, sealed };
+    const operation = type === "SecretPatched" ? "patch" : version === 1 ? "create" : "update";
+    const row = { path, version, created: now, deletion, sealed, created_by: attribution(by, operation) };
     let isFollowed = false;
     const watchers = this.commit(() => {
       this.#state.markVersioned();

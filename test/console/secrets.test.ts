@@ -69,9 +69,15 @@ describeConsole("secrets", (suite) => {
       await page.getByRole("button", { name: `Actions of version ${version}` }).click();
       await page.getByRole("menuitem", { name: action }).click();
     };
+    await act(1, "Write again as the newest");
+    await page.getByRole("button", { name: "Write version 3" }).click();
+    await page.getByRole("row", { name: /^3, newest Live .* root/ }).waitFor();
+    expect(await suite().call("GET", "secret/data/console/flow")).toMatchObject({
+      data: { data: { user: "ann", password: "first" } },
+    });
     await act(1, "Delete");
     await page.getByRole("button", { name: "Delete version 1" }).click();
-    await page.getByRole("row", { name: /^1 Deleted/ }).waitFor();
+    await page.getByRole("row", { name: /^1 Deleted by root/ }).waitFor();
     await act(1, "Undelete");
     await page.getByRole("row", { name: /^1 Live/ }).waitFor();
     await act(1, "Destroy");

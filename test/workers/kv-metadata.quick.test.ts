@@ -71,13 +71,20 @@ describe("metadata", () => {
     await put("/v1/kv/delete/a", { versions: [1] });
     await put("/v1/kv/destroy/a", { versions: [2] });
     const data = await metadata();
-    const version = (deletion: unknown, destroyed: boolean) => ({
+    const root = (operation: string) => ({ actor: "root", operation, entity_id: "", client_id: "" });
+    const version = (created: string, deletion: unknown, ended?: string) => ({
       created_time: expect.stringMatching(TIME),
+      created_by: root(created),
       deletion_time: deletion,
-      destroyed,
+      destroyed: ended === "destroy",
+      ...(ended !== undefined && { deleted_by: root(ended) }),
     });
     expect(data).toEqual({
-      versions: { 1: version(expect.stringMatching(TIME), false), 2: version("", true), 3: version("", false) },
+      versions: {
+        1: version("create", expect.stringMatching(TIME), "delete"),
+        2: version("update", "", "destroy"),
+        3: version("update", ""),
+      },
       current_version: 3,
       oldest_version: 0,
       created_time: expect.stringMatching(TIME),
@@ -88,6 +95,61 @@ describe("metadata", () => {
       custom_metadata: null,
     });
     expect(data.updated_time >= data.versions[3].created_time).toBe(true);
+  });
+
+  it("names the caller that wrote and ended each version, by its token", async () => {
+    await put("/v1/sys/policies/acl/kv", {
+      policy: 'path "kv/*" { capabilities = ["create", "update", "patch", "delete"] }',
+    });
+    await put("/v1/sys/auth/people", { type: "userpass" });
+    await put("/v1/auth/people/users/ann", { password: "correct horse", token_policies: ["kv"] });
+    const ann = (await put("/v1/auth/people/login/ann", { password: "correct horse" })).body.auth;
+    const bot = (await put("/v1/auth/token/create", { policies: ["kv"], display_name: "bot" })).body.auth;
+    const as = { ann: { token: ann.client_token }, bot: { token: bot.client_token } };
+    await put("/v1/kv/data/a", { data: { n: 1 } }, as.ann);
+    await patch("/v1/kv/data/a", { data: { n: 2 } }, as.bot);
+    await put("/v1/kv/data/a", { data: { n: 3 } }, as.bot);
+    await put("/v1/kv/data/a", { data: { n: 4 } }, as.ann);
+    const by = (actor: string, operation: string, entity_id = "") => ({
+      actor,
+      operation,
+      entity_id,
+      client_id: entity_id,
+    });
+    const byAnn = (operation: string) => by("people-ann", operation, ann.entity_id);
+    const ends = async () =>
+      Object.values((await metadata()).versions).map((version) => (version as { deleted_by?: object }).deleted_by);
+    expect(ann.entity_id).not.toBe("");
+    expect(Object.values((await metadata()).versions)).toMatchObject([
+      { created_by: byAnn("create") },
+      { created_by: by("token-bot", "patch") },
+      { created_by: by("token-bot", "update") },
+      { created_by: byAnn("update") },
+    ]);
+    await del("/v1/kv/data/a", as.bot);
+    await put("/v1/kv/delete/a", { versions: [1, 2] }, as.ann);
+    await put("/v1/kv/destroy/a", { versions: [2, 3] }, as.bot);
+    const destroyed = by("token-bot", "destroy");
+    expect(await ends()).toEqual([byAnn("delete"), destroyed, destroyed, by("token-bot", "delete")]);
+    // A second end changes nothing; an undeleted version has no end.
+    await put("/v1/kv/delete/a", { versions: [1] }, as.bot);
+    await put("/v1/kv/undelete/a", { versions: [2, 4] }, as.ann);
+    expect(await ends()).toEqual([byAnn("delete"), destroyed, destroyed, undefined]);
+    const list = (await send("LIST", "/v1/kv/detailed-metadata")).body.data.key_info.a;
+    expect(list.versions[1]).toMatchObject({ created_by: byAnn("create"), deleted_by: byAnn("delete") });
+    // As upstream, answers about one version have no caller.
+    expect(Object.keys((await get("/v1/kv/data/a?version=4")).body.data.metadata)).not.toContain("created_by");
+  });
+
+  it("names no caller for versions that time has ended, and for a value of version 1", async () => {
+    await put("/v1/kv/metadata/a", { delete_version_after: "1h" });
+    await put("/v1/kv/data/a", { data: { n: 1 } });
+    expect((await metadata()).versions[1]).toMatchObject({ created_by: { actor: "root" } });
+    expect((await metadata()).versions[1]).not.toHaveProperty("deleted_by");
+    await put("/v1/sys/mounts/plain", { type: "kv" });
+    await put("/v1/plain/a", { n: 1 });
+    await put("/v1/sys/mounts/plain/tune", { options: { version: "2" } });
+    expect((await get("/v1/plain/metadata/a")).body.data.versions[1]).not.toHaveProperty("created_by");
   });
 
   it("creates a path without a version, which is listed and returns 404 on read", async () => {

@@ -26,7 +26,9 @@ async function fill(): Promise<void> {
       );
     insert("flat", FLAT, "printf('flat/%06d', i)");
     insert("deep", FOLDERS * IN_FOLDER, `printf('deep/%03d/%03d', i / ${IN_FOLDER}, i % ${IN_FOLDER})`);
-    state.storage.sql.exec("INSERT INTO versions SELECT path, 1, 0, NULL, x'00' FROM secrets");
+    state.storage.sql.exec(
+      "INSERT INTO versions (path, version, created, deletion, sealed) SELECT path, 1, 0, NULL, x'00' FROM secrets",
+    );
   });
 }
 

@@ -26,6 +26,8 @@ export const metadataData = ({ row, versions }: MetadataView) => ({
         created_time: timestamp(version.created),
         deletion_time: timestamp(version.deletion),
         destroyed: version.destroyed === 1,
+        ...(version.created_by !== null && { created_by: JSON.parse(version.created_by) }),
+        ...(version.deleted_by !== null && { deleted_by: JSON.parse(version.deleted_by) }),
       },
     ]),
   ),

@@ -13,11 +13,27 @@ const Version = z
   })
   .meta({ id: "SecretVersion" });
 
+/** As Vault's version attribution. */
+const attribution = z.object({
+  actor: z.string().describe("The display name of the token."),
+  operation: z.enum(["create", "update", "patch", "delete", "destroy"]),
+  entity_id: z.string().describe("Empty without an entity."),
+  client_id: z.string(),
+});
+
 const Metadata = z
   .object({
     versions: z.record(
       z.string(),
-      z.object({ created_time: time, deletion_time: timeOrEmpty, destroyed: z.boolean() }),
+      z.object({
+        created_time: time,
+        deletion_time: timeOrEmpty,
+        destroyed: z.boolean(),
+        created_by: attribution.optional().describe("Absent for versions of releases before 0.3.0."),
+        deleted_by: attribution
+          .optional()
+          .describe("The caller that deleted or destroyed it; absent for ends by time."),
+      }),
     ),
     current_version: z.int(),
     oldest_version: z.int(),

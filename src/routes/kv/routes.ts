@@ -13,7 +13,7 @@ import { noContent, rawEnvelope } from "../server/respond.ts";
 import { type Call, inMount } from "../server/route.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "./bodies.ts";
 import { detailedList, list, metadataData } from "./lists.ts";
-import { answer, count, invalidPath, type PathCall, path, readSecret, rights, store, warned } from "./shared.ts";
+import { actor, answer, count, invalidPath, type PathCall, path, readSecret, rights, store, warned } from "./shared.ts";
 
 /** Routes of a KV version 2 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2). */
 
@@ -128,7 +128,10 @@ const engineRoutes = [
     body: DataBody,
     exact: true,
     handle: async (call, body) =>
-      written(call, await store(call).put(path(call), dataText(body), body.options?.cas ?? null, rights(call))),
+      written(
+        call,
+        await store(call).put(path(call), dataText(body), body.options?.cas ?? null, rights(call), actor(call)),
+      ),
   }),
   inMount({
     verb: "PATCH",
@@ -136,20 +139,21 @@ const engineRoutes = [
     body: DataBody,
     exact: true,
     handle: async (call, body) => {
-      const result = await store(call).patch(path(call), dataText(body), body.options?.cas ?? null);
+      const result = await store(call).patch(path(call), dataText(body), body.options?.cas ?? null, actor(call));
       return "state" in result ? gone(call, result.metadata) : written(call, result);
     },
   }),
   inMount({
     verb: "DELETE",
     path: "/data/:path+",
-    handle: async (call) => changed(call, await store(call).deleteNewest(path(call))),
+    handle: async (call) => changed(call, await store(call).deleteNewest(path(call), actor(call))),
   }),
   inMount({
     verb: "POST",
     path: "/delete/:path+",
     body: VersionsBody,
-    handle: async (call, body) => changed(call, await store(call).deleteVersions(path(call), versionsOf(body))),
+    handle: async (call, body) =>
+      changed(call, await store(call).deleteVersions(path(call), versionsOf(body), actor(call))),
   }),
   inMount({
     verb: "POST",
@@ -161,7 +165,8 @@ const engineRoutes = [
     verb: "POST",
     path: "/destroy/:path+",
     body: VersionsBody,
-    handle: async (call, body) => changed(call, await store(call).destroyVersions(path(call), versionsOf(body))),
+    handle: async (call, body) =>
+      changed(call, await store(call).destroyVersions(path(call), versionsOf(body), actor(call))),
   }),
   inMount({ verb: "LIST", path: "/metadata", scans: true, handle: list }),
   inMount({ verb: "LIST", path: "/metadata/:path+", scans: true, handle: list }),

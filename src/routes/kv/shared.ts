@@ -1,5 +1,5 @@
 import { may } from "../../access/authorize/authorize-cached.ts";
-import type { ReadVersion } from "../../contracts/kv-store.ts";
+import type { Actor, ReadVersion } from "../../contracts/kv-store.ts";
 import type { Refusal } from "../../lib/result.ts";
 import { badRequest, notFound } from "../../platform/http/errors.ts";
 import { unmatched } from "../../platform/http/methods.ts";
@@ -18,6 +18,12 @@ export const store = ({ env, mount }: MountCall) => kvStore(env, mount.uuid);
 export const rights = (call: AuthorisedCall) => ({
   create: may(call.grant, "create"),
   update: may(call.grant, "update"),
+});
+
+/** The caller, for the attribution of versions. */
+export const actor = ({ grant: { identity } }: AuthorisedCall): Actor => ({
+  actor: identity.name,
+  entity_id: identity.entity ?? "",
 });
 
 /**

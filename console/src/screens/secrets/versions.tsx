@@ -14,13 +14,16 @@ import { toast } from "../../components/toasts.tsx";
 import type { Resource } from "../../lib/resource.ts";
 import { secretHref } from "./addresses.ts";
 import { Comparison } from "./comparison.tsx";
-import { stateOf, type VersionState } from "./reads.ts";
+import { readVersion, stateOf, type VersionState } from "./reads.ts";
 import type { At } from "./secret.tsx";
 
 interface Row {
   readonly number: number;
   readonly state: VersionState;
   readonly created: string;
+  /** The callers that wrote and ended it; empty for unknown ones. */
+  readonly writer: string;
+  readonly ender: string;
   readonly isNewest: boolean;
 }
 
@@ -45,6 +48,8 @@ export function Versions({ at, metadata, onChange }: VersionsProps) {
               number: Number(name),
               state: stateOf(entry),
               created: entry.created_time,
+              writer: entry.created_by?.actor ?? "",
+              ender: entry.deleted_by?.actor ?? "",
               isNewest: Number(name) === found.current_version,
             }),
           )
@@ -54,7 +59,7 @@ export function Versions({ at, metadata, onChange }: VersionsProps) {
             <DataTable
               label="Versions"
               rows={rows}
-              columns={columnsOf(at, onChange)}
+              columns={columnsOf(at, found.current_version, onChange)}
               keyOf={({ number }) => String(number)}
               empty={<Empty title="No version is kept" />}
               maxHeight="420px"
@@ -67,7 +72,7 @@ export function Versions({ at, metadata, onChange }: VersionsProps) {
   );
 }
 
-const columnsOf = (at: At, onChange: () => void): Column<Row>[] => [
+const columnsOf = (at: At, newest: number, onChange: () => void): Column<Row>[] => [
   {
     key: "number",
     label: "Version",
@@ -81,26 +86,48 @@ const columnsOf = (at: At, onChange: () => void): Column<Row>[] => [
   {
     key: "state",
     label: "State",
-    width: "7rem",
-    render: ({ state }) => <Status tone={TONES[state]}>{WORDS[state]}</Status>,
+    width: "10rem",
+    render: ({ state, ender }) => (
+      <>
+        <Status tone={TONES[state]}>{WORDS[state]}</Status>
+        {state !== "live" && ender !== "" && <span class="muted"> by {ender}</span>}
+      </>
+    ),
   },
   { key: "created", label: "Written", render: ({ created }) => <Ago at={created} /> },
+  { key: "writer", label: "By", render: ({ writer }) => writer },
   {
     key: "actions",
     label: "Actions",
     isLabelHidden: true,
     width: "3.5rem",
     align: "end",
-    render: (row) => <Menu label={`Actions of version ${row.number}`} items={actionsOf(row, at, onChange)} />,
+    render: (row) => <Menu label={`Actions of version ${row.number}`} items={actionsOf(row, at, newest, onChange)} />,
   },
 ];
 
-function actionsOf({ number, state, isNewest }: Row, at: At, onChange: () => void): MenuItem[] {
+function actionsOf({ number, state, isNewest }: Row, at: At, newest: number, onChange: () => void): MenuItem[] {
   const options = { ...at, body: { versions: [number] } };
   const show: MenuItem = {
     label: "Show the values",
     icon: "eye",
     onSelect: () => go(secretHref(at.mount, at.path.path, { version: isNewest ? null : String(number) })),
+  };
+  const restore: MenuItem = {
+    label: "Write again as the newest",
+    icon: "refresh",
+    onSelect: () =>
+      void confirm({
+        title: `Write version ${number} again?`,
+        text: `Its values become version ${newest + 1}. The versions between stay.`,
+        verb: `Write version ${newest + 1}`,
+        perform: async () => {
+          const found = await readVersion(at.mount, at.path.path, number);
+          if (!found?.data) throw new Error(`Version ${number} can no longer be read.`);
+          const body = { data: found.data, options: { cas: newest } };
+          await api("POST /v1/secret/data/{path}", { ...at, body, sensitive: true });
+        },
+      }).then((isDone) => isDone && onChange()),
   };
   const undelete: MenuItem = {
     label: "Undelete",
@@ -143,7 +170,8 @@ function actionsOf({ number, state, isNewest }: Row, at: At, onChange: () => voi
       }).then((isDone) => isDone && onChange()),
   };
   if (state === "destroyed") return [show];
-  return state === "deleted" ? [show, undelete, destroy] : [show, remove, destroy];
+  if (state === "deleted") return [show, undelete, destroy];
+  return isNewest ? [show, remove, destroy] : [show, restore, remove, destroy];
 }
 
 function Compare({ at, rows }: { readonly at: At; readonly rows: readonly Row[] }) {
