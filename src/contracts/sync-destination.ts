@@ -6,6 +6,7 @@ import type { StoredObjectApi } from "./stored-objects.ts";
 import type { SyncAdoptionApi } from "./sync-adoption.ts";
 import type { SyncRulesApi } from "./sync-rules.ts";
 import type {
+  ContentRule,
   Granularity,
   Networking,
   ObjectTask,
@@ -152,6 +153,8 @@ export interface ObjectSource {
   readonly mountUuid: string;
   readonly secretName: string;
   readonly granularity: Granularity;
+  /** Absent: the whole secret. */
+  readonly content?: ContentRule;
   readonly subKey: string;
 }
 

@@ -22,6 +22,12 @@ export interface SelectorCondition {
   readonly values: readonly string[];
 }
 
+/**
+ * The end of the object of a secret that no longer matches. `retain`: it stays and is forgotten. `hold`: it stays,
+ * is not pushed any more, and its association waits for a set, a removal or another match.
+ */
+export type Unmatched = "delete" | "retain" | "hold";
+
 /** A rule as stored: every field has its value. */
 export interface RuleDefinition {
   readonly path_prefix: string;
@@ -29,16 +35,23 @@ export interface RuleDefinition {
   readonly exclude_glob: readonly string[];
   readonly metadata_selector: readonly SelectorCondition[];
   readonly match_all: boolean;
+  /** Keys that are pushed; empty: all. */
+  readonly key_glob: readonly string[];
+  readonly exclude_key_glob: readonly string[];
+  /** The text of an object; empty: the secret as JSON. */
+  readonly value_template: string;
   /** Empty: the destination's. */
   readonly name_template: string;
   /** Null: the destination's. */
   readonly granularity: Granularity | null;
   /** Null: as the destination's `deletion_policy` says. */
-  readonly on_unmatch: "delete" | "retain" | null;
+  readonly on_unmatch: Unmatched | null;
   readonly max_secrets: number;
   readonly max_removals: number | string;
   readonly priority: number;
   readonly paused: boolean;
+  /** How the body spelled what has two forms: reads show the same, so that clients which compare see no change. */
+  readonly given: { readonly mount: string; readonly selector: "map" | "list" };
 }
 
 /** The mount of a rule, which survives a move by its uuid. */
@@ -74,7 +87,7 @@ export interface RuleMatch {
 
 /** The effect that a rule would have. */
 export interface RulePlan {
-  readonly summary: Readonly<Record<"matched" | "create" | "keep" | "delete" | "retain" | "refused", number>>;
+  readonly summary: Readonly<Record<"matched" | "create" | "keep" | "delete" | "retain" | "hold" | "refused", number>>;
   readonly planned: readonly PlannedObject[];
   /** The secret after which the next page begins; null on the last one. */
   readonly next: string | null;
@@ -93,7 +106,7 @@ export interface SyncRulesApi {
   ): Result<{ matches: readonly RuleMatch[]; next: string | null }>;
   confirmRule(name: string, plan: string): Promise<Result<RuleView>>;
   /** @param onUnmatch what becomes of the objects; null: as the rule says */
-  deleteRule(name: string, onUnmatch: "delete" | "retain" | null): Promise<Result<null>>;
+  deleteRule(name: string, onUnmatch: Unmatched | null): Promise<Result<null>>;
   /** A mount reports changed secrets to a destination with rules. */
   matching(mountUuid: string, paths: readonly string[]): Promise<void>;
 }

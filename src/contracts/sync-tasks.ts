@@ -107,10 +107,21 @@ export interface SyncTask {
   readonly mountUuid: string;
   readonly secretName: string;
   readonly granularity: Granularity;
+  /** Absent: the whole secret. */
+  readonly content?: ContentRule;
   readonly copies: readonly ObjectTask[];
   readonly idempotencyToken: string;
   /** The trace of the request that wrote the secret, if it was sampled: see `traceText`. */
   readonly trace?: string | null;
+}
+
+/** The part of a secret that its objects hold. */
+export interface ContentRule {
+  /** Keys that are pushed; empty: all. */
+  readonly keyGlob: readonly string[];
+  readonly excludeKeyGlob: readonly string[];
+  /** The text of the object of a whole secret; empty: its data as JSON. */
+  readonly valueTemplate: string;
 }
 
 export type Granularity = "secret-path" | "secret-key";
@@ -146,6 +157,6 @@ export interface PlannedObject {
   readonly association: string;
   readonly sub_key?: string;
   readonly external_name: string;
-  readonly action: "create" | "update" | "delete" | "retain" | "refuse";
+  readonly action: "create" | "update" | "delete" | "retain" | "hold" | "refuse";
   readonly reason?: string;
 }

@@ -147,7 +147,7 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
     this.#gate = new SyncGate(() => syncControl(env).mayRun());
     this.#wakeUp = new WakeUp(env.SYNC_WORK, object.name);
     this.#quota = new QueueQuota(object, this.#work, this.#gate);
-    this.#ruleStore = new RuleStore(sql);
+    this.#ruleStore = new RuleStore(sql, events);
     const origins = (row: AssociationRow) => this.#ruleStore.originNames(row);
     this.#associations = new Associations(sql, this.#work, this.#quota, this.#remoteObjects, events, origins);
     this.#resync = new Resync(object, this.#associations, this.#work, this.#breaker);

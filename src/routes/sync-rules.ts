@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { translateStatus } from "../compat/sync-names.ts";
-import type { RuleDefinition, RuleMount, RuleView } from "../contracts/sync-rules.ts";
+import type { RuleDefinition, RuleMount, RuleView, Unmatched } from "../contracts/sync-rules.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
 import { isVersioned } from "../rights/mount-routes.ts";
 import { accessControl } from "../rpc/stubs.ts";
@@ -52,11 +52,18 @@ async function sourceOf(call: RuleCall, rule: string, path: string, definition: 
   return { uuid: mount.uuid, accessor: mount.accessor, path: mount.path };
 }
 
+/** A selector of equal values as the map that it was written as. */
+const mapOf = (conditions: RuleDefinition["metadata_selector"]) =>
+  Object.fromEntries(conditions.map(({ key, values }) => [key, values[0] ?? ""]));
+
 function view(call: RuleCall, { definition, sync_operation_counters: counts, ...rule }: RuleView) {
-  const { granularity, on_unmatch, ...fields } = definition;
+  const { granularity, on_unmatch, given, metadata_selector: conditions, ...fields } = definition;
+  const isGiven = slashless(given.mount) === slashless(rule.mount);
   return {
     ...rule,
+    mount: isGiven ? given.mount : rule.mount,
     ...fields,
+    metadata_selector: given.selector === "map" ? mapOf(conditions) : conditions,
     ...(granularity !== null && { granularity }),
     ...(on_unmatch !== null && { on_unmatch }),
     sync_operation_counters: Object.fromEntries(
@@ -79,10 +86,10 @@ async function put(call: RuleCall, body: RuleBody): Promise<Response> {
 }
 
 /** The removal that a deletion of a rule asks for; null: as the rule says. @throws RequestError 400 */
-function onUnmatch({ query }: RuleCall): "delete" | "retain" | null {
+function onUnmatch({ query }: RuleCall): Unmatched | null {
   const given = query.get("on_unmatch");
-  if (given === null || given === "delete" || given === "retain") return given;
-  throw badRequest("on_unmatch: must be delete or retain");
+  if (given === null || given === "delete" || given === "retain" || given === "hold") return given;
+  throw badRequest("on_unmatch: must be delete, retain or hold");
 }
 
 export const ruleRoutes = [

@@ -129,6 +129,13 @@ export const destinationMigrations: Migration[] = [
       CREATE INDEX rule_matches_by_secret ON rule_matches (secret_name)`,
   // When the destination was created or its connection changed; refusals of rights are retried for a while after it.
   "ALTER TABLE destination ADD COLUMN rights_changed INTEGER NOT NULL DEFAULT 0",
+  // `content` = JSON of a `ContentRule`, empty for whole secrets.
+  `CREATE TABLE namings_with_content (
+      id INTEGER PRIMARY KEY, granularity TEXT NOT NULL, template TEXT NOT NULL, content TEXT NOT NULL,
+      UNIQUE (granularity, template, content)) STRICT;
+      INSERT INTO namings_with_content SELECT id, granularity, template, '' FROM namings;
+      DROP TABLE namings;
+      ALTER TABLE namings_with_content RENAME TO namings`,
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -162,7 +169,8 @@ export interface AssociationRow extends Record<string, SqlStorageValue> {
   /** The mount's path in names of remote objects, after a move; null: `mount_path`. */
   named_path: string | null;
   secret_name: string;
-  wish: "present" | "absent";
+  /** `held`: no rule matches any more, and the object stays as it is. */
+  wish: "present" | "absent" | "held";
   intent: number;
   seed: string;
   status: SyncStatus;

@@ -28,6 +28,10 @@ export class SyncEvents {
     this.#emit(type, "/associations", mount_path + secret_name, { ...names, ...details });
   }
 
+  rule(type: string, rule: string, details: Details = {}): void {
+    this.#emit(type, `/rules/${rule}`, null, { Rule: rule, ...details });
+  }
+
   #emit(type: string, folder: string, also: string | null, details: Details): void {
     const path = `sys/sync/destinations/${this.#key}${folder}`;
     this.#events.emit({ topic: "Sync", type, key: this.#key, path, also, payload: { ...this.#names, ...details } });

@@ -174,6 +174,16 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
+    "key_glob exclude_key_glob",
+    "sync-rules › pushes the keys that it names",
+  ],
+  [
+    /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
+    "value_template",
+    "sync-rules › pushes a text by its value template, and names a key that is missing",
+  ],
+  [
+    /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
     "on_unmatch",
     "sync-rules › with retain leaves the object there",
   ],

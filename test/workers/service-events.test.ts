@@ -346,6 +346,41 @@ describe("topic Sync", () => {
     ]);
   });
 
+  it("reports a rule, its changes, and the confirmation of its plan", async () => {
+    const stream = await openStream("?topic=Sync:in-mem/d&index=-1");
+    await makeDestination("in-mem", "d");
+    for (const name of ["app/a", "app/b"]) await write(name, { v: 1 });
+    const at = "/v1/sys/sync/destinations/in-mem/d/rules/web";
+    const body = { mount: "kv", path_prefix: "app", max_removals: 1, on_unmatch: "retain" };
+    await put(at, body);
+    const narrowed = await put(at, { ...body, path_prefix: "none" });
+    expect((await put(`${at}/confirm`, { plan_id: narrowed.body.data.plan_id })).status).toBe(200);
+    await del(at);
+    const seen: unknown[] = [];
+    while (!JSON.stringify(seen).includes("RuleDeleted")) {
+      for (const { Type, FilterKeys, Payload } of (await stream.nextLine()).Events) {
+        if (Type.startsWith("Rule"))
+          seen.push([Type, ...(FilterKeys ?? []), (Payload as Record<string, object>)["Sync"]]);
+      }
+    }
+    const common = { Namespace: "", Time: expect.any(String), Type: "in-mem", Name: "d", Rule: "web" };
+    const Status = "confirmation_required";
+    const Reason = "2 secrets no longer match; confirm their removal";
+    expect(seen).toEqual(
+      [
+        ["RuleCreated", {}],
+        ["RuleUpdated", {}],
+        ["RuleStopped", { Status, Reason }],
+        ["RuleConfirmed", { Removals: 2 }],
+        ["RuleDeleted", {}],
+      ].map(([type, details]) => [
+        type,
+        "sys/sync/destinations/in-mem/d/rules/web",
+        { ...common, ...(details as object) },
+      ]),
+    );
+  });
+
   it("is for tokens with rights on the destination, by either name of its type", async () => {
     await cloudA.begin();
     const rules = path("sys/sync/destinations/aws-sm/seen", "read");

@@ -7,7 +7,15 @@ import { get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { type ProviderAccount, providers } from "./sync-doubles.ts";
-import { eventually, makeDestination, objects, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
+import {
+  endFreshRights,
+  eventually,
+  makeDestination,
+  objects,
+  removeAssociation,
+  setAssociation,
+  write,
+} from "./sync-helpers.ts";
 import { byItself, time } from "./sync-time.ts";
 
 clock.moves = true;
@@ -211,6 +219,7 @@ describe("a new version", () => {
 
 it("makes one call when the refusal concerns all keys, and all keys show it", async () => {
   await write("app", { a: "1", b: "2", c: "3" });
+  await endFreshRights("cloud-a-sm/d");
   await cloudA.fault({ fault: "error", type: "AccessDeniedException", operation: "CreateSecret", count: 1_000 });
   await setAssociation("cloud-a-sm/d", "app");
   const refused = "CLIENT_SIDE_ERROR";

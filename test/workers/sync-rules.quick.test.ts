@@ -43,7 +43,7 @@ describe("a rule", () => {
     await holds("app/new", "app/web");
     await eventually(async () =>
       expect(await read("web")).toMatchObject({
-        mount: "kv/",
+        mount: "kv",
         status: "active",
         progress: { matched: 2, applied: 2, pending_removals: 0 },
         sync_operation_counters: { SYNCED: 2 },
@@ -122,6 +122,97 @@ describe("a rule", () => {
     await holds("app/db");
   });
 
+  it("with hold keeps the object, which is not pushed until it matches again, is set or removed", async () => {
+    await add("app/db", "app/web");
+    await rule("web", { path_prefix: "app", on_unmatch: "hold" });
+    await holds("app/db", "app/web");
+    await rule("web", { path_prefix: "other", on_unmatch: "hold" });
+    await eventually(async () =>
+      expect(await association("in-mem/d", "app/db")).toMatchObject({ note: expect.stringMatching(/^held: /) }),
+    );
+    await eventually(async () =>
+      expect(await association("in-mem/d", "app/web")).toMatchObject({ note: expect.any(String) }),
+    );
+    await write("app/db", { of: "changed" });
+    await write("app/web", { of: "changed-too" });
+    expect(await secrets()).toEqual(["app/db", "app/web"]);
+    expect(await association("in-mem/d", "app/db")).toMatchObject({ sync_status: "SYNCED", synced_version: 1 });
+    await setAssociation("in-mem/d", "app/db");
+    await holds("app/web", "changed");
+    await rule("web", { path_prefix: "app", on_unmatch: "hold" });
+    await holds("changed", "changed-too");
+    expect((await del(`${AT}/rules/web?on_unmatch=hold`)).status).toBe(204);
+    await eventually(async () =>
+      expect(await association("in-mem/d", "app/web")).toMatchObject({ note: expect.any(String) }),
+    );
+    await removeAssociation("in-mem/d", "app/web");
+    await holds("changed");
+  });
+
+  it("pushes the keys that it names", async () => {
+    await write("app/db", { user: "u", password: "p", note: "n" });
+    await write("app/none", { note: "n" });
+    const keys = { key_glob: ["user", "pass*", "n*"], exclude_key_glob: ["note"] };
+    await rule("web", { path_prefix: "app", name_template: "{{ .SecretPath }}", ...keys });
+    const holdsJust = (expected: object) => eventually(async () => expect(await objects("d")).toEqual(expected));
+    await holdsJust({ "app/db": '{"password":"p","user":"u"}' });
+    const template = "{{ .SecretPath }}-{{ .SecretKey }}";
+    await rule("web", { path_prefix: "app", granularity: "secret-key", name_template: template, ...keys });
+    await holdsJust({ "app/db-user": "u", "app/db-password": "p" });
+    await rule("web", { path_prefix: "app", granularity: "secret-key", name_template: template, key_glob: ["note"] });
+    await holdsJust({ "app/db-note": "n", "app/none-note": "n" });
+  });
+
+  it("pushes a text by its value template, and names a key that is missing", async () => {
+    await write("app/db", { user: "u", "the-password": "p" });
+    await write("app/web", { user: "u" });
+    const template = '{{ .Data.user | uppercase }}:{{ index .Data "the-password" | base64 }}';
+    const body = { path_prefix: "app", name_template: "{{ .SecretPath }}", value_template: template };
+    expect((await rule("web", body)).status).toBe(200);
+    await eventually(async () => expect(await objects("d")).toEqual({ "app/db": "U:cA==" }));
+    await eventually(async () =>
+      expect(await association("in-mem/d", "app/web")).toMatchObject({
+        sync_status: "CLIENT_SIDE_ERROR",
+        error_message: 'value_template: the secret has no key "the-password"',
+      }),
+    );
+    await rule("web", { ...body, value_template: "{{ .Data.user }}" });
+    await eventually(async () => expect(await objects("d")).toEqual({ "app/db": "u", "app/web": "u" }));
+    for (const [wrong, message] of [
+      ["fixed", /^value_template: must name a key/],
+      ["{{ .Data.user | now }}", /^value_template: has no function now/],
+      ["{{ .Data.user }}{{ if }}", /^value_template: takes/],
+    ] as const) {
+      const answer = await rule("web", { ...body, value_template: wrong });
+      expect([answer.status, answer.body.errors]).toEqual([400, [expect.stringMatching(message)]]);
+    }
+    const keyed = await rule("web", {
+      ...body,
+      granularity: "secret-key",
+      name_template: "{{ .SecretKey }}{{ .SecretPath }}",
+    });
+    expect(keyed.body.errors).toEqual([expect.stringMatching(/^value_template: is for granularity secret-path/)]);
+  });
+
+  it("reads as it was written, which Terraform compares, with the defaults of all other fields", async () => {
+    for (const written of [
+      { mount: "kv", path_prefix: "app/", metadata_selector: { env: "prod", team: "web" }, max_removals: 20 },
+      { mount: "kv/", path_glob: ["a/*"], metadata_selector: [{ key: "env", operator: "In", values: ["prod"] }] },
+      { mount: "kv", match_all: true, value_template: "{{ .Data.a }}", on_unmatch: "hold", max_removals: "5%" },
+    ]) {
+      expect((await rule("web", written)).status).toBe(200);
+      const first = await read("web");
+      expect(first).toMatchObject(written);
+      // A second apply, and one of all that was read, change nothing.
+      for (const body of [written, first]) {
+        expect((await rule("web", body)).status).toBe(200);
+        const { generation, evaluated_at, ...again } = await read("web");
+        expect(again).toMatchObject(written);
+      }
+      expect(await read("web")).toMatchObject({ exclude_glob: [], key_glob: [], priority: 100, paused: false });
+    }
+  });
+
   it("takes back what its read shows, and has its defaults for null and for empty texts", async () => {
     const given = {
       path_prefix: "app",
@@ -130,7 +221,9 @@ describe("a rule", () => {
       metadata_selector: { env: "prod" },
       name_template: "t-{{ .SecretPath }}-{{ .SecretKey }}",
       granularity: "secret-key",
-      on_unmatch: "retain",
+      key_glob: ["a*"],
+      exclude_key_glob: ["ab"],
+      on_unmatch: "hold",
       max_secrets: 5,
       max_removals: 3,
       priority: 7,

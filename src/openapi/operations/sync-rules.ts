@@ -16,11 +16,17 @@ const Rule = z
     path_prefix: z.string(),
     path_glob: z.array(z.string()),
     exclude_glob: z.array(z.string()),
-    metadata_selector: z.array(Condition),
+    metadata_selector: z.union([z.array(Condition), z.record(z.string(), z.string())]).describe("As it was written."),
     match_all: z.boolean(),
+    key_glob: z.array(z.string()),
+    exclude_key_glob: z.array(z.string()),
+    value_template: z.string().describe("Empty: the secret as JSON."),
     name_template: z.string().describe("Empty: the destination's."),
     granularity: z.enum(["secret-path", "secret-key"]).optional().describe("Absent: the destination's."),
-    on_unmatch: z.enum(["delete", "retain"]).optional().describe("Absent: as the destination's `deletion_policy`."),
+    on_unmatch: z
+      .enum(["delete", "retain", "hold"])
+      .optional()
+      .describe("Absent: as the destination's `deletion_policy`."),
     max_secrets: z.int(),
     max_removals: z.union([z.int(), z.string()]),
     priority: z.int(),
@@ -43,6 +49,7 @@ const Plan = z.object({
     keep: z.int(),
     delete: z.int(),
     retain: z.int(),
+    hold: z.int(),
     refused: z.int(),
   }),
   planned: z.array(Planned),
@@ -67,6 +74,9 @@ const fields = {
   exclude_glob: "Secrets that never match.",
   metadata_selector: "Conditions on `custom_metadata`: a map of equal values, or a list.",
   match_all: "Required for a rule without prefix, glob and selector.",
+  key_glob: "Keys that are pushed; default: all. A secret without any has no object.",
+  exclude_key_glob: "Keys that are not pushed.",
+  value_template: "The text of the object of a secret, such as `{{ .Data.user }}:{{ .Data.password }}`.",
   name_template: "Names of the objects; default: the destination's template.",
   granularity: "Default: the destination's.",
   on_unmatch: "What becomes of the object of a secret that no longer matches.",
@@ -110,7 +120,7 @@ export const syncRules = group(
       description:
         "Its associations end, unless another rule or a request has set them. A missing rule counts as deleted.",
       path: rule,
-      query: { on_unmatch: text("`delete` or `retain`; default: as the rule says.") },
+      query: { on_unmatch: text("`delete`, `retain` or `hold`; default: as the rule says.") },
       answers: noContent,
     },
     "GET /sys/sync/destinations/:type/:name/rules/:rule/matches": {

@@ -43,7 +43,7 @@ export const Planned = z
     association: z.string(),
     sub_key: z.string().optional(),
     external_name: z.string(),
-    action: z.enum(["create", "update", "delete", "retain", "refuse"]),
+    action: z.enum(["create", "update", "delete", "retain", "hold", "refuse"]),
     reason: z.string().optional(),
     outside: z
       .enum(["absent", "ours", "foreign", "present", "unreadable"])

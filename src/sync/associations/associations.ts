@@ -1,5 +1,5 @@
 import type { AssociationView, SyncStatus } from "../../contracts/sync-destination.ts";
-import type { Granularity, SecretRef, SyncResult } from "../../contracts/sync-tasks.ts";
+import type { ContentRule, Granularity, SecretRef, SyncResult } from "../../contracts/sync-tasks.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import { isRefusalOfRights, notYetEffective } from "../fresh-rights.ts";
@@ -24,6 +24,8 @@ const MAX_NAMINGS = 20;
 export interface SetNaming {
   readonly granularity: Granularity;
   readonly template: string;
+  /** Absent: objects hold whole secrets. */
+  readonly content?: ContentRule;
 }
 
 /** The plan for an association that is set. */
@@ -174,6 +176,17 @@ export class Associations {
     this.#enqueue(id, "present", now, { queued: true, failed: false });
   }
 
+  /** Ends pushes of an association, whose objects stay. A later set, removal or match ends the hold. */
+  hold({ id }: AssociationRow, now: number): void {
+    this.#sql.exec(
+      `UPDATE associations SET wish = 'held', intent = intent + 1, error_code = NULL, error_message = NULL, trace = NULL, updated = ?,
+         status = CASE WHEN synced_version IS NULL THEN 'UNSYNCED' ELSE 'SYNCED' END WHERE id = ?`,
+      now,
+      id,
+    );
+    this.#work.forget(id);
+  }
+
   /** Ends the wish of requests; rules may still want the association. */
   endManual(id: string): void {
     this.#sql.exec("UPDATE associations SET manual = 0 WHERE id = ?", id);
@@ -193,12 +206,13 @@ export class Associations {
   namingOf(row: AssociationRow): SetNaming {
     const kept = this.#namings.get(row.naming);
     if (kept) return kept;
-    const naming = this.#sql
-      .exec<{ granularity: Granularity; template: string }>(
-        "SELECT granularity, template FROM namings WHERE id = ?",
+    const { content, ...names } = this.#sql
+      .exec<{ granularity: Granularity; template: string; content: string }>(
+        "SELECT granularity, template, content FROM namings WHERE id = ?",
         row.naming,
       )
       .one();
+    const naming = content === "" ? names : { ...names, content: JSON.parse(content) as ContentRule };
     if (this.#namings.size >= MAX_NAMINGS) this.#namings.clear();
     this.#namings.set(row.naming, naming);
     return naming;
@@ -325,6 +339,7 @@ export class Associations {
       }),
       ...(leftAlone && { note: "an object was there already, and update_policy if-not-exists leaves it" }),
       ...(copy?.owed && { note: owedNote(copy.owed) }),
+      ...(row.wish === "held" && { note: HELD }),
       ...(version !== null && { synced_version: version }),
       ...(attempts > 0 && { attempts }),
       ...(waits && { next_attempt_at: new Date(Math.max(work.readyAt, openUntil)).toISOString() }),
@@ -378,17 +393,19 @@ export class Associations {
     );
   }
 
-  #namingId({ granularity, template }: SetNaming): number {
-    this.#sql.exec("INSERT OR IGNORE INTO namings (granularity, template) VALUES (?, ?)", granularity, template);
-    return this.#sql
-      .exec<{ id: number }>("SELECT id FROM namings WHERE granularity = ? AND template = ?", granularity, template)
-      .one().id;
+  #namingId({ granularity, template, content }: SetNaming): number {
+    const values = [granularity, template, content ? JSON.stringify(content) : ""];
+    this.#sql.exec("INSERT OR IGNORE INTO namings (granularity, template, content) VALUES (?, ?, ?)", ...values);
+    const found = "SELECT id FROM namings WHERE granularity = ? AND template = ? AND content = ?";
+    return this.#sql.exec<{ id: number }>(found, ...values).one().id;
   }
 
   #where(condition: string, ...values: SqlStorageValue[]): AssociationRow[] {
     return this.#sql.exec<AssociationRow>(`SELECT * FROM associations WHERE ${condition}`, ...values).toArray();
   }
 }
+
+const HELD = "held: no rule matches the secret any more; set the association to push it again, or remove it";
 
 /** The note on an object whose clean-up is owed. */
 export const owedNote = (because: string): string => `the value is there, and a clean-up is owed: ${because}`;

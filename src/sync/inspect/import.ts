@@ -21,7 +21,7 @@ import { type ListedPage, type TargetReader, targetReader } from "./target-reade
  *   list ──> mark the path (create only) ──> write version 1 (cas 0) ──> adopt
  *
  * The mark is custom metadata with the object's origin. So a repeat after a crash continues where the last one ended and
- * writes no second version, and a path of somebody else is a collision.
+ * writes no second version, and a path with another origin is a collision.
  */
 
 /** Custom metadata of an imported secret. */

@@ -186,7 +186,7 @@ class RecordedContents {
     this.#read.set(id, reading);
     const newest = await reading;
     if (!newest.ok || newest.value?.version !== version) return undefined;
-    const contents = contentsOf(source.granularity, newest.value.data, this.#takesData);
+    const contents = contentsOf(source.granularity, newest.value.data, this.#takesData, source.content);
     return contents.ok ? contents.values.find(({ key }) => key === source.subKey) : undefined;
   }
 }

@@ -136,8 +136,8 @@ export class Previews {
   }
 
   #sourceOf(row: AssociationRow): Omit<ObjectSource, "subKey"> {
-    const { granularity } = this.#associations.namingOf(row);
-    return { mountUuid: row.mount_uuid, secretName: row.secret_name, granularity };
+    const { granularity, content } = this.#associations.namingOf(row);
+    return { mountUuid: row.mount_uuid, secretName: row.secret_name, granularity, ...(content && { content }) };
   }
 
   /** An external name: of an existing object, else of a sample secret beside the first association's. */

@@ -142,7 +142,7 @@ export class Neighbours {
     remoteObjects.yieldName(name);
     // Their next attempt finds the name taken and reports it.
     for (const row of holders.map((id) => this.#associations.find(id)))
-      if (row) this.#associations.setDesired(row, row.wish, Date.now());
+      if (row && row.wish !== "held") this.#associations.setDesired(row, row.wish, Date.now());
     return false;
   }
 

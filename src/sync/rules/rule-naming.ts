@@ -5,10 +5,29 @@ import type { Found } from "../configuration/destination-record.ts";
 import type { RuleRow } from "./rule-store.ts";
 
 /** The naming of a rule's associations: its own, else the destination's. */
-export function namingOf({ row }: Found, { granularity, name_template: template }: RuleDefinition): SetNaming {
+export function namingOf({ row }: Found, definition: RuleDefinition): SetNaming {
+  const { granularity, name_template: template, key_glob: keyGlob, exclude_key_glob: excludeKeyGlob } = definition;
   const own = granularity ?? (row.granularity as SetNaming["granularity"]);
-  return { granularity: own, template: template || (own === row.granularity ? row.template : "") };
+  const isWhole = keyGlob.length === 0 && excludeKeyGlob.length === 0 && definition.value_template === "";
+  return {
+    granularity: own,
+    template: template || (own === row.granularity ? row.template : ""),
+    ...(!isWhole && { content: { keyGlob, excludeKeyGlob, valueTemplate: definition.value_template } }),
+  };
 }
+
+/** The definition of a stored rule. Rows of older versions have no fields that came later. */
+export const definitionOf = ({ definition }: Pick<RuleRow, "definition">): RuleDefinition => ({
+  ...LATER_FIELDS,
+  ...(JSON.parse(definition) as RuleDefinition),
+});
+
+const LATER_FIELDS = {
+  key_glob: [],
+  exclude_key_glob: [],
+  value_template: "",
+  given: { mount: "", selector: "list" },
+} as const satisfies Partial<RuleDefinition>;
 
 export const ruleMountOf = ({ mount_uuid, mount_accessor, mount_path }: RuleRow): RuleMount => ({
   uuid: mount_uuid,

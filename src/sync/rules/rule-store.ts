@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { RuleDefinition, RuleMatch, RuleMount, RuleStatus } from "../../contracts/sync-rules.ts";
 import type { AssociationRow } from "../schema.ts";
+import type { SyncEvents } from "../sync-events.ts";
 
 export interface RuleRow extends Record<string, SqlStorageValue> {
   name: string;
@@ -30,15 +31,20 @@ export interface MatchRow extends Record<string, SqlStorageValue> {
   problem: string | null;
 }
 
+/** Statuses in which a rule waits for a person. */
+const STOPPED: ReadonlySet<RuleStatus> = new Set(["limit_exceeded", "confirmation_required", "error"]);
+
 /**
  * Rows of rules and of the secrets that match them. Owned by `SyncDestination`. Each match costs one row; methods that
  * write are called inside the object's transaction.
  */
 export class RuleStore {
   readonly #sql: SqlStorage;
+  readonly #events: SyncEvents;
 
-  constructor(sql: SqlStorage) {
+  constructor(sql: SqlStorage, events: SyncEvents) {
     this.#sql = sql;
+    this.#events = events;
   }
 
   find(name: string): RuleRow | null {
@@ -57,6 +63,7 @@ export class RuleStore {
 
   /** Stores a rule. Unless it is paused its evaluation of all secrets begins. */
   put(name: string, mount: RuleMount, definition: RuleDefinition): void {
+    this.#events.rule(this.find(name) ? "RuleUpdated" : "RuleCreated", name);
     this.#sql.exec(
       `INSERT INTO rules (name, mount_uuid, mount_accessor, mount_path, definition, priority, generation, status, cursor)
        VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, '')
@@ -72,12 +79,21 @@ export class RuleStore {
     );
   }
 
+  /** Records that the removals which waited were confirmed. */
+  confirmed(name: string, removals: number): void {
+    this.#events.rule("RuleConfirmed", name, { Removals: removals });
+  }
+
   set(
     name: string,
     changes: Partial<
       Pick<RuleRow, "status" | "cursor" | "problem" | "window" | "removed" | "evaluated" | "generation" | "definition">
     >,
   ): void {
+    const { status, problem } = changes;
+    if (status !== undefined && STOPPED.has(status) && this.find(name)?.status !== status) {
+      this.#events.rule("RuleStopped", name, { Status: status, ...(problem && { Reason: problem }) });
+    }
     for (const [column, value] of Object.entries(changes)) {
       this.#sql.exec(`UPDATE rules SET ${column} = ? WHERE name = ?`, value ?? null, name);
     }
@@ -88,6 +104,7 @@ export class RuleStore {
   }
 
   drop(name: string): void {
+    this.#events.rule("RuleDeleted", name);
     this.#sql.exec("DELETE FROM rules WHERE name = ?", name);
     this.#sql.exec("DELETE FROM rule_matches WHERE rule = ?", name);
   }

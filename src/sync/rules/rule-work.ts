@@ -1,4 +1,4 @@
-import type { RuleDefinition, RuleMount } from "../../contracts/sync-rules.ts";
+import type { RuleDefinition, RuleMount, Unmatched } from "../../contracts/sync-rules.ts";
 import type { SecretRef } from "../../contracts/sync-tasks.ts";
 import { Memo } from "../../platform/durable/memo.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
@@ -10,7 +10,7 @@ import type { DesiredState } from "../associations/desired-state.ts";
 import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
 import type { AssociationRow } from "../schema.ts";
 import { mismatch, removalsAllowed } from "./rule.ts";
-import { namingOf, ruleMountOf, secretIn } from "./rule-naming.ts";
+import { definitionOf, namingOf, ruleMountOf, secretIn } from "./rule-naming.ts";
 import type { MatchRow, RuleRow, RuleStore } from "./rule-store.ts";
 
 const SCANNED = 500;
@@ -75,11 +75,10 @@ export class RuleWork {
   /** Stores a rule and begins its evaluation of all secrets. Called inside a transaction. */
   begin(name: string, mount: RuleMount, definition: RuleDefinition): void {
     const before = this.#store.find(name);
-    const was = before && (JSON.parse(before.definition) as RuleDefinition);
+    const was = before && definitionOf(before);
     this.#store.put(name, mount, definition);
-    const isRenamed =
-      was && (was.name_template !== definition.name_template || was.granularity !== definition.granularity);
-    if (isRenamed || was?.priority !== definition.priority) this.#store.setAllAgain(name);
+    const isSame = was && AGAIN.every((field) => JSON.stringify(was[field]) === JSON.stringify(definition[field]));
+    if (!isSame) this.#store.setAllAgain(name);
     this.#announce(mount.uuid);
     this.forget();
   }
@@ -88,12 +87,13 @@ export class RuleWork {
   confirm(row: RuleRow, now: number): void {
     const { leaving } = this.#store.counts(row);
     this.#store.set(row.name, { status: "active", problem: null, window: now, removed: -leaving });
+    this.#store.confirmed(row.name, leaving);
     this.forget();
   }
 
   /** Begins the end of a rule. Called inside a transaction. */
-  delete(row: RuleRow, onUnmatch: "delete" | "retain" | null): void {
-    const definition = JSON.parse(row.definition) as RuleDefinition;
+  delete(row: RuleRow, onUnmatch: Unmatched | null): void {
+    const definition = definitionOf(row);
     const ends = onUnmatch === null ? definition : { ...definition, on_unmatch: onUnmatch };
     this.#store.set(row.name, {
       status: "deleting",
@@ -121,7 +121,7 @@ export class RuleWork {
   async deliver(mountUuid: string): Promise<void> {
     const { env, name } = this.#object;
     const rules = this.#store.ofMount(mountUuid).filter(({ status }) => status !== "deleting");
-    const prefixes = rules.map(({ definition }) => (JSON.parse(definition) as RuleDefinition).path_prefix);
+    const prefixes = rules.map((row) => definitionOf(row).path_prefix);
     await kvStore(env, mountUuid).follow(name, [...new Set(prefixes)]);
   }
 
@@ -137,7 +137,7 @@ export class RuleWork {
       this.#object.commit(() => {
         for (const row of this.#store.ofMount(mountUuid)) {
           if (!FOLLOWING.has(row.status)) continue;
-          const definition = JSON.parse(row.definition) as RuleDefinition;
+          const definition = definitionOf(row);
           for (const [index, path] of paths.entries()) {
             const candidate = found[index] ?? null;
             if (candidate && mismatch(definition, candidate) === null) this.#store.match(row, path);
@@ -162,7 +162,7 @@ export class RuleWork {
   }
 
   /** The removal of the object of a secret that no longer matches. */
-  removal({ on_unmatch: given }: RuleDefinition, { row }: Found): "delete" | "retain" {
+  removal({ on_unmatch: given }: RuleDefinition, { row }: Found): Unmatched {
     return given ?? (row.deletion_policy === "retain" ? "retain" : "delete");
   }
 
@@ -205,7 +205,7 @@ export class RuleWork {
       await outbox.drain(RULES, row.mount_uuid);
       if (outbox.holds(RULES, row.mount_uuid)) return this.#later();
     }
-    const definition = JSON.parse(row.definition) as RuleDefinition;
+    const definition = definitionOf(row);
     const page = await kvStore(env, row.mount_uuid).survey(definition.path_prefix, row.cursor, SCANNED);
     this.#commit(() => {
       const current = this.#store.find(row.name);
@@ -250,7 +250,7 @@ export class RuleWork {
     const found = this.#record.find();
     if (!found) return this.#later();
     return this.#commit(() => {
-      const definition = JSON.parse(row.definition) as RuleDefinition;
+      const definition = definitionOf(row);
       const { applied, leaving } = this.#store.counts(row);
       const isNew = now - row.window >= WINDOW_MS;
       const removed = isNew ? 0 : row.removed;
@@ -267,7 +267,7 @@ export class RuleWork {
   }
 
   /** Ends a match. The association stays while another origin wants it. */
-  #release(row: RuleRow, { secret_name }: MatchRow, removal: "delete" | "retain", now: number): void {
+  #release(row: RuleRow, { secret_name }: MatchRow, removal: Unmatched, now: number): void {
     this.#store.remove(row.name, secret_name);
     const id = associationId({ mountAccessor: row.mount_accessor, secretName: secret_name });
     const association = this.#associations.find(id);
@@ -275,6 +275,7 @@ export class RuleWork {
     const [next] = this.#store.origins(row.mount_uuid, secret_name);
     if (next) this.#store.again(next.name, secret_name);
     else if (removal === "delete") this.#associations.setDesired(association, "absent", now);
+    else if (removal === "hold") this.#associations.hold(association, now);
     else {
       this.#associations.delete(id);
       announceAssociation(this.#object.outbox, secretOf(association));
@@ -299,7 +300,7 @@ export class RuleWork {
     const [first] = this.#store.origins(secret.mountUuid, secret.secretName);
     const isPresent = association?.wish === "present";
     if (isPresent && (association.manual === 1 || (first && first.name !== row.name))) return null;
-    const naming = namingOf(found, JSON.parse(row.definition) as RuleDefinition);
+    const naming = namingOf(found, definitionOf(row));
     const set = await this.#desiredState.setByRule(secret, naming);
     if (set.ok) return null;
     return set.reason === "invalid" ? (set.message ?? "refused") : "later";
@@ -322,6 +323,16 @@ export class RuleWork {
     this.#object.outbox.enlistLatest(RULES, mountUuid, null);
   }
 }
+
+/** Fields whose change sets all associations of a rule again. */
+const AGAIN = [
+  "name_template",
+  "granularity",
+  "key_glob",
+  "exclude_key_glob",
+  "value_template",
+  "priority",
+] as const satisfies (keyof RuleDefinition)[];
 
 /** Rules that follow changes of secrets. */
 const FOLLOWING: ReadonlySet<string> = new Set([

@@ -59,7 +59,7 @@ describe("a rule", () => {
     { max_removals: -1 },
     { path_glob: ["a["] },
     { metadata_selector: [{ key: "x", operator: "Like" }] },
-    { on_unmatch: "hold" },
+    { on_unmatch: "keep" },
     { priority: "high" },
   ])("%j is no body", (body) =>
     expect(RuleBody.safeParse({ mount: "kv", match_all: true, ...body }).success).toBe(false),

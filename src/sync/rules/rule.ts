@@ -3,6 +3,7 @@ import type { RuleDefinition, SelectorCondition } from "../../contracts/sync-rul
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { choiceOrDefault, flag, stringList } from "../../platform/http/fields.ts";
 import { nullMeans } from "../../platform/http/nulls.ts";
+import { valueTemplateProblem } from "../worker/value-template.ts";
 import { matchesPathGlob, pathGlobProblem } from "./path-glob.ts";
 
 /*
@@ -58,9 +59,12 @@ export const RuleBody = z.object({
     )
     .nullish(),
   match_all: flag().nullish(),
+  key_glob: globs(),
+  exclude_key_glob: globs(),
+  value_template: z.string("must be a text").nullish(),
   name_template: z.string("must be a text").nullish(),
   granularity: choiceOrDefault("must be secret-path or secret-key", "secret-path", "secret-key"),
-  on_unmatch: choiceOrDefault("must be delete or retain", "delete", "retain"),
+  on_unmatch: choiceOrDefault("must be delete, retain or hold", "delete", "retain", "hold"),
   max_secrets: orDefault(whole(1, MAX_SECRETS)),
   max_removals: orDefault(
     z.union([
@@ -79,6 +83,9 @@ const conditionsOf = (given: RuleBody["metadata_selector"]): readonly Condition[
     ? given
     : Object.entries(given ?? {}).map(([key, value]) => ({ key, operator: "In" as const, values: [value] }));
 
+const isMap = (given: RuleBody["metadata_selector"]): boolean =>
+  !Array.isArray(given) && Object.keys(given ?? {}).length > 0;
+
 /** The rule that a body states. Fields that are left out have their default. */
 export function defineRule(name: string, body: RuleBody): Result<RuleDefinition> {
   const definition: RuleDefinition = {
@@ -87,6 +94,9 @@ export function defineRule(name: string, body: RuleBody): Result<RuleDefinition>
     exclude_glob: body.exclude_glob ?? [],
     metadata_selector: conditionsOf(body.metadata_selector),
     match_all: body.match_all ?? false,
+    key_glob: body.key_glob ?? [],
+    exclude_key_glob: body.exclude_key_glob ?? [],
+    value_template: body.value_template ?? "",
     name_template: body.name_template ?? "",
     granularity: body.granularity ?? null,
     on_unmatch: body.on_unmatch ?? null,
@@ -94,6 +104,7 @@ export function defineRule(name: string, body: RuleBody): Result<RuleDefinition>
     max_removals: body.max_removals ?? "10%",
     priority: body.priority ?? 100,
     paused: body.paused ?? false,
+    given: { mount: body.mount, selector: isMap(body.metadata_selector) ? "map" : "list" },
   };
   const { path_prefix, path_glob, metadata_selector, match_all } = definition;
   if (path_prefix === "" && path_glob.length === 0 && metadata_selector.length === 0 && !match_all) {
@@ -113,6 +124,8 @@ export function defineRule(name: string, body: RuleBody): Result<RuleDefinition>
       "metadata_selector: writers of metadata decide about matches; name a path_prefix too, or set match_all=true",
     );
   }
+  const template = definition.value_template === "" ? null : valueTemplateProblem(definition.value_template);
+  if (template !== null) return refuse("invalid", `value_template: ${template}`);
   const wrong = metadata_selector.find(({ operator, values }) => operator.endsWith("In") !== values.length > 0);
   if (wrong)
     return refuse("invalid", `metadata_selector: values are for In and NotIn, which need one or more: ${wrong.key}`);

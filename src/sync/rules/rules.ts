@@ -1,16 +1,23 @@
 import type { SurveyPage } from "../../contracts/kv-store.ts";
-import type { RuleDefinition, RuleMatch, RuleMount, RulePlan, RuleView } from "../../contracts/sync-rules.ts";
+import type {
+  RuleDefinition,
+  RuleMatch,
+  RuleMount,
+  RulePlan,
+  RuleView,
+  Unmatched,
+} from "../../contracts/sync-rules.ts";
 import type { PlannedObject, SecretRef } from "../../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { kvStore } from "../../rpc/stubs.ts";
 import type { AssociationCheck } from "../associations/association-check.ts";
-import { type Associations, associationId } from "../associations/associations.ts";
+import { type Associations, associationId, type SetNaming } from "../associations/associations.ts";
 import { checkTemplate } from "../associations/naming.ts";
 import type { Found } from "../configuration/destination-record.ts";
 import type { Step } from "../objects/object-plan.ts";
 import { mismatch } from "./rule.ts";
-import { namingOf, secretIn } from "./rule-naming.ts";
+import { definitionOf, namingOf, secretIn } from "./rule-naming.ts";
 import { matchView, type RuleRow, type RuleStore } from "./rule-store.ts";
 import type { RuleWork } from "./rule-work.ts";
 
@@ -72,6 +79,9 @@ export class Rules {
     const parsed = checkTemplate(template || type.defaults.template[granularity], granularity);
     if (!parsed.ok) return refuse("invalid", `name_template: ${parsed.message}`);
     if (parsed.warning !== null) return refuse("invalid", `name_template: ${parsed.warning}`);
+    if (definition.value_template !== "" && granularity !== "secret-path") {
+      return refuse("invalid", "value_template: is for granularity secret-path, where a secret is one object");
+    }
     return found;
   }
 
@@ -105,7 +115,7 @@ export class Rules {
   }
 
   /** Deletes a rule. Its associations end unless another origin wants them. */
-  async delete(name: string, onUnmatch: "delete" | "retain" | null): Promise<Result<null>> {
+  async delete(name: string, onUnmatch: Unmatched | null): Promise<Result<null>> {
     const row = this.#store.find(name);
     if (!row) return ok(null);
     this.#object.commit(() => this.#work.delete(row, onUnmatch));
@@ -114,60 +124,77 @@ export class Rules {
     return ok(null);
   }
 
-  /** The effect of a put: counts of all secrets, and one page of the objects that change. */
+  /** The effect of a put: counts of all secrets, and one page of the objects that change. Holds a page in memory. */
   async preview(name: string, mount: RuleMount, definition: RuleDefinition, after: string): Promise<Result<RulePlan>> {
     const checked = this.#mayPut(name, mount, definition);
     if (!checked.ok) return checked;
-    const matched = await this.#matched(mount, definition);
-    if (!matched.ok) return matched;
     const naming = namingOf(checked.value, definition);
-    const summary = { matched: matched.value.size, create: 0, keep: 0, delete: 0, retain: 0, refused: 0 };
-    const planned: { readonly secret: string; readonly entry: PlannedObject }[] = [];
-    const add = (secretName: string, kind: keyof typeof summary, names: readonly string[], reason?: string): void => {
-      summary[kind]++;
-      const association = associationId({ mountAccessor: mount.accessor, secretName });
-      const action = kind === "refused" ? "refuse" : (kind as PlannedObject["action"]);
-      for (const external_name of kind === "keep" ? [] : names) {
-        planned.push({ secret: secretName, entry: { association, external_name, action, ...(reason && { reason }) } });
-      }
-    };
-    for (const secretName of matched.value) {
-      const secret: SecretRef = { ...secretIn(mount), secretName };
-      const plan = this.#check.check(secret, [], undefined, naming);
-      const isSet = this.#associations.find(associationId(secret))?.wish === "present";
-      if (!plan.ok) add(secretName, "refused", [""], plan.message);
-      else add(secretName, isSet ? "keep" : "create", plan.steps.flatMap(nameOf));
-    }
     const removal = this.#work.removal(definition, checked.value);
-    for (const secretName of this.#leaving(name, matched.value)) {
-      if (this.#hasOtherOrigin(mount.uuid, secretName, name)) continue;
-      const id = associationId({ mountAccessor: mount.accessor, secretName });
-      add(secretName, removal, this.#associations.externalNames(id), "the rule no longer matches the secret");
-    }
-    planned.sort((one, other) => (one.secret < other.secret ? -1 : 1));
-    const rest = planned.filter(({ secret }) => secret > after);
-    const page = rest.slice(0, PREVIEWED).map(({ entry }) => entry);
-    return ok({ summary, planned: page, next: rest.length > PREVIEWED ? (rest[PREVIEWED - 1]?.secret ?? null) : null });
-  }
-
-  /** The names of all secrets that a definition matches today. */
-  async #matched({ uuid }: RuleMount, definition: RuleDefinition): Promise<Result<ReadonlySet<string>>> {
-    const found = new Set<string>();
+    const summary = { matched: 0, create: 0, keep: 0, delete: 0, retain: 0, hold: 0, refused: 0 };
+    const planned: PlannedSecret[] = [];
     for (let from: string | null = ""; from !== null; ) {
-      const page: SurveyPage = await kvStore(this.#object.env, uuid).survey(definition.path_prefix, from, SURVEYED);
+      const page: SurveyPage = await kvStore(this.#object.env, mount.uuid).survey(
+        definition.path_prefix,
+        from,
+        SURVEYED,
+      );
       if (page.gone) return refuse("missing", "the mount was deleted");
-      for (const secret of page.candidates) if (mismatch(definition, secret) === null) found.add(secret.path);
+      const paths = page.candidates.filter((one) => mismatch(definition, one) === null).map(({ path }) => path);
+      const matched = new Set(paths);
+      const found = [
+        ...paths.map((path) => this.#plannedMatch(mount, path, naming)),
+        ...this.#leaving(name, from, page.next, matched).flatMap((path) =>
+          this.#plannedEnd(mount, path, name, removal),
+        ),
+      ].sort((one, other) => (one.secret < other.secret ? -1 : 1));
+      summary.matched += matched.size;
+      for (const one of found) {
+        summary[one.kind]++;
+        if (one.kind !== "keep" && one.secret > after && planned.length <= PREVIEWED) planned.push(one);
+      }
       from = page.next;
     }
-    return ok(found);
+    const shown = planned.slice(0, PREVIEWED);
+    const next = planned.length > PREVIEWED ? (shown.at(-1)?.secret ?? null) : null;
+    return ok({ summary, planned: shown.flatMap(({ objects }) => objects), next });
   }
 
-  /** The matches of a rule that are not among these. */
-  *#leaving(name: string, matched: ReadonlySet<string>): Generator<string> {
-    for (let after = ""; ; ) {
+  #plannedMatch(mount: RuleMount, secretName: string, naming: SetNaming): PlannedSecret {
+    const secret: SecretRef = { ...secretIn(mount), secretName };
+    const association = associationId(secret);
+    const plan = this.#check.check(secret, [], undefined, naming);
+    if (!plan.ok) {
+      const entry = { association, external_name: "", action: "refuse", reason: plan.message } as const;
+      return { secret: secretName, kind: "refused", objects: [entry] };
+    }
+    const isSet = this.#associations.find(association)?.wish === "present";
+    const objects = plan.steps
+      .flatMap(nameOf)
+      .map((external_name) => ({ association, external_name, action: "create" }) as const);
+    return { secret: secretName, kind: isSet ? "keep" : "create", objects };
+  }
+
+  /** The end of a match; none while another origin wants the association. */
+  #plannedEnd(mount: RuleMount, secretName: string, name: string, removal: Unmatched): PlannedSecret[] {
+    if (this.#hasOtherOrigin(mount.uuid, secretName, name)) return [];
+    const association = associationId({ mountAccessor: mount.accessor, secretName });
+    const reason = "the rule no longer matches the secret";
+    const objects = this.#associations
+      .externalNames(association)
+      .map((external_name) => ({ association, external_name, action: removal, reason }));
+    return [{ secret: secretName, kind: removal, objects }];
+  }
+
+  /** The matches of a rule after one path up to another that are not among these. @param until null: to the end */
+  #leaving(name: string, from: string, until: string | null, matched: ReadonlySet<string>): string[] {
+    const found: string[] = [];
+    for (let after = from; ; ) {
       const page = this.#store.page(name, after, SURVEYED);
-      for (const { secret_name } of page) if (!matched.has(secret_name)) yield secret_name;
-      if (page.length < SURVEYED) return;
+      for (const { secret_name } of page) {
+        if (until !== null && secret_name > until) return found;
+        if (!matched.has(secret_name)) found.push(secret_name);
+      }
+      if (page.length < SURVEYED) return found;
       after = page.at(-1)?.secret_name ?? "";
     }
   }
@@ -182,7 +209,7 @@ export class Rules {
     return {
       name: row.name,
       mount: row.mount_path,
-      definition: JSON.parse(row.definition),
+      definition: definitionOf(row),
       status: row.status,
       generation: row.generation,
       progress: { matched, applied, pending_removals: leaving },
@@ -192,6 +219,13 @@ export class Rules {
       ...(row.evaluated !== null && { evaluated_at: new Date(row.evaluated).toISOString() }),
     };
   }
+}
+
+/** The effect of a rule on one secret. */
+interface PlannedSecret {
+  readonly secret: string;
+  readonly kind: "create" | "keep" | "refused" | Unmatched;
+  readonly objects: readonly PlannedObject[];
 }
 
 const nameOf = (step: Step): string[] => ("copy" in step ? [step.copy.name] : []);

@@ -78,7 +78,7 @@ export class Resync {
     this.#object.commit(() => {
       for (const { id } of page) {
         const current = associations.find(id);
-        if (current && this.#isBehind(current, newest.get(id) ?? null))
+        if (current && current.wish !== "held" && this.#isBehind(current, newest.get(id) ?? null))
           associations.setDesired(current, current.wish, now, hasFailed(current));
       }
       // A restart in the meantime has set its own position.

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import type { Setup, SyncTask } from "../../contracts/sync-tasks.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
-import type { Associations } from "../associations/associations.ts";
+import type { Associations, SetNaming } from "../associations/associations.ts";
 import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
 import { objectTask, type RemoteObjects } from "../objects/remote-objects.ts";
 import type { AssociationRow, RemoteObjectRow } from "../schema.ts";
@@ -67,21 +67,22 @@ export class TaskLeasing {
 
   #task(lease: WorkLease, found: Found, tagKeys: readonly string[], place: string, now: number): SyncTask[] {
     const row = this.#associations.find(lease.id);
-    if (!row) {
+    // Held associations have no work.
+    if (!row || row.wish === "held") {
       this.#work.forget(lease.id);
       return [];
     }
     const rows = this.#remoteObjects.of(row.id);
     this.#remoteObjects.leased(rows, tagKeys, now, place);
     this.#limits.leased(found, now);
-    return [taskOf(lease, row, this.#associations.namingOf(row).granularity, rows, place)];
+    return [taskOf(lease, { ...row, wish: row.wish }, this.#associations.namingOf(row), rows, place)];
   }
 }
 
 const taskOf = (
   lease: WorkLease,
-  row: AssociationRow,
-  granularity: SyncTask["granularity"],
+  row: AssociationRow & { readonly wish: SyncTask["desired"] },
+  { granularity, content }: SetNaming,
   rows: readonly RemoteObjectRow[],
   place: string,
 ): SyncTask => ({
@@ -90,6 +91,7 @@ const taskOf = (
   mountUuid: row.mount_uuid,
   secretName: row.secret_name,
   granularity,
+  ...(content && { content }),
   copies: rows.map((row) => objectTask(row, place)),
   idempotencyToken: createHash("sha256").update(`${row.seed} ${row.intent}`).digest("hex"),
   ...(row.trace !== null && { trace: row.trace }),

@@ -1,4 +1,7 @@
-import type { Granularity } from "../../contracts/sync-tasks.ts";
+import type { ContentRule, Granularity } from "../../contracts/sync-tasks.ts";
+
+import { matchesPathGlob } from "../rules/path-glob.ts";
+import { renderValue } from "./value-template.ts";
 
 /**
  * Values of external objects, made from a secret's JSON text. Pure. Read by tasks and previews. Costs one parse and one
@@ -48,19 +51,51 @@ export interface Content {
   readonly key: string;
   readonly value: string;
   readonly data?: Readonly<Record<string, string>>;
+  /** The value of a whole secret is plain text, and not JSON. */
+  readonly isText?: true;
 }
 
-/** The contents of a secret's external objects. @param takesData whether a whole secret is a map, too */
+/**
+ * The contents of a secret's external objects; none for a whole secret without a key that is pushed.
+ * @param takesData whether a whole secret is a map, too
+ * @param rule the part of the secret that is pushed; default: all
+ */
 export function contentsOf(
   granularity: Granularity,
   data: string,
   takesData = false,
+  rule?: ContentRule,
 ): { ok: true; values: readonly Content[] } | Refused {
+  if (rule) return partsOf(granularity, data, takesData, rule);
   if (granularity === "secret-key") return secretKeyValues(data);
   const whole = takesData ? secretPathMap(data) : secretPathValue(data);
   if (!whole.ok) return whole;
   const { ok, ...content } = whole;
   return { ok, values: [{ key: "", ...content }] };
+}
+
+function partsOf(
+  granularity: Granularity,
+  data: string,
+  takesData: boolean,
+  { keyGlob, excludeKeyGlob, valueTemplate }: ContentRule,
+): { ok: true; values: readonly Content[] } | Refused {
+  const parsed = parseData(data);
+  if (!parsed.ok) return parsed;
+  const isPushed = (key: string) =>
+    (keyGlob.length === 0 || keyGlob.some((glob) => matchesPathGlob(key, glob))) &&
+    !excludeKeyGlob.some((glob) => matchesPathGlob(key, glob));
+  const pushed = sortedEntries(parsed.data).filter(([key]) => isPushed(key));
+  const texts = pushed.map(([key, value]) => [key, asText(value)] as const);
+  if (granularity === "secret-key") return { ok: true, values: texts.map(([key, value]) => ({ key, value })) };
+  if (pushed.length === 0) return { ok: true, values: [] };
+  const map = Object.fromEntries(texts);
+  if (valueTemplate !== "") {
+    const rendered = renderValue(valueTemplate, map);
+    return rendered.ok ? { ok: true, values: [{ key: "", value: rendered.value, isText: true }] } : rendered;
+  }
+  const value = write(Object.fromEntries(pushed));
+  return { ok: true, values: [{ key: "", value, ...(takesData && { data: map }) }] };
 }
 
 /**

@@ -71,7 +71,7 @@ export class TaskRun {
   }
 
   /** The push of an object; null when it is recorded without one. */
-  async beginPut(copy: ObjectTask, { value, data }: Content): Promise<ObjectPut | null> {
+  async beginPut(copy: ObjectTask, { value, data, isText }: Content): Promise<ObjectPut | null> {
     if (copy.blocked) return this.leave(copy);
     const fingerprint = this.#fingerprint(value);
     const same = copy.outside !== undefined && copy.outside !== null && copy.fingerprint === fingerprint;
@@ -96,7 +96,7 @@ export class TaskRun {
       knownToExist: copy.knownToExist,
       unsureSince: copy.unsureSince ?? undefined,
       idempotencyToken: digest([idempotencyToken, copy.name, value]),
-      contentType: granularity === "secret-path" ? "application/json" : "text/plain",
+      contentType: granularity === "secret-path" && !isText ? "application/json" : "text/plain",
       updatePolicy: this.#setup.updatePolicy,
     };
     return { copy, fingerprint, object };

@@ -92,9 +92,11 @@ export async function prepareTask(
     if (!type) return failed(internal("unknown_type", "this destination type is unknown"), task.copies);
     const newest = await secret;
     if (newest && !newest.ok) return failed(internal(newest.reason, newest.message), task.copies);
-    const source = newest?.value ?? null;
-    const values = source === null ? [] : valuesOf(task, type, source.data);
+    const found = newest?.value ?? null;
+    const values = found === null ? [] : valuesOf(task, type, found.data);
     if ("outcome" in values) return failed(values, task.copies);
+    // A whole secret without a key that is pushed has no object, like a deleted one.
+    const source = task.granularity === "secret-path" && values.length === 0 ? null : found;
     const copies = await objectsFor(dependencies, task, source && values);
     // The lease is void: no call was made, and the result is ignored.
     if (copies === null) return { ...base, version: null, copies: [], unfinished: true };
@@ -144,11 +146,11 @@ const internal = (code: string, message: string): Trouble => ({ outcome: "intern
 const isDesired = (copy: ObjectTask, source: object | null): boolean => source !== null && !copy.obsolete;
 
 function valuesOf(
-  { granularity }: SyncTask,
+  { granularity, content }: SyncTask,
   type: DestinationType<unknown>,
   data: string,
 ): readonly Content[] | Trouble {
-  const contents = contentsOf(granularity, data, type.takesData);
+  const contents = contentsOf(granularity, data, type.takesData, content);
   if (!contents.ok) return failure("client", "payload", contents.message);
   const refused = granularity === "secret-key" ? refusedKeys(contents.values.length) : null;
   return refused === null ? contents.values : failure("client", "too_many_keys", refused);

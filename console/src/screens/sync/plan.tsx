@@ -7,6 +7,7 @@ const ACTIONS: Readonly<Record<PlannedObject["action"], readonly [Tone, string]>
   update: ["info", "Update"],
   delete: ["warn", "Delete"],
   retain: ["off", "Leave there"],
+  hold: ["off", "Held"],
   refuse: ["bad", "Refuse"],
 };
 
