@@ -58,6 +58,11 @@ export class Service {
     return service;
   }
 
+  /** Of the process that starts the others. */
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
   /** Everything that its processes have printed. */
   get output(): string {
     return this.#output;
