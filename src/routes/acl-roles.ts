@@ -44,7 +44,7 @@ async function write(call: AuthorisedCall<never, "id">, body: z.output<typeof Ro
   return clusterJson(call, written, { index: written.ModifyIndex });
 }
 
-const writes = { rights: "management", fresh: true, body: RoleBody, handle: write } as const;
+const writes = { rights: "management", fresh: "owner", body: RoleBody, handle: write } as const;
 
 export const aclRoleRoutes = [
   cluster({ verb: "GET", path: "/acl/roles", rights: "any", fresh: true, handle: list }),
@@ -68,7 +68,7 @@ export const aclRoleRoutes = [
     verb: "DELETE",
     path: "/acl/role/:id",
     rights: "management",
-    fresh: true,
+    fresh: "owner",
     handle: async (call) =>
       clusterEmpty({ index: unwrap(await accessControl(call.env).deleteClusterRole(call.params.id)).index }),
   }),

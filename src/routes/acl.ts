@@ -187,7 +187,7 @@ export const aclRoutes = [
     verb: "POST",
     path: "/acl/policy/:name",
     rights: "management",
-    fresh: true,
+    fresh: "owner",
     body: PolicyBody,
     handle: writePolicy,
   }),
@@ -195,7 +195,7 @@ export const aclRoutes = [
     verb: "DELETE",
     path: "/acl/policy/:name",
     rights: "management",
-    fresh: true,
+    fresh: "owner",
     handle: async (call) => {
       const { existed, index } = unwrap(await accessControl(call.env).deletePolicy("", name(call)));
       if (!existed) throw notFound("ACL policy not found");

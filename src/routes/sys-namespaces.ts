@@ -49,14 +49,14 @@ export const namespaceRoutes = [
   secrets({
     verb: "POST",
     path: "/sys/namespaces/:name",
-    fresh: true,
+    fresh: "owner",
     body: NamespaceBody,
     handle: put,
   }),
   secrets({
     verb: "PATCH",
     path: "/sys/namespaces/:name",
-    fresh: true,
+    fresh: "owner",
     body: NamespaceChange,
     handle: async (call, { custom_metadata }) => {
       const changed = await accessControl(call.env).patchNamespace(below(call), custom_metadata ?? {});
@@ -66,7 +66,7 @@ export const namespaceRoutes = [
   secrets({
     verb: "DELETE",
     path: "/sys/namespaces/:name",
-    fresh: true,
+    fresh: "owner",
     handle: async (call) => {
       unwrap(await accessControl(call.env).deleteNamespace(below(call)));
       return noContent();

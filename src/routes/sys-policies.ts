@@ -84,11 +84,11 @@ export const policyRoutes = [
   secrets({
     verb: "POST",
     path: "/sys/policies/acl/:name",
-    fresh: true,
+    fresh: "owner",
     body: PolicyBody,
     handle: write,
   }),
-  secrets({ verb: "DELETE", path: "/sys/policies/acl/:name", fresh: true, handle: remove }),
+  secrets({ verb: "DELETE", path: "/sys/policies/acl/:name", fresh: "owner", handle: remove }),
   ...(["GET", "LIST"] as const).map((verb) =>
     secrets({
       verb,
@@ -110,8 +110,8 @@ export const policyRoutes = [
       return envelope(call, { data: { name: policy.name, rules: policy.text }, flat: true });
     },
   }),
-  secrets({ verb: "POST", path: "/sys/policy/:name", fresh: true, body: PolicyBody, handle: write }),
-  secrets({ verb: "DELETE", path: "/sys/policy/:name", fresh: true, handle: remove }),
+  secrets({ verb: "POST", path: "/sys/policy/:name", fresh: "owner", body: PolicyBody, handle: write }),
+  secrets({ verb: "DELETE", path: "/sys/policy/:name", fresh: "owner", handle: remove }),
   secrets({
     verb: "POST",
     path: "/sys/capabilities-self",

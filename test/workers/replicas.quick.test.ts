@@ -1,5 +1,6 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { ReadReplica } from "../../src/worker.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, mountKv, patch, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -59,6 +60,19 @@ it("logins and new tokens of others leave the answers of replicas as they are", 
   asked.take();
   expect(await seen()).toEqual([1, 1]);
   expect(asked.take()).toEqual([0, 0, 0]);
+});
+
+it.each([
+  ["a policy", () => put("/v1/sys/policies/acl/p", { policy: path("a", "read") })],
+  ["a policy of the cluster API", () => put("/v1/acl/policy/p", { Rules: 'node { policy = "read" }' })],
+  ["a namespace", () => put("/v1/sys/namespaces/n", {})],
+])("a write of %s is judged by the owner, and leaves a replica nothing to forget", async (_, write) => {
+  // The first one recalls what the replica has from before.
+  await write();
+  const calls = (["authorize", "invalidate"] as const).map((method) => vi.spyOn(ReadReplica.prototype, method));
+  for (let time = 0; time < 3; time++) expect((await write()).status).toBeLessThan(300);
+  expect(calls.map(({ mock }) => mock.calls.length)).toEqual([0, 0]);
+  vi.restoreAllMocks();
 });
 
 it("reads of one secret that come together are one question", async () => {

@@ -50,10 +50,10 @@ function keep(key: string, cached: Cached, now: number): void {
 const REPLICA_MS = 8_000;
 
 /** A request to authorize, with what decides how it is authorized. */
-interface Authorization {
+export interface Authorization {
   readonly ask: AuthorizeRequest;
-  /** Whether the answer must see a revocation at once, also where answers are cached. */
-  readonly fresh: boolean;
+  /** Whether the answer must see a revocation at once, also where answers are cached; `owner`: without a replica. */
+  readonly fresh: boolean | "owner";
   /** Of the caller. */
   readonly location: unknown;
   /** The version of the secret to read along, 0 = the newest; null for requests that read none. */
@@ -68,7 +68,7 @@ export async function authorize(env: Env, authorization: Authorization): Promise
   const { ask, fresh } = authorization;
   if (!isCoherent(env)) return authorizeCached(env, ask, fresh);
   // No other request can use the answer: it shows the caller's own token.
-  return ask.self ? authorizeWithRetry(env, ask) : authorizeNear(env, authorization);
+  return ask.self || fresh === "owner" ? authorizeWithRetry(env, ask) : authorizeNear(env, authorization);
 }
 
 /** Asks a replica, and `AccessControl` itself while the replica fails. */
@@ -88,7 +88,11 @@ async function authorizeNear(env: Env, { ask, location, version }: Authorization
  * Authorizes a request through `AccessControl`. Grants and refusals are cached per isolate for `REUSE_MS`, except calls
  * that must see a revocation at once (`fresh`) and tokens with limited uses. A cache hit costs no call of the object.
  */
-async function authorizeCached(env: Env, ask: AuthorizeRequest, fresh: boolean): Promise<Grant | Refusal> {
+async function authorizeCached(
+  env: Env,
+  ask: AuthorizeRequest,
+  fresh: Authorization["fresh"],
+): Promise<Grant | Refusal> {
   const key = JSON.stringify([ask.token, ask.namespace, ask.path, ask.list ?? false, ask.wrapTtl ?? 0]);
   // Grants hold at every address, or are not cached; a refusal may be about the caller's.
   const refusedKey = `${key} ${ask.address ?? ""}`;

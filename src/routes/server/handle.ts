@@ -1,4 +1,9 @@
-import { authorize, clearAuthorizeCache, isCoherent } from "../../access/authorize/authorize-cached.ts";
+import {
+  type Authorization,
+  authorize,
+  clearAuthorizeCache,
+  isCoherent,
+} from "../../access/authorize/authorize-cached.ts";
 import { WRAPPING_POLICY_NAME } from "../../access/policies/policy-parser.ts";
 import { type Dialect, dialectOf } from "../../compat/dialect.ts";
 import { translateField } from "../../compat/engine-names.ts";
@@ -161,7 +166,7 @@ async function answer(
       if (authMount) clearAuthorizeCache();
     }
   }
-  const mayBeStale = route.fresh === true && place.cached;
+  const mayBeStale = route.fresh !== undefined && place.cached;
   const { fresh, self } = route;
   const grant = (mayBeStale ? null : place.grant) ?? (await authorizeCall(base, target, { fresh, self }));
   let judgedAt = Date.now();
@@ -327,7 +332,7 @@ const LISTS: ReadonlySet<Target["verb"]> = new Set(["LIST", "SCAN"]);
 
 /** How a request is judged: see `Authorization` and `AuthorizeRequest`. */
 interface Judging {
-  readonly fresh?: boolean | undefined;
+  readonly fresh?: Authorization["fresh"] | undefined;
   readonly self?: boolean | undefined;
   readonly again?: boolean;
 }

@@ -99,8 +99,11 @@ interface Common<Body> {
   readonly streams?: true;
   /** The answer is never wrapped: it holds no secret, or is a wrapping token. */
   readonly unwrapped?: true;
-  /** Never uses a cached grant, so that a revocation applies immediately. */
-  readonly fresh?: true;
+  /**
+   * Never uses a cached grant, so that a revocation applies immediately. `owner`: nor a replica, because its change ends
+   * every grant there: one that it had taken would be recalled.
+   */
+  readonly fresh?: true | "owner";
 }
 
 /** A route of the secrets API: authorized by path capabilities. */
