@@ -1,6 +1,6 @@
 import { isListed, isLoopback } from "../lib/hosts.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
-import { type Call, type CallLimits, callProvider, failure, type Network } from "./outcome.ts";
+import { type Call, type CallLimits, callProvider, failure, type Network, type Send } from "./outcome.ts";
 
 /**
  * The one policy for addresses that tenants name: issuers, key sets, clusters, webhooks. Hosts are public and called by
@@ -74,6 +74,12 @@ export async function callTenantUrl(url: string, init: RequestInit, limits: Call
   if (refused !== null) return { ok: false, outcome: failure("client", "address_refused", `the URL ${refused}`) };
   const network = isListed(new URL(url), policy.PRIVATE_HOSTS) ? undefined : policy.PUBLIC_NETWORK;
   return callProvider([url, init], { ...limits, network });
+}
+
+/** The `sender` of an operation for URLs that a tenant has named: its calls share one deadline, counted from now. */
+export function tenantSender({ deadlineMs }: CallLimits): Send {
+  const end = Date.now() + deadlineMs;
+  return ([url, init]) => callTenantUrl(url, init, { deadlineMs: end - Date.now() });
 }
 
 /** @param hostname of a parsed URL, which spells every IPv4 address as four decimal numbers */

@@ -245,6 +245,8 @@ export interface ClientContext {
   readonly settings: EngineSettings;
   /** Sends one request; all calls share its deadline. */
   readonly send: Send;
+  /** The same for an address that the mount's configuration names: `outbound-url.ts` has the rules. */
+  readonly sendTo: Send;
   readonly assertion: ClientAssertion | undefined;
 }
 

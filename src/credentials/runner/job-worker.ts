@@ -17,6 +17,7 @@ import { isFrozen, retryWhileFrozen } from "../../platform/durable/snapshot/froz
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { tracedWork } from "../../platform/observability/otlp/spans.ts";
 import { settings } from "../../platform/settings.ts";
+import { tenantSender } from "../../providers/outbound-url.ts";
 import { sender } from "../../providers/outcome.ts";
 import { credentialEngine } from "../../rpc/stubs.ts";
 import { assertionFor } from "../assertion.ts";
@@ -44,7 +45,8 @@ type Engine = () => Remote<CredentialEngineApi>;
 async function clientOf(env: Env, type: EngineType, account: object, deadlineMs: number): Promise<Perform> {
   const federation = type.config.federationOf(account);
   const assertion = federation ? await assertionFor(env, federation, type.description.upstream) : undefined;
-  return type.client(account, { settings: settings(env), send: sender({ deadlineMs }), assertion });
+  const sends = { send: sender({ deadlineMs }), sendTo: tenantSender({ deadlineMs }) };
+  return type.client(account, { settings: settings(env), ...sends, assertion });
 }
 
 /**

@@ -60,6 +60,10 @@ export interface RemovalRules<I extends Item, Q extends Search, S extends Remova
   isNotYetThere?(step: Step, failure: CloudFailure, ageMs: number): boolean;
   /** The time from which the age of a resource counts, ms since 1970; the newest resource's by default. */
   ageFrom?(item: I): number | null;
+  /** The items in place of one whose removal was refused; null: it is stuck. */
+  instead?(item: I, failure: CloudFailure): readonly I[] | null;
+  /** A stuck item as the next round begins with it; by default as it is. */
+  stuckAs?(item: I): I;
   /** The items after the removal of one of them. @param at time of our removal; null if it was already gone */
   after?(others: readonly I[], item: I, state: S, value: unknown, at: number | null): readonly I[];
 }
@@ -69,6 +73,7 @@ export interface RemovalRules<I extends Item, Q extends Search, S extends Remova
  *
  *     item ──removed──► next item ──► search until `until` ──► done
  *      ├──not found and new──► checked again after twice the time
+ *      ├──refused──► the items instead of it
  *      └──TRIES failed──► stuck, for the next round
  */
 export function removalSagaOf<I extends Item, Q extends Search, S extends RemovalState<I, Q>>(
@@ -117,7 +122,10 @@ export function removalSagaOf<I extends Item, Q extends Search, S extends Remova
       }
       if (isTransient(failure) && tries < TRIES) return retry(failure);
       const items = state.items.filter((each) => each !== item);
-      return { kind: "done", state: { ...state, items, stuck: [...state.stuck, item] } };
+      const instead = rules.instead?.(item, failure);
+      if (instead) return { kind: "done", state: { ...state, items: [...instead, ...items] } };
+      const stuck = [...state.stuck, rules.stuckAs?.(item) ?? item];
+      return { kind: "done", state: { ...state, items, stuck } };
     },
   };
 }

@@ -157,8 +157,10 @@ export class SagaRunner {
     const searched = type.calls.searchedFor?.(job.work.kind, step.call) ?? null;
     // A search names the failure of the call that it searches for.
     const message = (searched && job.failure) || failure.message;
-    if (decision.kind === "failed") return this.#fail(job, lease, searched ?? step.call, { ...failure, message }, now);
     const work = decision.state ?? job.work;
+    if (decision.kind === "failed") {
+      return this.#fail({ ...job, work }, lease, searched ?? step.call, { ...failure, message }, now);
+    }
     if (decision.kind === "done") {
       return this.#advance({ ...job, work, tries: 0, failure: message }, lease, now);
     }

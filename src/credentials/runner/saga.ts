@@ -44,12 +44,12 @@ interface Pause {
 
 /**
  * Consequence of a refused step. `done`: the step counts as successful. `retry`: it is repeated after a back-off, and
- * at the earliest after `afterMs`. `failed`: the job cannot continue.
+ * at the earliest after `afterMs`. `failed`: the job cannot continue; `state`: what its undo begins with.
  */
 export type Decision<S> =
   | { readonly kind: "done"; readonly state: S }
   | { readonly kind: "retry"; readonly state?: S; readonly afterMs?: number }
-  | { readonly kind: "failed" };
+  | { readonly kind: "failed"; readonly state?: S };
 
 /**
  * A sequence of provider calls as pure functions over a stored state. The state is stored before each call and after
@@ -104,7 +104,6 @@ export function retryUnanswered<S extends { readonly unanswered?: number }>(
 
 /** Maps the state of a decision, from a nested saga to its parent. */
 export function mapDecision<A, B>(decision: Decision<A>, whole: (part: A) => B): Decision<B> {
-  if (decision.kind === "failed") return decision;
   if (decision.kind === "done") return { kind: "done", state: whole(decision.state) };
   const { state, ...rest } = decision;
   return { ...rest, ...(state !== undefined && { state: whole(state) }) };

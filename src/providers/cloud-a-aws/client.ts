@@ -1,18 +1,19 @@
-import { AwsV4Signer } from "aws4fetch";
 import type { Failure } from "../../contracts/failure.ts";
 import { tryParseObject } from "../../lib/json.ts";
 import { type ClientAssertion, signed } from "../identity-token.ts";
-import { type Call, failure, type Send, withoutEffect } from "../outcome.ts";
+import { failure, type Send, withoutEffect } from "../outcome.ts";
 import { type Issued, TokenCache } from "../token-cache.ts";
 import { type CloudAConnection, type CloudASettings, type Credentials, resolveAccount } from "./connection.ts";
 import { type CloudAFailure, type CloudAService, refusal, unanswered } from "./errors.ts";
+import { endpoint, queryCall, signedPost } from "./signing.ts";
+import { parseXml, textNamed, type XmlElement } from "./xml.ts";
 
 export type CloudAAnswer = { ok: true; body: Record<string, unknown> } | CloudAFailure;
 
 /** A service of the JSON protocol 1.1. */
 export interface JsonService {
   /** Its name in signatures, permissions and host names. */
-  readonly name: Exclude<CloudAService, "sts">;
+  readonly name: Exclude<CloudAService, "sts" | "iam">;
   /** Prefix of the operation in `X-Amz-Target`. */
   readonly target: string;
   /** The setting with a base URL that replaces the regional one. */
@@ -62,22 +63,18 @@ export function cloudAClient(
   const { issuer, subject, audience } = identity ?? {};
   const sessionKey = [stsUrl, region, keys, roleArn, externalId, issuer, subject, audience];
 
-  /** Calls STS (query protocol, API version 2011-06-15): form request, XML answer. Its actions change no state. */
+  /** Calls STS, whose actions change no state. */
   async function sts(
     action: string,
     parameters: Record<string, string>,
     credentials: Credentials | null,
   ): Promise<StsAnswer> {
-    const headers = { "content-type": "application/x-www-form-urlencoded" };
-    const body = new URLSearchParams({ Action: action, Version: "2011-06-15", ...parameters }).toString();
-    const sent =
-      credentials === null
-        ? await send([stsUrl, { method: "POST", headers, body }])
-        : await signedPost(send, { url: stsUrl, service: "sts", region, credentials, headers, body });
+    const sent = await queryCall(send, { url: stsUrl, service: "sts", region, action, parameters, credentials });
     if (!sent.ok) return { ok: false, outcome: withoutEffect(sent.outcome) };
     const { response, text } = sent;
-    if (response.ok) return { ok: true, xml: text };
-    return refusal(response, xmlField(text, "Code") ?? "", xmlField(text, "Message") ?? "", "sts", action);
+    const xml = parseXml(text);
+    if (response.ok) return { ok: true, xml };
+    return refusal(response, textNamed(xml, "Code") ?? "", textNamed(xml, "Message") ?? "", "sts", action);
   }
 
   async function assumeRole(role: string): Promise<{ ok: true; token: Session } | { ok: false; outcome: Failure }> {
@@ -143,14 +140,14 @@ export function cloudAClient(
       if (!signing.ok) return signing;
       const answer = await sts("GetCallerIdentity", {}, signing.credentials);
       if (!answer.ok) return answer;
-      return xmlField(answer.xml, "Arn") === null ? notUnderstood("GetCallerIdentity") : { ok: true };
+      return textNamed(answer.xml, "Arn") === null ? notUnderstood("GetCallerIdentity") : { ok: true };
     },
   };
 }
 
 const NO_ROLE = failure("client", "credentials_missing", "role_arn must be given to log in with identity tokens.");
 
-type StsAnswer = { ok: true; xml: string } | { ok: false; outcome: Failure };
+type StsAnswer = { ok: true; xml: XmlElement | null } | { ok: false; outcome: Failure };
 
 const sessionEndings: ReadonlySet<string> = new Set(["ExpiredToken", "UnrecognizedClient", "InvalidClientTokenId"]);
 
@@ -158,46 +155,6 @@ const notUnderstood = (action: string) => ({
   ok: false as const,
   outcome: failure("external", "unreadable_answer", `${action} was answered, but not as STS answers it.`),
 });
-
-/** The regional endpoint; the partitions' domains are those of the vendor's SDK (partitions.json). */
-function endpoint(service: CloudAService, region: string): string {
-  const domain = region.startsWith("cn-")
-    ? "amazonaws.com.cn"
-    : region.startsWith("eusc-")
-      ? "amazonaws.eu"
-      : "amazonaws.com";
-  return `https://${service}.${region}.${domain}`;
-}
-
-interface SignedPost {
-  url: string;
-  service: CloudAService;
-  region: string;
-  credentials: Credentials;
-  headers: Record<string, string>;
-  /** A string, because the signer hashes strings only. */
-  body: string;
-}
-
-/** Cache of signing keys by secret key, day, region and service: the derivation is the main cost of a signature. */
-const derived = new Map<string, ArrayBuffer>();
-const MAX_DERIVED = 1_000;
-
-function signingKeys(): Map<string, ArrayBuffer> {
-  if (derived.size >= MAX_DERIVED) derived.clear();
-  return derived;
-}
-
-async function signedPost(send: Send, { url, body, credentials, ...rest }: SignedPost): Promise<Call> {
-  if (!URL.canParse(url)) {
-    return { ok: false, outcome: failure("client", "invalid_url", "The provider's base URL setting is not a URL.") };
-  }
-  // Only the signer of the library: its client sleeps and retries up to ten times by default.
-  // Service and region are given, because the signer would derive them from the host name, which may be a setting.
-  const signer = new AwsV4Signer({ method: "POST", url, body, cache: signingKeys(), ...credentials, ...rest });
-  const { headers, url: target } = await signer.sign();
-  return send([target.toString(), { method: "POST", headers, body }]);
-}
 
 /** Reads a JSON 1.1 answer. An unreadable success is `unknown`: it may come from another server than the service. */
 function readJson(response: Response, text: string, service: CloudAService, operation: string): CloudAAnswer {
@@ -212,27 +169,15 @@ function readJson(response: Response, text: string, service: CloudAService, oper
   return refusal(response, String(named), typeof message === "string" ? message : "", service, operation);
 }
 
-function sessionOf(xml: string): Session | null {
+/** The credentials in an answer of STS; null when it has none. */
+export function sessionOf(xml: XmlElement | null): Session | null {
   const [accessKeyId, secretAccessKey, sessionToken, expiration] = [
     "AccessKeyId",
     "SecretAccessKey",
     "SessionToken",
     "Expiration",
-  ].map((name) => xmlField(xml, name));
+  ].map((name) => textNamed(xml, name));
   const expiresAt = Date.parse(expiration ?? "");
   if (!accessKeyId || !secretAccessKey || !sessionToken || Number.isNaN(expiresAt)) return null;
   return { credentials: { accessKeyId, secretAccessKey, sessionToken }, expiresAt };
-}
-
-const entities: Record<string, string> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&" };
-
-/** The text of the first element `name` in an STS answer: flat elements without attributes, CDATA or nesting. */
-function xmlField(xml: string, name: string): string | null {
-  const text = new RegExp(`<${name}>([^<]*)</${name}>`).exec(xml)?.[1];
-  if (text === undefined) return null;
-  return text.trim().replace(/&(?:#(\d{1,7})|#x([0-9a-f]{1,6})|(\w+));/gi, (whole, decimal, hex, named) => {
-    if (named !== undefined) return entities[named] ?? whole;
-    const code = decimal === undefined ? Number.parseInt(hex, 16) : Number(decimal);
-    return code <= 0x10ffff ? String.fromCodePoint(code) : whole;
-  });
 }

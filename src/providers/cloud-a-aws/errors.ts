@@ -1,7 +1,7 @@
 import type { Failure } from "../../contracts/failure.ts";
 import { clockDiffers, failure, retryAfterMs } from "../outcome.ts";
 
-export type CloudAService = "secretsmanager" | "ssm" | "sts";
+export type CloudAService = "secretsmanager" | "ssm" | "sts" | "iam";
 
 /** The error named by the provider: `type` without namespace and suffix, such as "ResourceNotFound". */
 interface CloudAError {
