@@ -5,6 +5,7 @@
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { type AccountView, startIam } from "../test/doubles/cloud-a/server.ts";
 import { startAzure } from "../test/doubles/cloud-b/azure.ts";
 import { startLoginIssuers } from "../test/doubles/login-issuers.ts";
 import { settingsOf, startStandIns } from "../test/doubles/stand-ins.ts";
@@ -28,11 +29,17 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
   const { details: tenant } = azure.openAccount();
   // The seeded engine has an application of its own, whose secret no other engine rotates away.
   const { details: seededTenant } = azure.openAccount();
-  const [standIns, logins] = await Promise.all([
+  const [iam, standIns, logins] = await Promise.all([
+    startIam(),
     startStandIns({ otherTenants: azure.otherTenants }),
     startLoginIssuers(serviceUrl),
   ]);
-  const bodies: Record<string, object> = { "cloud-b": engineBody(tenant), "cloud-b-role": roleBody(tenant) };
+  const account = iam.open({ userMs: 500, keyMs: 2_000 });
+  const bodies: Record<string, object> = {
+    ...awsBodies(iam.url, account),
+    "cloud-b": engineBody(tenant),
+    "cloud-b-role": roleBody(tenant),
+  };
   for (const standIn of standIns) {
     const { body, bodies: further } = await standIn.open();
     Object.assign(bodies, { [standIn.type]: body, ...further });
@@ -53,6 +60,7 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
   writeFileSync(join(seeds, "credentials.json"), JSON.stringify(engine), { mode: 0o600 });
   const shell = {
     ...Object.assign({}, ...standIns.map((standIn) => standIn.shell)),
+    CLOUD_A_EVERYTHING: `${iam.url}/_double/everything?account=${account.account}`,
     CLOUD_B_EVERYTHING: `${azure.graphUrl}/_double/everything?account=${tenant.account}`,
     ...logins.values,
   };
@@ -64,10 +72,17 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
     seeds,
     settings: { ...settingsOf(standIns), CLOUD_B_GRAPH_URL: azure.graphUrl, CLOUD_B_ARM_URL: azure.armUrl },
     close: async () => {
-      await Promise.all([azure, logins, ...standIns].map((provider) => provider.close()));
+      await Promise.all([azure, iam, logins, ...standIns].map((provider) => provider.close()));
     },
   };
 }
+
+/** Bodies of the engine of AWS: its configuration, and roles for sessions and for users. */
+const awsBodies = (url: string, { access_key, secret_key, role_arn, policy_arn }: AccountView) => ({
+  "cloud-a": { access_key, secret_key, iam_endpoint: url, sts_endpoint: url },
+  "cloud-a-role": { credential_type: "assumed_role", role_arns: [role_arn], max_sts_ttl: "4h" },
+  "cloud-a-user": { credential_type: "iam_user", policy_arns: [policy_arn], iam_groups: ["developers"] },
+});
 
 type Tenant = Readonly<Record<"subscription_id" | "tenant_id" | "client_id" | "client_secret", string>>;
 

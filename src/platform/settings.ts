@@ -60,6 +60,7 @@ export const Settings = z.object({
   RATE_LIMITS: z.enum(["on", "off"]).default("on"),
   ...addresses,
   CLOUD_A_STS_URL: z.string().optional(),
+  CLOUD_A_IAM_URL: z.string().optional(),
   CLOUD_A_ACCESS_KEY_ID: z.string().optional(),
   CLOUD_A_SECRET_ACCESS_KEY: z.string().optional(),
   CLOUD_A_REGION: z.string().optional(),

@@ -1,6 +1,7 @@
 import type { TestProject } from "vitest/node";
 import { startMadeUpProvider } from "../made-up/engine/provider.ts";
 import { startMadeUp } from "../made-up/stand-ins.ts";
+import { startIam } from "./cloud-a/server.ts";
 import { defaultKey } from "./cloud-a-sm/server.ts";
 import { startAzure } from "./cloud-b/azure.ts";
 import { startIssuer } from "./issuer.ts";
@@ -11,6 +12,8 @@ import { startWebhookReceiver } from "./webhook-receiver.ts";
 
 /** Addresses of the doubles. Each test opens a separate account there (`POST /_double/accounts`). */
 export type DoubleUrls = {
+  /** IAM and STS of the engine of cloud-a. */
+  cloudAIam: string;
   /** The token endpoint of cloud-b, for tenants with a vault and for those with a directory. */
   cloudB: string;
   cloudBGraph: string;
@@ -44,10 +47,11 @@ declare module "vitest" {
 /** Starts the provider doubles that tests inside the Workers runtime reach over loopback. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const azure = await startAzure();
-  const [standIns, madeUp, madeUpEngine, issuer, webhooks, otlp] = await Promise.all([
+  const [standIns, madeUp, madeUpEngine, iam, issuer, webhooks, otlp] = await Promise.all([
     startStandIns({ otherTenants: azure.otherTenants }),
     startMadeUp(),
     startMadeUpProvider(),
+    startIam({ followsCaller: true }),
     startIssuer(),
     startWebhookReceiver(),
     startOtlpReceiver(),
@@ -64,6 +68,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   });
   project.provide("cloudA", { url: at("CLOUD_A_SM_URL"), ...defaultKey });
   project.provide("doubles", {
+    cloudAIam: iam.url,
     cloudB: at("CLOUD_B_LOGIN_URL"),
     cloudBGraph: azure.graphUrl,
     cloudBArm: azure.armUrl,
@@ -78,7 +83,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   });
   project.provide("standIns", { types: [...standIns, ...madeUp].map(({ type }) => type), url: places.url });
   return async () => {
-    const doubles = [azure, madeUpEngine, issuer, webhooks, otlp, places, ...standIns, ...madeUp];
+    const doubles = [azure, madeUpEngine, iam, issuer, webhooks, otlp, places, ...standIns, ...madeUp];
     await Promise.all(doubles.map((double) => double.close()));
   };
 }

@@ -2,6 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import * as z from "zod";
+import { engineTypes } from "../../src/credentials/engines/index.ts";
 import type { Example } from "../../src/openapi/example.ts";
 import type { Area } from "../../src/platform/http/areas.ts";
 import { isEchoed } from "../../src/platform/http/fields.ts";
@@ -10,7 +11,6 @@ import type { AnyRoute, RouteTable } from "../../src/routes/server/route.ts";
 import { authRoutes, clusterRoutes, mountedRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { schemaFields } from "../schema-walk.ts";
 import { mountKv, put } from "./client.ts";
-import { mountEngine } from "./engine-helpers.ts";
 import { examples } from "./examples.ts";
 
 /*
@@ -86,6 +86,8 @@ export const groups = Object.entries(
 
 /** Valid values for required fields of bodies, for routes without an example. */
 const samples: Readonly<Record<string, unknown>> = {
+  lease: "1h",
+  lease_max: "2h",
   policy: 'path "kv/*" { capabilities = ["read"] }',
   type: "kv",
   token: "some-token",
@@ -184,7 +186,7 @@ export interface Attempt {
 export async function arrange(): Promise<void> {
   await mountKv("kv");
   expect((await put("/v1/sys/mounts/kv-v1", { type: "kv" })).status).toBe(204);
-  await mountEngine(null);
+  for (const { type } of engineTypes) await put(`/v1/sys/mounts/${type}`, { type });
   const made = [
     await put("/v1/kv/data/n", { data: { value: CANARY } }),
     await put("/v1/kv-v1/n", { value: CANARY }),

@@ -5,6 +5,7 @@ import { engineTypes } from "../../src/credentials/engines/index.ts";
 import type { Fault } from "../doubles/cloud-b/azure-types.ts";
 import { madeUp } from "../made-up/engine/index.ts";
 import type { LostAnswers } from "../made-up/engine/provider.ts";
+import { openAwsAccount } from "./aws-helpers.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { deaths, dieAt } from "./engine-deaths.ts";
@@ -21,6 +22,8 @@ clock.moves = true;
 interface Provider {
   readonly config: Record<string, unknown>;
   readonly role: Record<string, unknown>;
+  /** A further document of the configuration: its path and body. */
+  readonly document?: readonly [path: string, body: Record<string, unknown>];
   /** All that exists there; equal values have equal resources. */
   everything(): Promise<unknown>;
   /** Loses answers to the call that makes the secret. */
@@ -65,8 +68,21 @@ async function openMadeUp(): Promise<Provider> {
   };
 }
 
+async function openAws(): Promise<Provider> {
+  const account = await openAwsAccount();
+  const { policy_arn } = account;
+  return {
+    config: account.config,
+    document: ["config/lease", { lease: 60, lease_max: 3_600 }],
+    role: { credential_type: "iam_user", policy_arns: [policy_arn], iam_groups: ["developers"] },
+    everything: () => account.everything(),
+    lose: (fault, count) => account.fault({ operation: "CreateAccessKey", fault, count }),
+  };
+}
+
 const subjects: readonly Subject[] = [
   { type: "cloud-b", upstream: "azure", open: openAzure, polls: { issue: 3, rotation: 4 } },
+  { type: "cloud-a", upstream: "aws", open: openAws, polls: { issue: 1, rotation: 5 } },
   { type: "made-up", upstream: "madeup", open: openMadeUp, polls: { issue: 1, rotation: 2 } },
 ];
 
@@ -80,13 +96,16 @@ afterAll(() => {
 });
 
 describe.each(subjects)("an engine of type $type", ({ type, upstream, open, polls }) => {
+  const { paths } = engineDescriptions.find((each) => each.type === type) ?? madeUp.description;
   let provider: Provider;
   let fresh: unknown;
   let uuid: string;
   beforeEach(async () => {
     provider = await open();
     succeeded(await put("/v1/sys/mounts/engine", { type }));
-    succeeded(await put("/v1/engine/config", provider.config));
+    const { config, document } = provider;
+    succeeded(await put(`/v1/engine${paths.config}`, config));
+    if (document) succeeded(await put(`/v1/engine/${document[0]}`, document[1]));
     succeeded(await put("/v1/engine/roles/app", provider.role));
     fresh = await provider.everything();
     uuid = (await get("/v1/sys/mounts/engine")).body.data.uuid;
@@ -105,7 +124,8 @@ describe.each(subjects)("an engine of type $type", ({ type, upstream, open, poll
     const shown = async (headers: Record<string, string>) =>
       (await get("/v1/sys/mounts/other", { headers })).body.data.type;
     expect([await shown({}), await shown({ "X-Vault-Request": "true" })]).toEqual([type, upstream]);
-    expect((await get("/v1/other/config")).status).toBe(200);
+    const config = await get(`/v1/other${paths.config}`);
+    expect([config.status, config.body.errors?.[0]], "nothing is configured").not.toContain("unsupported path");
     expect((await del("/v1/sys/mounts/other")).status).toBe(204);
   });
 
@@ -165,10 +185,10 @@ describe.each(subjects)("an engine of type $type", ({ type, upstream, open, poll
   });
 
   it("replaces its root secret, and removes the one before at the next rotation", async () => {
-    succeeded(await put("/v1/engine/rotate-root", {}));
+    succeeded(await put(`/v1/engine${paths.rotate}`, {}));
     await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
     fresh = await provider.everything();
-    succeeded(await put("/v1/engine/rotate-root", {}));
+    succeeded(await put(`/v1/engine${paths.rotate}`, {}));
     await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
     const after = await provider.everything();
     expect(after).not.toEqual(fresh);
@@ -180,7 +200,7 @@ describe.each(subjects)("an engine of type $type", ({ type, upstream, open, poll
     "completes or undoes a rotation whose Worker dies at poll %i (%s)",
     async (nth, when, calls) => {
       const died = dieAt(nth, when, calls);
-      await put("/v1/engine/rotate-root", {});
+      await put(`/v1/engine${paths.rotate}`, {});
       expect(died()).toBe(true);
       await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
       const { lease_id } = succeeded(await creds("?verify=true")).body;

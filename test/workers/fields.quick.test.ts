@@ -213,6 +213,62 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "sync-api-associations › accept a mount with or without slashes, and return only the changed associations",
   ],
   [/repo-host-apps/, "app_id private_key", "sync-apps › accepts its key as PKCS#1 and as PKCS#8 with the same result"],
+  [/\{cloud-a\}\/config\/lease/, "lease lease_max", "engine-aws › keeps TTLs of users' leases, in the form of Go"],
+  [
+    /\{cloud-a\}\/config\/root/,
+    "region max_retries username_template access_key rotation_period",
+    "engine-aws › keeps what a write leaves out, except the username template",
+  ],
+  [
+    /\{cloud-a\}\/config\/root/,
+    "secret_key identity_token_audience identity_token_ttl role_arn sts_endpoint",
+    "engine-aws › assumes the role, and serves no type that the provider issues to keys only",
+  ],
+  [
+    /\{cloud-a\}\/config\/root/,
+    "sts_fallback_endpoints sts_fallback_regions",
+    "engine-aws › come from the next endpoint of STS while the first does not answer",
+  ],
+  [
+    /\{cloud-a\}\/config\/root/,
+    "iam_endpoint sts_region rotation_schedule rotation_window rotation_policy disable_automated_rotation",
+    "engine-aws › answers 404 before its first write, and then everything but the secret key",
+  ],
+  [
+    /\{cloud-a\}\/roles/,
+    "credential_type policy_arns policy_document iam_groups iam_tags user_path permissions_boundary_arn",
+    "engine-aws › keeps what a write leaves out, clears what it empties, and shows every field",
+  ],
+  [
+    /\{cloud-a\}\/roles/,
+    "role_arns max_sts_ttl session_tags",
+    "engine-aws › of an assumed role end with the session, and need no call to be revoked",
+  ],
+  [
+    /\{cloud-a\}\/roles/,
+    "default_sts_ttl mfa_serial_number",
+    "engine-aws › of a federated user need a policy, and those of a plain session none",
+  ],
+  [
+    /\{cloud-a\}\/roles/,
+    "external_id",
+    "engine-aws › take TTL, role and name from the query or the body, at either path",
+  ],
+  [
+    /\{cloud-a\}\/(creds|sts)/,
+    "ttl role_arn role_session_name",
+    "engine-aws › take TTL, role and name from the query or the body, at either path",
+  ],
+  [
+    /\{cloud-a\}\/(creds|sts)/,
+    "mfa_code",
+    "engine-aws › of a federated user need a policy, and those of a plain session none",
+  ],
+  [
+    /\{cloud-a\}\/(creds|sts)/,
+    "verify",
+    "engine-aws › are verified until their key works, and answered with a warning when it does not",
+  ],
   [
     /\{cloud-b\}\/config/,
     "subscription_id tenant_id environment client_id client_secret root_password_ttl",
@@ -497,7 +553,7 @@ const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, "\
 
 /** The rows that the examples of routes state. */
 const OF_EXAMPLES = Object.entries(examples).flatMap(([name, { effects = {} }]) => {
-  const route = escaped(name.replace("/v1", "").replace(/ \/(kv(?:-v1)?|cloud-b|auth\/(?!token)\w+)\//, " /{$1}/"));
+  const route = escaped(name.replace("/v1", "").replace(/ \/(kv(?:-v1)?|cloud-[a-z]|auth\/(?!token)\w+)\//, " /{$1}/"));
   return Object.entries(effects).map(([fields, proof]) => [new RegExp(`^${route}$`), fields, proof] as const);
 });
 const ROWS = [...EFFECTS, ...OF_EXAMPLES];

@@ -3,6 +3,7 @@ import { generateKeyPairSync } from "node:crypto";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { snapshotName } from "../../src/platform/snapshot-bucket.ts";
 import { issue } from "./access.ts";
+import { openAwsAccount } from "./aws-helpers.ts";
 import { loseEverything, restore } from "./backup-world.ts";
 import { cases } from "./bad-input.ts";
 import { deployment } from "./deployment.ts";
@@ -450,6 +451,34 @@ it("describes credentials and leases", async () => {
   await any("GET", "/v1/cloud-b/creds/app");
   await ok("DELETE", "/v1/cloud-b/config");
   await unmount();
+});
+
+it("describes credentials of AWS", async () => {
+  const { ok, any } = bound(run);
+  const { config, role_arn, policy_arn } = await openAwsAccount();
+  await ok("POST", "/v1/sys/mounts/cloud-a", { type: "cloud-a" });
+  await any("GET", "/v1/cloud-a/config/root");
+  await ok("POST", "/v1/cloud-a/config/root", { ...config, rotation_period: "720h" });
+  await ok("GET", "/v1/cloud-a/config/root");
+  await ok("POST", "/v1/cloud-a/config/lease", { lease: "1h", lease_max: "24h" });
+  await ok("GET", "/v1/cloud-a/config/lease");
+  await ok("POST", "/v1/cloud-a/roles/deploy", { credential_type: "assumed_role", role_arns: [role_arn] });
+  await ok("POST", "/v1/cloud-a/roles/app", {
+    credential_type: "iam_user",
+    policy_arns: [policy_arn],
+    iam_tags: { a: "b" },
+  });
+  await any("POST", "/v1/cloud-a/roles/bad", { credential_type: "none" });
+  await ok("GET", "/v1/cloud-a/roles/app");
+  await ok("LIST", "/v1/cloud-a/roles");
+  for (const path of ["creds", "sts"]) {
+    await ok("GET", `/v1/cloud-a/${path}/deploy?ttl=1h&metadata=team=a`);
+    await ok("POST", `/v1/cloud-a/${path}/app`, { verify: true });
+    await any("GET", `/v1/cloud-a/${path}/none`);
+  }
+  await ok("POST", "/v1/cloud-a/config/rotate-root");
+  await ok("DELETE", "/v1/cloud-a/roles/app");
+  await ok("DELETE", "/v1/sys/mounts/cloud-a");
 });
 
 async function leases({ resource_group: scope }: Tenant): Promise<void> {

@@ -1,5 +1,6 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { engineTypes } from "../../src/credentials/engines/index.ts";
 import { documentText, openApiDocument } from "../../src/openapi/document.ts";
 import { authRoutes, clusterRoutes, mountRoutes, mountTable, secretsRoutes } from "../../src/routes/table.ts";
 import { get } from "./client.ts";
@@ -27,7 +28,7 @@ describe("the document of the API", () => {
       ...[...secretsRoutes.routes, ...clusterRoutes.routes].map((route) => ({ route, at: "/v1" })),
       ...mountRoutes.kv.routes.map((route) => ({ route, at: "/v1/secret" })),
       ...mountRoutes["kv-v1"].routes.map((route) => ({ route, at: "/v1/kv-v1" })),
-      ...mountTable("cloud-b").routes.map((route) => ({ route, at: "/v1/cloud-b" })),
+      ...engineTypes.flatMap(({ type }) => mountTable(type).routes.map((route) => ({ route, at: `/v1/${type}` }))),
       ...Object.entries(authRoutes).flatMap(([type, { routes }]) =>
         routes.map((route) => ({ route, at: `/v1/auth/${type}` })),
       ),

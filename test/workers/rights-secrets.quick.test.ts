@@ -1,10 +1,11 @@
 import { generateKeyPairSync } from "node:crypto";
 import { beforeEach, describe, expect, it } from "vitest";
+import { engineTypes } from "../../src/credentials/engines/index.ts";
 import { authRoutes, mountRoutes, mountTable, secretsRoutes } from "../../src/routes/table.ts";
 import { FOLLOWS_TOKEN } from "../support/follows-token.ts";
 import { holderOf, issue, policies } from "./access.ts";
 import { get, list, mountKv, put, send } from "./client.ts";
-import { dynamicRole, mountEngine, openTenant } from "./engine-helpers.ts";
+import { dynamicRole, openTenant } from "./engine-helpers.ts";
 import {
   type Asks,
   allBut,
@@ -53,7 +54,7 @@ const ofMounts = rowsOf(
   [
     ["/kv", mountRoutes.kv],
     ["/kv-v1", mountRoutes["kv-v1"]],
-    ["/cloud-b", mountTable("cloud-b")],
+    ...engineTypes.map(({ type }) => [`/${type}`, mountTable(type)] as const),
     ...Object.entries(authRoutes).map(([type, table]) => [`/auth/${type}`, table] as const),
   ],
   mountRights,
@@ -65,7 +66,7 @@ beforeEach(async () => {
   forgetTokens();
   await mountKv("kv");
   await put("/v1/sys/mounts/kv-v1", { type: "kv" });
-  await mountEngine(null);
+  for (const { type } of engineTypes) await put(`/v1/sys/mounts/${type}`, { type });
   await put("/v1/sys/namespaces/theirs", {});
   for (const type of Object.keys(authRoutes)) await put(`/v1/sys/auth/${type}`, { type });
   await issue({ id: "somebody" });
@@ -172,7 +173,7 @@ const groups = {
   sync: own.filter(({ path }) => path.startsWith("/sys/sync")),
   "sync, by two names": otherNames,
   "the key-value store": ofMounts.filter(({ path }) => path.startsWith("/kv")),
-  "cloud credentials": ofMounts.filter(({ path }) => path.startsWith("/cloud-b")),
+  "cloud credentials": ofMounts.filter(({ path }) => path.startsWith("/cloud-")),
 };
 
 describe("returns 403 unless the token has the right of the route", () => {

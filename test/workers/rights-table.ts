@@ -328,6 +328,19 @@ export const mountRights: Readonly<Record<string, string>> = {
   "POST /v1/cloud-b/roles/:name": "create or update",
   "DELETE /v1/cloud-b/roles/:name": "delete",
   "GET /v1/cloud-b/creds/:name": "read",
+  "GET /v1/cloud-a/config/root": "read",
+  "POST /v1/cloud-a/config/root": "create or update",
+  "GET /v1/cloud-a/config/lease": "read",
+  "POST /v1/cloud-a/config/lease": "update",
+  "POST /v1/cloud-a/config/rotate-root": "update",
+  "LIST /v1/cloud-a/roles": "list",
+  "GET /v1/cloud-a/roles/:name": "read",
+  "POST /v1/cloud-a/roles/:name": "update",
+  "DELETE /v1/cloud-a/roles/:name": "delete",
+  "GET /v1/cloud-a/creds/:name": "read",
+  "POST /v1/cloud-a/creds/:name": "update",
+  "GET /v1/cloud-a/sts/:name": "read",
+  "POST /v1/cloud-a/sts/:name": "update",
 };
 
 const CSI_LIST =

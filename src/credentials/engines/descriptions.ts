@@ -1,8 +1,9 @@
+import { description as aws } from "./aws/description.ts";
 import { description as azure } from "./azure/description.ts";
 import type { EngineDescription } from "./description.ts";
 
 /** Every engine type, in the order of the console and the guide. */
-export const engineDescriptions: EngineDescription[] = [azure];
+export const engineDescriptions: EngineDescription[] = [azure, aws];
 
 /** Whether a mount of a type is an engine of credentials. */
 export const isEngine = ({ type }: { readonly type: string }): boolean =>

@@ -55,7 +55,8 @@ const list = (of: string, items: Record<string, string>, ...required: string[]) 
 
 const { roles } = description;
 
-const helpOf = (fields: EngineDescription["config"]): Record<string, string> =>
+/** The help of each field that has one. */
+export const helpOf = (fields: EngineDescription["config"]): Record<string, string> =>
   Object.fromEntries(Object.entries(fields).map(([name, { help = "" }]) => [name, help]));
 
 const UPSTREAM_FAILS = [502, 504];

@@ -11,6 +11,7 @@ import { clusterAccess } from "./cluster-access.ts";
 import { clusterAcl } from "./cluster-acl.ts";
 import { clusterOperator } from "./cluster-operator.ts";
 import { credentials } from "./credentials.ts";
+import { awsCredentials } from "./credentials-aws.ts";
 import { events } from "./events.ts";
 import { identityEntities } from "./identity-entities.ts";
 import { leases } from "./leases.ts";
@@ -31,6 +32,7 @@ import { wrapping } from "./wrapping.ts";
 /** Descriptions of all routes, in document order. */
 export const groups: readonly Group[] = [
   credentials,
+  awsCredentials,
   leases,
   sync,
   associations,

@@ -4,7 +4,7 @@ import { count, observe } from "./isolate-counters.ts";
 
 /** The service area of a route for latencies, by the prefix of its path. */
 const PARTS: readonly (readonly [prefix: string, part: string])[] = [
-  ["/v1/{cloud-b}", "credentials"],
+  ["/v1/{cloud-", "credentials"],
   ["/v1/{kv}", "secrets"],
   ["/v1/sys/sync", "sync"],
   ["/v1/event/", "events"],

@@ -1,0 +1,166 @@
+import * as z from "zod";
+import { description } from "../../credentials/engines/aws/description.ts";
+import { CREDENTIAL_TYPES } from "../../credentials/engines/aws/role.ts";
+import { keys, seconds, time } from "../../wire/shapes.ts";
+import { data, flag, group, noContent, text, warned } from "../operation.ts";
+import { helpOf } from "./credentials.ts";
+
+const texts = z.array(z.string()).nullable();
+const map = z.record(z.string(), z.string()).nullable();
+
+const Config = z
+  .object({
+    access_key: z.string(),
+    region: z.string(),
+    iam_endpoint: z.string(),
+    sts_endpoint: z.string(),
+    sts_region: z.string(),
+    sts_fallback_endpoints: texts,
+    sts_fallback_regions: texts,
+    max_retries: z.int(),
+    username_template: z.string(),
+    role_arn: z.string(),
+    identity_token_audience: z.string(),
+    identity_token_ttl: seconds,
+    rotation_schedule: z.string(),
+    rotation_window: seconds,
+    rotation_period: seconds,
+    rotation_policy: z.string(),
+    disable_automated_rotation: z.boolean(),
+    next_rotation_date: time.optional().describe("Time of the next automatic rotation."),
+  })
+  .meta({ id: "AwsEngineConfig", description: "The stored configuration, never with `secret_key`." });
+
+const Role = z
+  .object({
+    credential_type: z.enum(CREDENTIAL_TYPES),
+    role_arns: texts,
+    policy_arns: texts,
+    policy_document: z.string(),
+    iam_groups: texts,
+    iam_tags: map,
+    default_sts_ttl: seconds,
+    max_sts_ttl: seconds,
+    user_path: z.string(),
+    permissions_boundary_arn: z.string(),
+    session_tags: map,
+    external_id: z.string(),
+    mfa_serial_number: z.string(),
+  })
+  .meta({ id: "AwsEngineRole" });
+
+const Credentials = z
+  .object({
+    access_key: z.string(),
+    secret_key: z.string(),
+    security_token: z.string().optional().describe("As `session_token`, for older clients."),
+    session_token: z.string().nullable().describe("Null for a user."),
+    arn: z.string().optional().describe("Of an assumed role."),
+    ttl: seconds.optional().describe("Of a session."),
+    metadata: z.record(z.string(), z.string()).optional(),
+  })
+  .meta({ id: "AwsCredentials" });
+
+const lease = z.string().describe('A duration such as `"30m0s"`.');
+
+const parameters = {
+  ttl: "Life of a session; at most that of role or mount.",
+  role_arn: "The role to assume, if the engine's role has several.",
+  role_session_name: "Name of the session; other characters than the provider's become `_`.",
+  mfa_code: "Code of the device of `mfa_serial_number`.",
+};
+const verify = flag("Responds when the new key works, or with a warning after 25 s.");
+const metadata = text("`key=value`, repeatedly: answered with the credentials.");
+
+const issuing = (path: "creds" | "sts", id: string) => {
+  const headers = {
+    "X-Orch-Idempotency-Key": text(
+      "Repeating a request with the same key gives the same lease; at most 256 characters.",
+    ),
+  };
+  const common = {
+    headers,
+    answers: data("The credentials, with their lease. The lease of a session ends with it.", Credentials),
+    errors: [502, 504],
+  };
+  return {
+    [`GET /cloud-a/${path}/:name`]: {
+      id: `generateAws${id}`,
+      summary: "Generate credentials for a role",
+      query: {
+        ...Object.fromEntries(Object.entries(parameters).map(([name, about]) => [name, text(about)])),
+        verify,
+        metadata,
+      },
+      ...common,
+      errors: [405, ...common.errors],
+    },
+    [`POST /cloud-a/${path}/:name`]: {
+      id: `generateAws${id}WithParameters`,
+      summary: "Generate credentials for a role, with parameters in the body",
+      query: { metadata },
+      body: { fields: { ...parameters, verify: verify.description } },
+      ...common,
+    },
+  };
+};
+
+export const awsCredentials = group(
+  "Credentials",
+  { name: "The role's name: word characters, `-`, `.` and `@`; the case is kept." },
+  {
+    "GET /cloud-a/config/root": {
+      id: "readAwsConfig",
+      summary: "Read the engine's configuration",
+      answers: data("The configuration.", Config),
+    },
+    "POST /cloud-a/config/root": {
+      id: "writeAwsConfig",
+      summary: "Configure the engine",
+      description: "Omitted fields keep their values, except `username_template`, which gets its default.",
+      body: { fields: helpOf(description.config) },
+      answers: noContent,
+    },
+    "GET /cloud-a/config/lease": {
+      id: "readAwsLeaseConfig",
+      summary: "Read the TTLs of leases of users",
+      answers: data("The TTLs.", z.object({ lease, lease_max: lease })),
+    },
+    "POST /cloud-a/config/lease": {
+      id: "writeAwsLeaseConfig",
+      summary: "Set the TTLs of leases of users",
+      body: {
+        fields: {
+          lease: { type: "string", description: "TTL." },
+          lease_max: { type: "string", description: "Maximum." },
+        },
+        required: ["lease", "lease_max"],
+      },
+      answers: noContent,
+    },
+    "POST /cloud-a/config/rotate-root": {
+      id: "rotateAwsRoot",
+      summary: "Rotate the engine's access key",
+      answers: data("The id of the new key.", z.object({ access_key: z.string() })),
+      errors: [502, 504],
+    },
+    "LIST /cloud-a/roles": { id: "listAwsRoles", summary: "List the roles", answers: data("Their names.", keys) },
+    "GET /cloud-a/roles/:name": { id: "readAwsRole", summary: "Read a role", answers: data("The role.", Role) },
+    "POST /cloud-a/roles/:name": {
+      id: "writeAwsRole",
+      summary: "Create or update a role",
+      description: "Fields that are left out stay. The provider judges policies and roles when credentials are issued.",
+      body: {
+        fields: { ...helpOf(description.roles), credential_type: { type: "string", enum: [...CREDENTIAL_TYPES] } },
+      },
+      answers: noContent,
+    },
+    "DELETE /cloud-a/roles/:name": {
+      id: "deleteAwsRole",
+      summary: "Delete a role",
+      answers: { ...noContent, ...warned("Deleted.") },
+    },
+    ...issuing("creds", "Credentials"),
+    ...issuing("sts", "Session"),
+  },
+);
