@@ -174,6 +174,22 @@ export async function agentPackages(archs: readonly Arch[]): Promise<AgentPackag
   }
 }
 
+/** The command line without Node.js, as an archive with one executable. */
+export async function cliArchive(arch: Arch): Promise<{ readonly name: string; readonly content: Buffer }> {
+  const work = mkdtempSync(join(tmpdir(), "sallyport-cli-"));
+  try {
+    const executable = join(work, "sallyport");
+    await buildExecutable("packages/cli/src/main.ts", arch, executable);
+    const files: ArchiveFile[] = [
+      { path: "sallyport", content: readFileSync(executable), executable: true },
+      { path: "LICENSE", content: readFileSync(join(ROOT, "LICENSE")) },
+    ];
+    return { name: `sallyport-${RELEASE}-linux-${arch}.tar.gz`, content: await tarGz(files, new Date(BUILD_DATE)) };
+  } finally {
+    rmSync(work, { recursive: true });
+  }
+}
+
 export function writeFiles(directory: string, files: ReadonlyMap<string, Uint8Array>): void {
   mkdirSync(directory, { recursive: true });
   for (const [name, content] of files) writeFileSync(join(directory, name), content);

@@ -4,7 +4,8 @@
  *
  *   SHA256SUMS      digests of all other files, for `sha256sum -c`
  *   *.mjs           the node agent, the CSI driver and the command line, one file each, for Node 20 or newer
- *   sallyport-agent-*.tar.gz, *.deb  the node agent for Linux without Node, per architecture; not with `--no-packages`
+ *   sallyport-agent-*.tar.gz, *.deb, sallyport-*.tar.gz  the node agent and the command line for Linux without Node, per
+ *                   architecture; not with `--no-packages`
  *   *.cdx.json      the bill of materials (CycloneDX)
  *   worker/         the Worker, its migrations and its static assets with the console, to deploy with wrangler
  */
@@ -14,7 +15,7 @@ import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, stat
 import { tmpdir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { BUILD_DATE, RELEASE } from "../src/platform/version.ts";
-import { ARCHS, agentPackages, installFiles, writeFiles } from "./agent-packages.ts";
+import { ARCHS, agentPackages, cliArchive, installFiles, writeFiles } from "./agent-packages.ts";
 import { buildAssets } from "./build-assets.ts";
 import { bundle } from "./deploy-check.ts";
 import { type Lock, sbom } from "./sbom.ts";
@@ -37,7 +38,7 @@ async function release(): Promise<void> {
     execFileSync(process.execPath, [join(folder, "build.ts")], { stdio: "pipe" });
     cpSync(join(folder, "dist", `${name}.mjs`), join(out, `${name}.mjs`));
   }
-  await packageAgent();
+  await packagePrograms();
   for (const name of ["LICENSE", "CHANGELOG.md"]) cpSync(name, join(out, name));
   const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as { packages: Lock };
   writeFileSync(join(out, "sallyport.cdx.json"), `${JSON.stringify(sbom(packages, BUILD_DATE), null, 2)}\n`);
@@ -48,11 +49,15 @@ async function release(): Promise<void> {
   );
 }
 
-/** The agent's packages, and the files from which the Worker serves them. */
-async function packageAgent(): Promise<void> {
+/** The agent's packages with the files from which the Worker serves them, and the command line's archives. */
+async function packagePrograms(): Promise<void> {
   const built = await agentPackages(archs);
   for (const { archive, debian } of built)
     for (const { name, content } of [archive, debian]) writeFileSync(join(out, name), content);
+  for (const arch of archs) {
+    const { name, content } = await cliArchive(arch);
+    writeFileSync(join(out, name), content);
+  }
   if (built.length > 0) writeFiles(join(out, "worker/assets/install"), installFiles(built));
 }
 

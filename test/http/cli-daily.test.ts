@@ -105,7 +105,11 @@ describe("kv", () => {
       [["kv", "undelete", at, "--version", "3"], 0, `${at}: version 3 is back\n`],
       [["kv", "rm", at, "--version", "1", "--destroy"], 0, `removed ${at} version 1\n`],
       [["kv", "get", at, "--version", "1"], 1, ""],
-      [["kv", "history", at], 0, /^version +created +by +state\n4 .*current\n3 .*Z *\S*\n2 .*\n1 .*destroyed.*\n$/],
+      [
+        ["kv", "history", at],
+        0,
+        /^version +created +by +state\n4 .* root +current\n3 .*Z +root\n2 .*\n1 .* root +destroyed by root\n$/,
+      ],
       [["kv", "rm", at, "--all"], 0, `removed ${at}\n`],
       [["kv", "history", at], 1, ""],
     ];

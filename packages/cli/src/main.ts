@@ -69,4 +69,6 @@ const io: Io = {
   note: (line) => process.stderr.write(`${line}\n`),
 };
 
-process.exitCode = await runProgram(COMMANDS, process.argv.slice(2), io);
+void runProgram(COMMANDS, process.argv.slice(2), io).then((code) => {
+  process.exitCode = code;
+});

@@ -8,7 +8,7 @@ const options: Options = Object.fromEntries(
   ]),
 );
 
-/** Starts the relay of `packages/relay`, which reads its own arguments and sets its own exit code. */
+/** Starts the relay of `packages/relay`, which reads its own arguments. */
 export const relay = command({
   words: ["relay", "nomad"],
   summary: "mirror a Nomad region into the service",
@@ -17,9 +17,8 @@ export const relay = command({
   notes: RELAY_ENVIRONMENT,
   run: async ({ raw }, io) => {
     check(raw, io.env);
-    // Read from the arguments of the process, where `relay nomad` is allowed.
-    await import("../../relay/src/main.ts");
-    return Number(process.exitCode ?? 0);
+    const { runRelay } = await import("../../relay/src/relay.ts");
+    return runRelay(["nomad", ...raw], io.env);
   },
 });
 
