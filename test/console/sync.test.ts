@@ -133,6 +133,49 @@ describeConsole("sync board", (suite) => {
     await opened.close();
   });
 
+  it("adds a rule after a preview of its objects, pauses it, and deletes it", async () => {
+    await write(suite(), "rules/one", { password: CANARY });
+    const opened = await suite().open({
+      path: "sync/in-mem/console?tab=rules",
+      refusals: [...EMPTY_LISTS, /400 POST .*\/rules\/web/, /404 GET .*\/rules$/],
+    });
+    await opened.page.getByRole("tab", { name: "Rules" }).click();
+    await click(opened, "Add rule");
+    await opened.page.getByLabel(/^Name required$/).fill("web");
+    await opened.page.getByLabel(/^Secrets engine required$/).fill("secret");
+    await click(opened, "Preview");
+    await opened.page
+      .getByText(/set match_all=true/)
+      .first()
+      .waitFor();
+    await opened.page.getByLabel(/^Path prefix/).fill("rules/");
+    await click(opened, "Preview");
+    await opened.page.getByRole("region", { name: "Preview" }).getByText("Matches 1 secret: 1 create.").waitFor();
+    await opened.shot("sync-rule-preview");
+    await opened.expectClean();
+    await click(opened, "Save rule");
+    const table = opened.page.getByRole("table", { name: "Rules" });
+    await table.getByText("Active").waitFor();
+    await table.getByText("1 of 1").waitFor();
+    await opened.shot("sync-rules");
+    await opened.expectClean();
+    const choose = async (item: string) => {
+      await click(opened, "Actions of web");
+      await opened.page.getByRole("menuitem", { name: item }).click();
+    };
+    await choose("Pause");
+    await table.getByText("Paused").waitFor();
+    await choose("Edit");
+    await opened.page.getByLabel(/^Path prefix/).fill("rules/none");
+    await opened.page.getByLabel(/^Paused/).uncheck();
+    await click(opened, "Save rule");
+    await table.getByText("0 of 0").waitFor();
+    await choose("Delete");
+    await opened.page.getByRole("dialog").getByRole("button", { name: "Delete rule" }).click();
+    await opened.page.getByText("No rules yet").waitFor();
+    await opened.close();
+  });
+
   it("shows why a push failed and when it is retried, and retries it at once", async () => {
     const faults = providerValue(suite().bench, "CLOUD_A");
     const opened = await suite().open({ path: "sync/cloud-a-sm/console", refusals: EMPTY_LISTS });

@@ -20,6 +20,7 @@ import { EditDestination } from "./edit.tsx";
 import { StoredObjects } from "./objects.tsx";
 import { type Destination, type DestinationRef, healthOf, isMissing, readDestination, totalOf } from "./reads.ts";
 import { DeleteDestination, PurgeState } from "./removal.tsx";
+import { Rules } from "./rules.tsx";
 import { SyncSecretButton } from "./sync-secret.tsx";
 
 const FRESH_MS = 5_000;
@@ -108,6 +109,7 @@ export function DestinationPage({ type, name }: DestinationRef) {
                     />
                   ),
                 },
+                { name: "rules", label: "Rules", content: () => <Rules destination={ref} /> },
                 {
                   name: "drift",
                   label: "Drift",

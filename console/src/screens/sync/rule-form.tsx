@@ -1,0 +1,128 @@
+import schema from "schema:POST /v1/sys/sync/destinations/{type}/{name}/rules/{rule}";
+import { useEffect, useState } from "preact/hooks";
+import { type Api, ApiError, api, type Schemas, wireRequest } from "../../api/client.ts";
+import { AsCommand } from "../../components/as-command.tsx";
+import { Button } from "../../components/button.tsx";
+import { Dialog } from "../../components/dialog.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
+import { TextField } from "../../components/field.tsx";
+import { type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
+import { toast } from "../../components/toasts.tsx";
+import { useAction } from "../../lib/resource.ts";
+import { fieldProblems } from "../../lib/schema.ts";
+import { count, plural } from "../../lib/text.ts";
+import { intoView, Plan } from "./plan.tsx";
+import type { DestinationRef, PlannedObject } from "./reads.ts";
+
+export const WRITE_RULE = "POST /v1/sys/sync/destinations/{type}/{name}/rules/{rule}";
+
+type Rule = Schemas["SyncRule"];
+type Body = NonNullable<Api[typeof WRITE_RULE]["body"]>;
+
+const ADVANCED = [
+  "exclude_glob",
+  "match_all",
+  "key_glob",
+  "exclude_key_glob",
+  "value_template",
+  "name_template",
+  "granularity",
+  "on_unmatch",
+  "max_secrets",
+  "max_removals",
+  "priority",
+];
+
+/** The body that writes a rule as it is. */
+export function bodyOf(rule: Rule): Body {
+  const { name, status, generation, progress, sync_operation_counters, problems, plan_id, evaluated_at, ...fields } =
+    rule;
+  return fields as Body;
+}
+
+interface Props {
+  readonly destination: DestinationRef;
+  /** The rule to edit; null for a new one. */
+  readonly rule: Rule | null;
+  readonly onClose: () => void;
+  readonly onDone: () => void;
+}
+
+interface Planned {
+  readonly summary: Readonly<Record<string, number>>;
+  readonly planned: readonly PlannedObject[];
+}
+
+/** Form of a rule, with a preview of the objects and their reasons. */
+export function RuleForm({ destination, rule, onClose, onDone }: Props) {
+  const [name, setName] = useState(rule?.name ?? "");
+  const [value, setValue] = useState<FormValue>(rule ? formOf(bodyOf(rule) as FormValue) : {});
+  const [plan, setPlan] = useState<Planned | null>(null);
+  const options = { path: { ...destination, rule: name }, body: value as Body };
+  const preview = useAction(async () => {
+    const { data } = await api(WRITE_RULE, { ...options, query: { dry_run: true } });
+    if ("planned" in data) setPlan(data);
+  });
+  const save = useAction(async () => {
+    await api(WRITE_RULE, options);
+    toast(`The rule ${name} is saved.`);
+    onDone();
+  });
+  useEffect(() => setPlan(null), [name, value]);
+  const error = save.error ?? preview.error;
+  const problems = fieldProblems(error instanceof ApiError ? error.messages : []);
+  const isReady = name !== "" && value["mount"] !== undefined;
+  return (
+    <Dialog
+      title={rule ? `Edit ${rule.name}` : "Add rule"}
+      shape="side"
+      onClose={onClose}
+      footer={
+        <>
+          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={() => void preview.run()} isBusy={preview.isBusy} disabled={!isReady}>
+            Preview
+          </Button>
+          <Button kind="primary" type="submit" form="rule-form" isBusy={save.isBusy} disabled={!isReady}>
+            Save rule
+          </Button>
+        </>
+      }
+    >
+      <form
+        id="rule-form"
+        class="form"
+        onSubmit={(event) => {
+          event.preventDefault();
+          void save.run();
+        }}
+      >
+        <TextField label="Name" value={name} onChange={setName} required mono disabled={rule !== null} />
+        <SchemaForm
+          schema={schema}
+          value={value}
+          onChange={setValue}
+          problems={problems}
+          hidden={["dry_run"]}
+          first={["mount", "path_prefix", "path_glob", "metadata_selector"]}
+          advanced={ADVANCED}
+          texts={{ mount: { label: "Secrets engine" } }}
+        />
+        {error !== null && <ErrorPanel error={error} />}
+        {plan && (
+          <section aria-label="Preview" class="stack" ref={intoView}>
+            <p class="muted">{summaryOf(plan.summary)} Nothing has changed yet.</p>
+            <Plan planned={plan.planned} />
+          </section>
+        )}
+        <AsCommand request={wireRequest(WRITE_RULE, options)} />
+      </form>
+    </Dialog>
+  );
+}
+
+function summaryOf({ matched = 0, ...actions }: Readonly<Record<string, number>>): string {
+  const parts = Object.entries(actions).filter(([, number]) => number > 0);
+  const changes = parts.map(([word, number]) => `${count(number)} ${word}`).join(", ") || "no change";
+  return `Matches ${plural(matched, "secret")}: ${changes}.`;
+}
