@@ -74,7 +74,8 @@ export async function dial(port: number): Promise<Socket> {
 let rays = 0;
 
 /** One raw request, with its own ray id as behind the edge, which distributes streams over relays. */
-export function wire(method: string, path: string, token: string, body = ""): string {
+export function wire(method: string, path: string, token: string, body = "", accept?: string): string {
   const length = method === "GET" || method === "OPTIONS" ? "" : `Content-Length: ${Buffer.byteLength(body)}\r\n`;
-  return `${method} ${path} HTTP/1.1\r\nHost: bench\r\nX-Orch-Token: ${token}\r\nCF-Ray: ${(rays++).toString(16)}\r\n${length}\r\n${body}`;
+  const accepts = accept === undefined ? "" : `Accept: ${accept}\r\n`;
+  return `${method} ${path} HTTP/1.1\r\nHost: bench\r\nX-Orch-Token: ${token}\r\nCF-Ray: ${(rays++).toString(16)}\r\n${accepts}${length}\r\n${body}`;
 }

@@ -1,5 +1,6 @@
 /** The load generator: a separate process, so that it does not share a thread with the measured code. */
 import type { Socket } from "node:net";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Connection, dial, wire } from "./connection.ts";
 import { ownCpu, quantiles } from "./statistics.ts";
 
@@ -34,6 +35,8 @@ export interface Open {
   readonly token: string;
   readonly path: string;
   readonly streams: number;
+  /** The type of a stream of server-sent events, which begins without a line. */
+  readonly accept?: string;
 }
 export interface Close {
   readonly kind: "close";
@@ -51,6 +54,8 @@ export interface Publish {
   readonly ms: number;
   /** A request of the API whose events are the lines, instead of numbered lines of a producer. */
   readonly request?: { readonly method: "PUT"; readonly token: string };
+  /** Single writes: times are counted from the answer to the request, and the next one follows after this pause. */
+  readonly pauseMs?: number;
 }
 export interface Delivered {
   readonly lines: number;
@@ -150,10 +155,10 @@ class Streams {
     if (this.#seeking.size === 0) this.#found.resolve();
   }
 
-  async #openOne({ port, path, token }: Open): Promise<void> {
+  async #openOne({ port, path, token, accept }: Open): Promise<void> {
     const socket = await dial(port);
     this.#sockets.push(socket);
-    socket.write(wire("GET", path, token));
+    socket.write(wire("GET", path, token, "", accept));
     // The server starts each stream with one line, which confirms that it is open.
     const greeted = Promise.withResolvers<void>();
     let begun = false;
@@ -163,9 +168,9 @@ class Streams {
       let count = split && bytes[0] === 0x0a ? 1 : 0;
       for (let at = bytes.indexOf(LINE_END); at >= 0; at = bytes.indexOf(LINE_END, at + 2)) count += 1;
       split = bytes.at(-1) === 0x7d;
-      if (!begun && count > 0) {
+      if (!begun && (accept ? bytes.includes("id: ") : count > 0)) {
         begun = true;
-        count -= 1;
+        if (!accept) count -= 1;
         greeted.resolve();
       }
       this.#lines += count;
@@ -209,7 +214,7 @@ async function requests(job: Requests): Promise<Measured> {
   return { requests: took.length, seconds, p50: at(0.5), p99: at(0.99), own: ownCpu(cpu) };
 }
 
-async function publish({ group, port, path, body, lines, ms, request }: Publish): Promise<Delivered> {
+async function publish({ group, port, path, body, lines, ms, request, pauseMs }: Publish): Promise<Delivered> {
   const streams = groups.get(group);
   if (!streams) throw new Error(`no streams ${group}`);
   const connection = await Connection.open(port);
@@ -227,8 +232,10 @@ async function publish({ group, port, path, body, lines, ms, request }: Publish)
         ? wire(request.method, path, request.token, body)
         : wire("POST", `${path}?count=${lines}&seq=${seq}`, "", body),
     );
+    const answered = performance.now();
     await arrived;
-    took.push(performance.now() - sent);
+    took.push(performance.now() - (pauseMs === undefined ? sent : answered));
+    if (pauseMs !== undefined) await sleep(pauseMs);
     delivered += lines * streams.size;
   }
   connection.close();

@@ -18,6 +18,8 @@ import { EventsBench, type EventsScale } from "./events.ts";
 import { eventsMarkdown, eventsPlots } from "./events-report.ts";
 import { fullNode } from "./full-node.ts";
 import { Loader } from "./loader.ts";
+import { NotifyBench, type NotifyScale } from "./notify.ts";
+import { notifyMarkdown } from "./notify-report.ts";
 import type { Plot } from "./plot.ts";
 import { keyValuePlots, markdown, type RunInfo } from "./report.ts";
 import { loaderBusy } from "./rounds.ts";
@@ -67,6 +69,10 @@ const ENGINE: Scaled<EngineScale> = {
 const EVENTS: Scaled<EventsScale> = {
   full: { rounds: 5, sliceMs: 600, streams: [1, 100, 1_000, 5_000], backlog: 100_000, oneIn: 1_000 },
   quick: { rounds: 3, sliceMs: 400, streams: [1, 100, 1_000], backlog: 20_000, oneIn: 1_000 },
+};
+const NOTIFY: Scaled<NotifyScale> = {
+  full: { rounds: 5, sliceMs: 1_000, subscribers: [1, 100, 1_000] },
+  quick: { rounds: 3, sliceMs: 400, subscribers: [1, 100, 1_000] },
 };
 const VOLUMES: Scaled<VolumesScale> = {
   full: {
@@ -224,6 +230,14 @@ export const PARTS = {
     const sides = [await stage.serves(startOurs(stage.dir)), await stage.serves(startBare(stage.dir))] as const;
     const events = await new EventsBench(loader, sides, scale, stage.note).run();
     return outcome(stage, { scale, loaderBusy: loaderBusy.most, events }, eventsMarkdown, eventsPlots);
+  },
+
+  async notify(stage) {
+    const scale = scaled(stage, NOTIFY);
+    const loader = stage.stops(new Loader());
+    const sides = [await stage.serves(startOurs(stage.dir)), await stage.serves(startBare(stage.dir))] as const;
+    const notify = await new NotifyBench(loader, sides, scale, stage.note).run();
+    return outcome(stage, { scale, loaderBusy: loaderBusy.most, notify }, notifyMarkdown, () => []);
   },
 
   async volumes(stage) {

@@ -71,7 +71,7 @@ export class SecretDemand {
     if (this.#beginning || this.#hasRelays() || (idle !== null && now - idle < LINGER_MS)) return null;
     if (published === 1) {
       commit(() => sql.exec("UPDATE secret_demand SET published = 0"));
-      // A later mount that publishes for nobody asks, too.
+      // A later mount that publishes without need asks, too.
       void tell(epoch, false).catch(() => undefined);
     }
     return epoch;
