@@ -10,7 +10,7 @@ const kinds = {
   "cluster-registry": { binding: "CLUSTER_REGISTRY", bornWith: { data_keys: 1 } },
   "node-session": { binding: "NODE_SESSION", bornWith: { data_keys: 1, session: 1 } },
   "event-subscription": { binding: "EVENT_SUBSCRIPTION", bornWith: { data_keys: 1 } },
-  "event-log": { binding: "EVENT_LOG", bornWith: {} },
+  "event-log": { binding: "EVENT_LOG", bornWith: { secret_demand: 1 } },
   // A restore is requested with the first root token.
   "access-control": {
     binding: "ACCESS_CONTROL",
