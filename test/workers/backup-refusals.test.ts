@@ -80,8 +80,8 @@ describe("a snapshot file is refused", () => {
 
   it("when its caller's token was revoked before its end", async () => {
     const { client_token: token } = await issue({ policies: ["root"] });
-    const { answer, finish } = holdBody("POST", "/v1/sys/snapshot", whole(), { token });
-    await scheduler.wait(20);
+    const { answer, begun, finish } = holdBody("POST", "/v1/sys/snapshot", whole(), { token });
+    await begun;
     await put("/v1/auth/token/revoke", { token });
     await finish();
     expect((await answer).status).toBe(403);

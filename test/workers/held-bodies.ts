@@ -3,11 +3,13 @@ import { exports } from "cloudflare:workers";
 /** A request whose head and first bytes have arrived; its rest is held back. */
 export interface HeldRequest {
   readonly answer: Promise<Response>;
+  /** Resolves when the body is being read, after the request was judged, or the request has its answer. */
+  readonly begun: Promise<unknown>;
   /** Sends the rest of the body. */
   finish(): Promise<void>;
 }
 
-/** Sends a request up to the first byte of its body. Root's unless `headers` say otherwise. */
+/** Sends a request up to the second byte of its body. Root's unless `headers` say otherwise. */
 export function holdBody(
   method: string,
   path: string,
@@ -22,13 +24,17 @@ export function holdBody(
     headers: { "X-Orch-Token": token, ...headers },
     body: readable,
   });
-  // A refusal leaves the body unread.
-  const first = writer.write(bytes.subarray(0, 1)).catch(() => undefined);
+  // The runtime takes the first piece by itself. A refusal leaves the body unread.
+  const read = Promise.all([bytes.subarray(0, 1), bytes.subarray(1, 2)].map((piece) => writer.write(piece))).catch(
+    () => undefined,
+  );
+  const begun = Promise.race([read, answer.catch(() => undefined)]);
   return {
     answer,
+    begun,
     finish: async () => {
-      await first;
-      await writer.write(bytes.subarray(1)).catch(() => undefined);
+      await begun;
+      await writer.write(bytes.subarray(2)).catch(() => undefined);
       await writer.close().catch(() => undefined);
     },
   };
