@@ -209,7 +209,32 @@ describe("kv", () => {
     expect((await as("kv", "patch", "secret/own/a", "x=2")).out).toBe("secret/own/a: version 2\n");
     expect((await as("kv", "get", "secret/own/a")).out).toBe("x  2\ny  1\n");
     const refused = await as("kv", "get", "secret/known");
-    expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("403")]);
+    expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/403.*: the token lacks this right\n$/)]);
+    for (const args of [
+      ["kv", "list"],
+      ["kv", "get", "secret/known"],
+      ["creds", "azure/r"],
+      ["sync", "status"],
+    ]) {
+      const ended = await sallyport(args, "", env("hvs.ended"));
+      expect([ended.code, ended.err]).toEqual([
+        1,
+        expect.stringMatching(/403.*: log in again with `sallyport login`\n$/),
+      ]);
+    }
+  });
+
+  it("works in the namespace of an option, of the environment and of a login", async () => {
+    await service().must("PUT", "/v1/sys/namespaces/team", {});
+    await service().must("PUT", "/v1/team/sys/mounts/secret", { type: "kv", options: { version: "2" } });
+    await ok(["kv", "put", "secret/where", "ns=root"]);
+    await ok(["kv", "put", "secret/where", "ns=team", "--namespace", "team"]);
+    expect(await ok(["kv", "get", "secret/where", "--field", "ns"])).toBe("root");
+    const there = { ...env(), SALLYPORT_NAMESPACE: "team/" };
+    expect((await sallyport(["kv", "get", "secret/where", "--field", "ns"], "", there)).out).toBe("team");
+    await sallyport(["login", "--address", service().base, "--namespace", "team"], "root\n", { HOME: home.current });
+    const kept = await sallyport(["kv", "get", "secret/where", "--field", "ns"], "", { HOME: home.current });
+    expect([kept.out, kept.err]).toEqual(["team", ""]);
   });
 });
 
@@ -275,11 +300,12 @@ while :; do sleep 0.05; done
   it.each([
     ["root", [], "by event notifications"],
     ["limited", ["--poll", "1s"], "by time, for a token without notifications"],
+    ["half", ["--poll", "1s"], "by time, for a token that sees no event of the secret"],
   ])("restarts the program of a %s token on a change %j", async (who, options) => {
     await ok(["kv", "put", "secret/run/a", "WORD=one"]);
-    await service().must("PUT", "/v1/sys/policies/acl/run", {
-      policy: 'path "secret/data/run/*" { capabilities = ["read"] }',
-    });
+    const events = who === "half" ? 'path "sys/events/subscribe/*" { capabilities = ["read"] }' : "";
+    const policy = `path "secret/data/run/*" { capabilities = ["read"] } ${events}`;
+    await service().must("PUT", "/v1/sys/policies/acl/run", { policy });
     const { auth } = (await service().must("POST", "/v1/auth/token/create", { policies: ["run"] })).body;
     const token = who === "root" ? "root" : auth.client_token;
     const args = ["run", "--path", "secret/run/a", ...options, "--", "sh", program()];
@@ -291,7 +317,7 @@ while :; do sleep 0.05; done
     started.child.kill("SIGTERM");
     const ended = await started.ended;
     expect([ended.code, ended.out]).toEqual([0, "start one\nends one\nstart two\nends two\n"]);
-    expect(ended.err.includes("no event notifications")).toBe(who === "limited");
+    expect(ended.err.includes("no event notifications")).toBe(who !== "root");
     expect(ended.err).not.toMatch(/one|two/);
   });
 

@@ -1,4 +1,4 @@
-import { Api } from "./api.ts";
+import { Api, ApiError } from "./api.ts";
 import { type Io, JSON_OPTION, text } from "./command.ts";
 import { serviceOf } from "./environment.ts";
 
@@ -14,4 +14,16 @@ const RETRIES = 3;
 export function connect({ namespace }: { readonly namespace: string | undefined }, io: Io): Api {
   const server = serviceOf(io.env);
   return new Api(namespace === undefined ? server : { ...server, namespace }, RETRIES, io);
+}
+
+/**
+ * Checks a token where an answer is the same for an ended token as for one without rights.
+ * @throws ApiError for an unknown or ended token
+ */
+export async function checkToken(api: Api): Promise<void> {
+  await api.fields("auth/token/lookup-self").catch((failure: unknown) => {
+    // A living token may lack the right to look.
+    if (!(failure instanceof ApiError && failure.status === 403 && !/invalid token/.test(failure.reason)))
+      throw failure;
+  });
 }

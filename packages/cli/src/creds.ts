@@ -2,7 +2,7 @@ import { z } from "zod";
 import { membersOf } from "../../relay/src/json-text.ts";
 import { type Api, ApiError, encoded } from "./api.ts";
 import { command, Failure, oneOf, table, text } from "./command.ts";
-import { connect, SERVICE_OPTIONS } from "./connect.ts";
+import { checkToken, connect, SERVICE_OPTIONS } from "./connect.ts";
 import { ENVIRONMENT } from "./environment.ts";
 import { type Data, objectText, plain } from "./kv/store.ts";
 
@@ -34,6 +34,7 @@ export async function credentialsPath(api: Api, path: string): Promise<string> {
     throw failure;
   });
   const found = z.object({ path: z.string(), type: z.string() }).safeParse(fields);
+  if (!found.success) await checkToken(api);
   if (!found.success) throw new Failure(`${cut}: no mount that the token may use has this path`);
   const { path: mount, type } = found.data;
   if (type === "kv" || type === "generic")

@@ -160,9 +160,19 @@ function codeOf(
     io.note(`${path}: ${failure.message}${command === undefined ? "" : `\n\n${hintOf(path, command)}`}`);
     return 2;
   }
-  const isExpected = failure instanceof ApiError || failure instanceof Failure;
-  io.note(`${path}: ${isExpected ? failure.message : textOf(failure)}`);
+  io.note(`${path}: ${sentenceOf(failure)}`);
   return 1;
+}
+
+/** A failure with the next step, where it is the same for every command. */
+function sentenceOf(failure: unknown): string {
+  if (failure instanceof ApiError && failure.status === 403) {
+    const step = /invalid token/.test(failure.reason)
+      ? "log in again with `sallyport login`"
+      : "the token lacks this right";
+    return `${failure.message}: ${step}`;
+  }
+  return failure instanceof ApiError || failure instanceof Failure ? failure.message : textOf(failure);
 }
 
 const hintOf = (path: string, command: Command): string =>

@@ -1,3 +1,4 @@
+import { mapLimit } from "../../../relay/src/wait.ts";
 import { command, Failure, flag, InvalidUsage, type Io } from "../command.ts";
 import { connect, SERVICE_OPTIONS } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
@@ -51,6 +52,8 @@ interface Choices {
   readonly isMove: boolean;
 }
 
+const AT_ONCE = 8;
+
 type Outcome = "done" | "unchanged" | "deleted" | "differs";
 
 async function transfer(from: string, to: string, choices: Choices, io: Io): Promise<number> {
@@ -60,13 +63,12 @@ async function transfer(from: string, to: string, choices: Choices, io: Io): Pro
   if (shown(source) === shown(target)) throw new InvalidUsage("TO: is FROM");
   if (isFolder(from) && shown(target).startsWith(shown(source))) throw new InvalidUsage("TO: is below FROM");
   const places = await kv.below(source);
-  const results: { from: string; to: string; outcome: Outcome }[] = [];
-  for (const place of places) {
+  const results = await mapLimit(places, AT_ONCE, async (place) => {
     const into = { ...target, name: `${target.name}${place.name.slice(source.name.length)}` };
     const outcome = await transferOne(kv, place, into, choices);
-    results.push({ from: shown(place), to: shown(into), outcome });
     if (!choices.json) io.out(`${wordOf(outcome, choices)} ${shown(place)} to ${shown(into)}`);
-  }
+    return { from: shown(place), to: shown(into), outcome };
+  });
   if (choices.json) io.out(JSON.stringify(results, null, 2));
   if (results.length === 0) throw new Failure(`${from}: nothing here`);
   const different = results.filter(({ outcome }) => outcome === "differs").length;

@@ -3,6 +3,7 @@ import { membersOf } from "../../../relay/src/json-text.ts";
 import { mapLimit } from "../../../relay/src/wait.ts";
 import { type Api, ApiError, encoded } from "../api.ts";
 import { Failure } from "../command.ts";
+import { checkToken } from "../connect.ts";
 
 /**
  * Secrets of both versions of KV by one path, as `secret/app/db`. Values are JSON texts, because a parsed number loses
@@ -94,6 +95,7 @@ export class Kv {
         throw failure;
       });
     const found = mountSchema.safeParse(fields);
+    if (!found.success) await checkToken(this.#api);
     if (!found.success)
       throw new Failure(`${path}: no mount that the token may use has this path: \`sallyport kv list\` shows them`);
     const { path: mount, type, options } = found.data;
@@ -231,6 +233,7 @@ export class Kv {
       .record(z.string(), z.object({ type: z.string() }))
       .catch({})
       .parse(fields["secret"]);
+    if (Object.keys(mounts).length === 0) await checkToken(this.#api);
     return Object.entries(mounts)
       .filter(([, { type }]) => type === "kv" || type === "generic")
       .map(([path]) => path)

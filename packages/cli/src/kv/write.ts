@@ -1,3 +1,4 @@
+import { mapLimit } from "../../../relay/src/wait.ts";
 import { command, countOf, Failure, flag, InvalidUsage, type Io, text, texts } from "../command.ts";
 import { connect, SERVICE_OPTIONS } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
@@ -11,6 +12,7 @@ import { isFolder, Kv, type Place, shown } from "./store.ts";
 const PATH = { name: "PATH", help: "mount and name, such as secret/app/db" };
 const PAIR = { name: "PAIR...", help: "values; a key alone asks for its value" };
 const MOST_VERSIONS = 999_999_999;
+const AT_ONCE = 8;
 
 export const kvPut = command({
   words: ["kv", "put"],
@@ -111,14 +113,13 @@ gone. A folder ends with a slash, and needs --all.`,
     if (values.destroy && versions.length === 0) throw new InvalidUsage("--destroy: needs --version");
     if (isFolder(path) && !values.all) throw new InvalidUsage("PATH: is a folder: --all removes every secret below it");
     const kv = new Kv(connect(values, io));
-    const removed: string[] = [];
     const places = await kv.below(await kv.at(path));
-    for (const place of places) {
+    const removed = await mapLimit(places, AT_ONCE, async (place) => {
       if (!values["dry-run"]) await removeOne(kv, place, versions, values);
-      removed.push(shown(place));
       if (!values.json)
         io.out(`${values["dry-run"] ? "would remove" : "removed"} ${shown(place)}${shownVersions(versions)}`);
-    }
+      return shown(place);
+    });
     if (values.json) io.out(JSON.stringify({ removed, versions }));
     if (places.length === 0) throw new Failure(`${path}: nothing here`);
     return 0;

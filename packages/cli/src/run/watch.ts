@@ -41,6 +41,13 @@ export async function watch(api: Api, { places, pollMs, signal, hint, note }: Wa
   };
   const events = async () => {
     if (places.length === 0) return;
+    const unseen = await unseenBy(api, places);
+    if (unseen !== undefined) {
+      note(
+        `no event notifications (the token lacks subscribe on ${unseen}): the secrets are read every ${pollMs / 1000} s`,
+      );
+      return;
+    }
     let index = 0;
     for (let failures = 0; !signal.aborted; failures++) {
       try {
@@ -67,6 +74,19 @@ export async function watch(api: Api, { places, pollMs, signal, hint, note }: Wa
     }
   };
   await Promise.all([timer(), events()]);
+}
+
+const capabilitiesSchema = z.record(z.string(), z.array(z.string()).catch([]));
+
+/** The API path of a secret whose events the token does not see; undefined when it sees all, or may not ask. */
+async function unseenBy(api: Api, places: readonly Place[]): Promise<string | undefined> {
+  const paths = places.map(({ mount, version, name }) => `${mount}${version === 2 ? "data/" : ""}${name}`);
+  const body = JSON.stringify({ paths });
+  const answer = await api.call("POST", "sys/capabilities-self", { body }).catch(() => null);
+  if (answer === null) return undefined;
+  const { data } = z.object({ data: capabilitiesSchema }).parse(JSON.parse(answer.text));
+  const sees = (path: string) => ["root", "subscribe"].some((capability) => data[path]?.includes(capability));
+  return paths.find((path) => !sees(path));
 }
 
 /** Whether an event is about one of the secrets, or says that some were lost. */
