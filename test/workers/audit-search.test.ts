@@ -138,4 +138,19 @@ describe("GET sys/audit/lines", () => {
     await put("/v1/sys/namespaces/n", {});
     expect((await get("/v1/sys/audit/lines", { headers: { "X-Orch-Namespace": "n" } })).status).toBe(400);
   });
+
+  it("returns no line to the administrator of a namespace, by any spelling", async () => {
+    const there = { headers: { "X-Orch-Namespace": "n" } };
+    await put("/v1/sys/namespaces/n", {});
+    const all = 'path "*" { capabilities = ["create", "read", "update", "delete", "list", "sudo"] }';
+    await put("/v1/sys/policies/acl/admin", { policy: all }, there);
+    const { client_token: token } = (await put("/v1/auth/token/create", { policies: ["admin"] }, there)).body.auth;
+    expect((await get("/v1/sys/mounts", { token, ...there })).status).toBe(200);
+    for (const path of ["/v1/sys/audit/lines", "/v1/n/sys/audit/lines", "/v1/n/../sys/audit/lines", "/v1/sys/audit"]) {
+      for (const headers of [{}, there.headers, { "X-Orch-Namespace": "/" }, { "X-Orch-Namespace": "root" }]) {
+        const { status, text } = await get(path, { token, headers });
+        expect([path, status >= 400, text.includes("requestId")], text).toEqual([path, true, false]);
+      }
+    }
+  });
 });
