@@ -3,7 +3,15 @@ import type { NodeEventType } from "./node.ts";
 import type { CsiVolumeRequest } from "./volume-requests.ts";
 
 /** Topics of objects that an external scheduler reports; the newest state of each is stored. */
-export const REPORTED_TOPICS = ["Job", "Allocation", "Evaluation", "Deployment", "Service", "NodePool"] as const;
+export const REPORTED_TOPICS = [
+  "Job",
+  "Allocation",
+  "Evaluation",
+  "Deployment",
+  "Service",
+  "NodePool",
+  "Variable",
+] as const;
 export type ReportedTopic = (typeof REPORTED_TOPICS)[number];
 
 /** A complete list: objects of the topic and namespace that the report omits are removed. */

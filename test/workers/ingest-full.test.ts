@@ -71,7 +71,11 @@ describe("a full list", () => {
   });
 
   itRows([
-    [full("Node"), [node()], "topic: must be one of Job, Allocation, Evaluation, Deployment, Service with full=true"],
+    [
+      full("Node"),
+      [node()],
+      "topic: must be one of Job, Allocation, Evaluation, Deployment, Service, Variable with full=true",
+    ],
     [full("NodePool"), [], "topic: must be one of Job"],
     ["?full=true", [job()], "topic: must be one of Job"],
     ["?full=yes&topic=Job", [job()], "full: must be true or false"],

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { EVENT_TYPES } from "../../src/cluster/reports/event-types.ts";
 import { eventsOf } from "./access.ts";
+import { put } from "./client.ts";
 import {
   allocation,
   deployment,
@@ -53,6 +54,41 @@ describe("an event of topic", () => {
       });
     },
   );
+
+  it("Variable has its path and metadata, never values, for tokens with list on the path", async () => {
+    const metadata = { Namespace: "default", Path: "app/db", CreateTime: 1, ModifyTime: 2 };
+    const variable = {
+      Topic: "Variable",
+      Type: "VariableUpdated",
+      Namespace: "default",
+      Payload: { Metadata: metadata },
+    };
+    const Index = await report(variable);
+    const indexes = { CreateIndex: Index, ModifyIndex: Index };
+    expect(await eventsOf("Variable")).toMatchObject([
+      {
+        Type: "VariableUpdated",
+        Key: "app/db",
+        Namespace: "default",
+        Payload: { Metadata: { ...metadata, ...indexes } },
+      },
+    ]);
+    await report(gone(variable));
+    expect((await eventsOf("Variable")).at(-1)?.Payload).toMatchObject({ Deleted: true, Metadata: { Path: "app/db" } });
+    const secret = { ...metadata, Items: { password: "hunter2" } };
+    const refused = await send({ ...variable, Payload: { Metadata: secret } });
+    expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("values stay at the scheduler")]);
+    const rule = 'namespace "default" { variables { path "app/*" { capabilities = ["list"] } } }';
+    await put("/v1/acl/policy/listed", { Name: "listed", Rules: rule });
+    const { SecretID: token } = (await put("/v1/acl/token", { Name: "t", Type: "client", Policies: ["listed"] })).body;
+    await report({ ...variable, Payload: { Metadata: { ...metadata, Path: "other/x" } } });
+    await report({ ...variable, Payload: { Metadata: { ...metadata, Path: "app/end" } } });
+    const stream = await openStream("?topic=Variable&index=1", { token });
+    const keys: string[] = [];
+    while (keys.at(-1) !== "app/end")
+      keys.push(...(await stream.nextLine()).Events.map(({ Key }: { Key: string }) => Key));
+    expect(keys.filter((key) => key !== "app/db")).toEqual(["app/end"]);
+  });
 
   it("NodePool has its name and no namespace", async () => {
     const Index = await report(nodePool());

@@ -7,7 +7,7 @@ import { badRequest, invalid } from "../../platform/http/errors.ts";
 import { nodeReport, REPORTED_NODE_TYPES, reportedNode } from "../nodes/report.ts";
 import { EVENT_TYPES } from "./event-types.ts";
 import { objectReport } from "./object-report.ts";
-import { TOPICS } from "./topics/index.ts";
+import { memberOf, TOPICS } from "./topics/index.ts";
 import { type Fields, type Topic, textOf } from "./topics/topic.ts";
 
 /** Topic NodeDrain exists on this service's stream only; forwarded lines may contain it. */
@@ -34,9 +34,9 @@ const NodeEvent = eventSchema({ Node: reportedNode }, REPORTED_NODE_TYPES);
 type ObjectEvent = z.ZodType<{ readonly Type: string }>;
 
 const OBJECT_EVENTS: ReadonlyMap<string, ObjectEvent> = new Map(
-  Object.entries(TOPICS).map(([name, { object, beside = {} }]): [string, ObjectEvent] => {
+  Object.entries(TOPICS).map(([name, { object, member = name, beside = {} }]): [string, ObjectEvent] => {
     const optional = Object.fromEntries(Object.entries(beside).map(([field, type]) => [field, type.optional()]));
-    return [name, eventSchema({ [name]: object, ...optional }, EVENT_TYPES)];
+    return [name, eventSchema({ [member]: object, ...optional }, EVENT_TYPES)];
   }),
 );
 
@@ -78,7 +78,7 @@ export class EventReader {
     const { Type } = this.#check(OBJECT_EVENTS.get(name) ?? z.never(), item);
     const topic = TOPICS[name];
     const payload = item["Payload"] as Fields;
-    const given = payload[name] as Fields;
+    const given = payload[memberOf(name)] as Fields;
     const namespace = this.#namespaceOf(topic, name, textOf(item, "Namespace"), textOf(given, "Namespace"));
     return objectReport(name, {
       type: Type,

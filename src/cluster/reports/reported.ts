@@ -16,6 +16,7 @@ import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import { JobVersions } from "./job-versions.ts";
 import { removalReport } from "./object-report.ts";
 import { selection, tokenOf } from "./reported-order.ts";
+import { memberOf } from "./topics/index.ts";
 
 /** The effect of a report on its object. */
 interface Applied {
@@ -336,7 +337,7 @@ function payloadText(
   { topic, body, extra }: Pick<ObjectReport, "topic" | "body" | "extra">,
   created: number | null,
 ): string[] {
-  const head = `{"${topic}":${body.slice(0, -1)},"CreateIndex":`;
+  const head = `{"${memberOf(topic)}":${body.slice(0, -1)},"CreateIndex":`;
   const tail = `}${extra}}`;
   return created === null ? [head, ',"ModifyIndex":', tail] : [`${head}${created},"ModifyIndex":`, tail];
 }

@@ -47,7 +47,7 @@ export const mapOf = <T extends z.ZodType>(of: T) => z.record(z.string(), of).nu
 export const textMap = mapOf(text);
 export const open = <Shape extends z.ZodRawShape>(shape: Shape) => z.looseObject(shape).partial();
 /** An object with one of its fields as key. */
-export const keyed = <Shape extends z.ZodRawShape>(key: "ID" | "Name", shape: Shape) =>
+export const keyed = <Shape extends z.ZodRawShape>(key: "ID" | "Name" | "Path", shape: Shape) =>
   open(shape).extend({ [key]: id });
 /** Indexes of the scheduler; they are replaced by this service's. */
 export const indexes = { CreateIndex: integer, ModifyIndex: integer };

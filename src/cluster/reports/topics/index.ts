@@ -6,6 +6,7 @@ import { Job } from "./job.ts";
 import { NodePool } from "./node-pool.ts";
 import { Service } from "./service.ts";
 import type { Topic } from "./topic.ts";
+import { Variable } from "./variable.ts";
 
 /** The topics whose objects are stored as reported. */
 export const TOPICS: Readonly<Record<ReportedTopic, Topic>> = {
@@ -15,4 +16,8 @@ export const TOPICS: Readonly<Record<ReportedTopic, Topic>> = {
   Deployment,
   Service,
   NodePool,
+  Variable,
 };
+
+/** The payload's member that holds the object of a topic. */
+export const memberOf = (topic: ReportedTopic): string => TOPICS[topic].member ?? topic;

@@ -11,7 +11,9 @@ export interface Topic {
   /** The schema of the known fields. */
   readonly object: z.ZodType;
   /** The field that is the object's key. */
-  readonly key: "ID" | "Name";
+  readonly key: "ID" | "Name" | "Path";
+  /** The payload's member that holds the object; default: the topic's name. */
+  readonly member?: string;
   readonly namespaced: boolean;
   /** Payload members beside the object. */
   readonly beside?: Readonly<Record<string, z.ZodType>>;
