@@ -19,3 +19,23 @@ export async function forEachLimit<Item>(
   await Promise.all(running);
   if (failure !== undefined) throw failure;
 }
+
+/**
+ * The results in the order of the items, with a bounded number of calls at once. A failure ends it after the results
+ * before it.
+ */
+export async function* inOrder<From, To>(
+  items: readonly From[],
+  limit: number,
+  work: (item: From) => Promise<To>,
+): AsyncGenerator<To> {
+  const running: Promise<To>[] = [];
+  for (const item of items) {
+    const one = work(item);
+    // Reported when its turn comes.
+    one.catch(() => undefined);
+    running.push(one);
+    if (running.length >= limit) yield running.shift() as Promise<To>;
+  }
+  yield* running;
+}

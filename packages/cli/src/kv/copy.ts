@@ -1,8 +1,8 @@
-import { mapLimit } from "../../../relay/src/wait.ts";
 import { command, Failure, flag, InvalidUsage, type Io } from "../command.ts";
 import { connect, SERVICE_OPTIONS } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
 import { canonicalJson } from "../json.ts";
+import { inOrder } from "../limit.ts";
 import { isFolder, Kv, objectText, type Place, shown } from "./store.ts";
 
 /**
@@ -63,12 +63,15 @@ async function transfer(from: string, to: string, choices: Choices, io: Io): Pro
   if (shown(source) === shown(target)) throw new InvalidUsage("TO: is FROM");
   if (isFolder(from) && shown(target).startsWith(shown(source))) throw new InvalidUsage("TO: is below FROM");
   const places = await kv.below(source);
-  const results = await mapLimit(places, AT_ONCE, async (place) => {
+  const results: { from: string; to: string; outcome: Outcome }[] = [];
+  const work = async (place: Place) => {
     const into = { ...target, name: `${target.name}${place.name.slice(source.name.length)}` };
-    const outcome = await transferOne(kv, place, into, choices);
-    if (!choices.json) io.out(`${wordOf(outcome, choices)} ${shown(place)} to ${shown(into)}`);
-    return { from: shown(place), to: shown(into), outcome };
-  });
+    return { from: shown(place), to: shown(into), outcome: await transferOne(kv, place, into, choices) };
+  };
+  for await (const result of inOrder(places, AT_ONCE, work)) {
+    results.push(result);
+    if (!choices.json) io.out(`${wordOf(result.outcome, choices)} ${result.from} to ${result.to}`);
+  }
   if (choices.json) io.out(JSON.stringify(results, null, 2));
   if (results.length === 0) throw new Failure(`${from}: nothing here`);
   const different = results.filter(({ outcome }) => outcome === "differs").length;

@@ -1,7 +1,7 @@
-import { mapLimit } from "../../../relay/src/wait.ts";
 import { command, countOf, Failure, flag, InvalidUsage, type Io, text, texts } from "../command.ts";
 import { connect, SERVICE_OPTIONS } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
+import { inOrder } from "../limit.ts";
 import { askSecret } from "../prompt.ts";
 import { dataIn, PAIRS } from "./pairs.ts";
 import { versionIn } from "./read.ts";
@@ -114,12 +114,16 @@ gone. A folder ends with a slash, and needs --all.`,
     if (isFolder(path) && !values.all) throw new InvalidUsage("PATH: is a folder: --all removes every secret below it");
     const kv = new Kv(connect(values, io));
     const places = await kv.below(await kv.at(path));
-    const removed = await mapLimit(places, AT_ONCE, async (place) => {
+    const removed: string[] = [];
+    const work = async (place: Place) => {
       if (!values["dry-run"]) await removeOne(kv, place, versions, values);
-      if (!values.json)
-        io.out(`${values["dry-run"] ? "would remove" : "removed"} ${shown(place)}${shownVersions(versions)}`);
       return shown(place);
-    });
+    };
+    const word = values["dry-run"] ? "would remove" : "removed";
+    for await (const each of inOrder(places, AT_ONCE, work)) {
+      removed.push(each);
+      if (!values.json) io.out(`${word} ${each}${shownVersions(versions)}`);
+    }
     if (values.json) io.out(JSON.stringify({ removed, versions }));
     if (places.length === 0) throw new Failure(`${path}: nothing here`);
     return 0;
