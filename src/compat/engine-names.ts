@@ -18,6 +18,15 @@ export const translateMountType = (dialect: Dialect, type: string): string =>
 /** The bodies of the types. */
 const bodies = () => engineDescriptions.flatMap((each) => [each.config, ...kindsOf(each).map(({ fields }) => fields)]);
 
+/** The upstream names of the engine types. */
+export const upstreamEngines = (): string[] => engineDescriptions.map(({ upstream }) => upstream);
+
+/** The path of the configuration of a type, and that of its rotation, without their first slashes. */
+export function configPaths(type: string): { readonly config: string; readonly rotate: string } {
+  const { config, rotate } = engineDescriptions.find((each) => each.type === type)?.paths ?? {};
+  return { config: (config ?? "/config").slice(1), rotate: (rotate ?? "/rotate-root").slice(1) };
+}
+
 /** Fields with two names: neutral name, upstream name. */
 const fieldPairs = (): (readonly [string, string])[] =>
   bodies().flatMap((fields) =>

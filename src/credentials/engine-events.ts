@@ -30,8 +30,9 @@ export class EngineEvents {
     this.#events.emit({ topic: "Engine", type: "CredentialsIssued", key: path, path, payload });
   }
 
-  config(type: string, details: Details = {}): void {
-    this.#events.emit({ topic: "Engine", type, key: "", path: "config", payload: details });
+  /** @param at path of the configuration below the mount, with its slash */
+  config(type: string, at: string, details: Details = {}): void {
+    this.#events.emit({ topic: "Engine", type, key: "", path: at.slice(1), payload: details });
   }
 }
 

@@ -7,6 +7,7 @@ import { eventLog } from "../../src/rpc/stubs.ts";
 import { randomFrom } from "../crash/random.ts";
 import { amount } from "../support/long.ts";
 import { holderOf, issue, path, policies } from "./access.ts";
+import { mountAws, openAwsAccount } from "./aws-helpers.ts";
 import { del, get, mountKv, put, send } from "./client.ts";
 import { creds, dynamicRole, mountEngine, openTenant, revoke, succeeded, writeRole } from "./engine-helpers.ts";
 import { closeSockets, requestSubscription, subscribe } from "./notification-sockets.ts";
@@ -162,6 +163,28 @@ describe("engines and leases", () => {
       ["azure/role-update", "role-update", "true", "cloud-b/roles/ops", "ops", "azure"],
       ["azure/creds-create", "creds-create", "false", at, "ops", "azure"],
       ["azure/role-delete", "role-delete", "true", "cloud-b/roles/ops", "ops", "azure"],
+    ]);
+  });
+
+  it("of AWS are named likewise, with the paths of its configuration", async () => {
+    const account = await openAwsAccount();
+    const stream = await subscribe("aws/*?json=true");
+    await mountAws(account);
+    succeeded(await put("/v1/aws/config/lease", { lease: "1h", lease_max: "2h" }));
+    succeeded(await put("/v1/aws/config/rotate-root", {}));
+    succeeded(await put("/v1/aws/roles/ops", { credential_type: "iam_user" }));
+    succeeded(await get("/v1/aws/creds/ops"));
+    const found: unknown[] = [];
+    while (found.length < 5) {
+      const { data } = await stream.nextEvent();
+      found.push([data.event_type, data.event.metadata.path, data.event.metadata.modified]);
+    }
+    expect(found).toEqual([
+      ["aws/config-write", "aws/config/root", "true"],
+      ["aws/config-write", "aws/config/root", "true"],
+      ["aws/rotate", "aws/config/rotate-root", "true"],
+      ["aws/role-create", "aws/roles/ops", "true"],
+      ["aws/creds-create", "aws/creds/ops", "false"],
     ]);
   });
 });

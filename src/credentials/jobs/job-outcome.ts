@@ -177,7 +177,8 @@ export class JobOutcomes {
   /** Schedules the retry of a rotation. @returns the refusal for the caller */
   rotationFailed(because: string, now: number): Refusal {
     this.#stores.config.rotationFailed(now);
-    this.#stores.events.config("RootRotationFailed", { Error: because });
+    const { events, type } = this.#stores;
+    events.config("RootRotationFailed", type.description.paths.config, { Error: because });
     return refuse("invalid", because);
   }
 
@@ -275,7 +276,7 @@ export class JobOutcomes {
     config.promote(promote, now);
     if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
     if (removal) this.startRemoval(id, removal, "replaced root secret", null, now);
-    events.config("RootRotated", { KeyID: keyId });
+    events.config("RootRotated", type.description.paths.config, { KeyID: keyId });
     recordAction("root-rotated", { engine: scope, key: keyId, replaced });
     return { ...done(warnings), ...(data && { data }) };
   }

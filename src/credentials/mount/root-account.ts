@@ -50,7 +50,7 @@ export class RootAccount {
     this.#commit(() => {
       if (before && type.config.changesIdentity(before, changed.value)) this.stopRotation(now);
       config.put(changed.value, now);
-      events.config("ConfigWritten");
+      events.config("ConfigWritten", document ?? type.description.paths.config);
     });
     return ok(null);
   }
@@ -74,7 +74,7 @@ export class RootAccount {
     this.#commit(() => {
       this.stopRotation(Date.now());
       this.#stores.config.delete();
-      this.#stores.events.config("ConfigDeleted");
+      this.#stores.events.config("ConfigDeleted", this.#stores.type.description.paths.config);
     });
   }
 

@@ -1,4 +1,4 @@
-import { translateMountType } from "../../compat/engine-names.ts";
+import { configPaths, translateMountType, upstreamEngines } from "../../compat/engine-names.ts";
 import type { StreamEvent } from "../../contracts/event.ts";
 import type { Notification, NotifyingPlugin } from "../../contracts/notification.ts";
 import type { ServiceTopic } from "../../contracts/service-topics.ts";
@@ -7,6 +7,17 @@ import type { ServiceTopic } from "../../contracts/service-topics.ts";
  * Upstream's event notifications, derived from the events of the log
  * (https://developer.hashicorp.com/vault/docs/concepts/events#event-types). A topic that is not listed has none.
  */
+
+const ENGINE_EVENTS = [
+  "config-write",
+  "config-delete",
+  "rotate",
+  "rotate-fail",
+  "role-create",
+  "role-update",
+  "role-delete",
+  "creds-create",
+];
 
 /** The types of each topic. Types of engines are below the engine's name. */
 export const NOTIFICATION_TYPES: Partial<Record<ServiceTopic, readonly string[]>> = {
@@ -17,10 +28,7 @@ export const NOTIFICATION_TYPES: Partial<Record<ServiceTopic, readonly string[]>
     ...["metadata-write", "metadata-patch", "metadata-delete", "config-write"].map((type) => `kv-v2/${type}`),
   ],
   Lease: ["lease/issued", "lease/renewed", "lease/expired", "lease/revoked"],
-  Engine: [
-    ...["config-write", "config-delete", "rotate", "rotate-fail"].map((type) => `azure/${type}`),
-    ...["role-create", "role-update", "role-delete", "creds-create"].map((type) => `azure/${type}`),
-  ],
+  Engine: upstreamEngines().flatMap((engine) => ENGINE_EVENTS.map((type) => `${engine}/${type}`)),
 };
 
 /** The type of the notice about lines that were evicted before they were delivered. Upstream has none. */
@@ -151,7 +159,9 @@ function engineAbout(event: string, fields: Fields): About | null {
   const names = ENGINES[event];
   const engine = translateMountType("upstream", textIn(fields, "MountType"));
   if (!names || engine === "") return null;
-  const [type, folder, modified = "true"] = names;
+  const [type, place, modified = "true"] = names;
+  const { config, rotate } = configPaths(textIn(fields, "MountType"));
+  const folder = place === "config" ? config : place === "rotate-root" ? rotate : place;
   const role = textIn(fields, "Role");
   return {
     type: `${engine}/${fields["Created"] === true ? "role-create" : type}`,
