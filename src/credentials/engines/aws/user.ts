@@ -43,7 +43,7 @@ export interface UserIssue {
  *      ▼                                                        ▼
  *     getUser ──with our tag──► goes on                        listKeys ──► deleteKey each ──► createKey
  *      ├──not found──► createUser                                 └──none: orphan possible
- *      └──of others──► refused
+ *      └──of others──► createUser ──the name exists──► refused
  */
 export const userSaga: CloudSaga<UserIssue> = {
   next({ key, user, creating, createdAt, attach, put, join, lost, adding }) {
@@ -66,7 +66,10 @@ export const userSaga: CloudSaga<UserIssue> = {
       case "createUser":
         return { ...state, creating: false, createdAt: now };
       case "getUser":
-        return isOurs(state, resultOf(call, value).tags) ? { ...state, creating: false, createdAt: now } : state;
+        // A user of others: the next attempt is refused for it, and is not taken for ours.
+        return isOurs(state, resultOf(call, value).tags)
+          ? { ...state, creating: false, createdAt: now }
+          : { ...state, creating: false, unanswered: 0 };
       case "attachPolicy":
         return { ...state, attach: state.attach.filter((arn) => arn !== args[1]) };
       case "putPolicy":

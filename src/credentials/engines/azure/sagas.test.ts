@@ -3,9 +3,8 @@ import { randomFrom } from "../../../../test/crash/random.ts";
 import { FakeCloud, failure } from "../../../../test/fake-cloud.ts";
 import { answered, lostAnswer, passwordIssue, principalIssue, removed, walked } from "../../../../test/saga-walks.ts";
 import { amount, PROPERTY } from "../../../../test/support/long.ts";
-import type { Step, StepResult } from "../../../contracts/credential-engine.ts";
-import { retried } from "../../runner/removal.ts";
-import { batchOf, type Saga } from "../../runner/saga.ts";
+import { SagaRun } from "../../../../test/support/saga-run.ts";
+import { batchOf } from "../../runner/saga.ts";
 import { azureCalls, type CloudStep, performStep, step } from "./calls.ts";
 import { type Issue, issueSaga, orphansOfIssue, resourcesOf, undoOfIssue } from "./issue.ts";
 import { type KeyAdd, keySaga, newKeyAdd, passwordRemoval, passwordSearch } from "./key-add.ts";
@@ -13,67 +12,12 @@ import { applicationSearch, newProvision, provisionSaga } from "./provision.ts";
 import { type Removal, removalSaga, revocationOf } from "./removal.ts";
 import { newRotation, orphansOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
 
-/** Runs sagas as Workers do. The returned state is the stored one; calls in flight may change the provider after it. */
-class Run {
-  now = 1_000_000;
-  readonly #cloud: FakeCloud;
-  readonly #random: () => number;
-
-  constructor(cloud: FakeCloud, random: () => number) {
-    this.#cloud = cloud;
-    this.#random = random;
-  }
-
-  /** Runs steps until the saga ends, or a Worker dies. @returns the stored state */
-  async take<S>(saga: Saga<S>, state: S, deadliness: number): Promise<{ state: S; ended: boolean }> {
-    let disk = state;
-    for (let tries = 0; tries < 200; ) {
-      const next = saga.next(disk, this.now);
-      if (next === null) return { state: disk, ended: true };
-      if ("wait" in next) {
-        this.now += next.wait;
-        continue;
-      }
-      const { steps, state: beforeCall } = batchOf(saga, disk, next, this.now, azureCalls);
-      disk = beforeCall;
-      if (this.#random() < deadliness) {
-        // The Worker dies before a call, or before its result is stored.
-        for (const step of steps.slice(0, this.#random() * (steps.length + 1))) {
-          if (!(await this.#call(step)).ok) break;
-        }
-        return { state: disk, ended: false };
-      }
-      for (const step of steps) {
-        const result = await this.#answerTo(step);
-        this.now += 1_000;
-        if (result.ok) {
-          disk = saga.onSuccess(disk, step, result.value, this.now);
-          tries = 0;
-          continue;
-        }
-        const decision = saga.onError(disk, step, result.failure, this.now, tries++);
-        if (decision.kind === "failed") return { state: disk, ended: false };
-        disk = decision.state ?? disk;
-        this.now += decision.kind === "retry" ? (decision.afterMs ?? 1_000) : 0;
-        break;
-      }
-    }
-    throw new Error("no end");
-  }
-
-  #call(step: Step): Promise<StepResult> {
-    return performStep(this.#cloud.calls as unknown as Parameters<typeof performStep>[0], step as CloudStep);
-  }
-
-  /** Injects faults: a throttled call, a lost call, a lost response. */
-  async #answerTo(step: Step): Promise<StepResult> {
-    const luck = this.#random();
-    if (luck < 0.1) return failure("external", "throttled", 429);
-    if (luck < 0.2) return failure("unknown", "network_error", null);
-    const result = await this.#call(step);
-    return luck < 0.3 ? failure("unknown", "deadline_exceeded", null) : result;
-  }
-}
+const runOf = (cloud: FakeCloud, random: () => number): SagaRun =>
+  new SagaRun(
+    (step) => performStep(cloud.calls as unknown as Parameters<typeof performStep>[0], step as CloudStep),
+    azureCalls,
+    random,
+  );
 
 /** The removals for finished credentials: revocation of the lease, and the search for orphans. */
 function endsOf(issue: Issue, now: number): Removal[] {
@@ -92,17 +36,11 @@ describe.each([
     for (const seed of seeds) {
       const random = randomFrom(seed);
       const cloud = new FakeCloud();
-      const run = new Run(cloud, random);
+      const run = runOf(cloud, random);
       const made = await run.take(issueSaga, begin(), 0.15);
       if (made.ended) lives++;
       for (const end of made.ended ? endsOf(made.state, run.now) : [undoOfIssue(made.state, run.now)]) {
-        let removal = end;
-        for (let round = 0; round < 50; round++) {
-          const taken = await run.take(removalSaga, removal, round < 3 ? 0.2 : 0);
-          removal = retried(taken.state);
-          if (taken.ended && removal.items.length === 0) break;
-          run.now += 60_000;
-        }
+        await run.remove(removalSaga, end);
       }
       expect([...cloud.things], `seed ${seed}`).toEqual([]);
     }

@@ -1,0 +1,130 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { randomFrom } from "../../../../test/crash/random.ts";
+import type { Account } from "../../../../test/doubles/cloud-a/account.ts";
+import { type IamDouble, startIam } from "../../../../test/doubles/cloud-a/server.ts";
+import { amount, PROPERTY } from "../../../../test/support/long.ts";
+import { SagaRun } from "../../../../test/support/saga-run.ts";
+import type { Step } from "../../../contracts/credential-engine.ts";
+import { setOutboundPolicy } from "../../../providers/outbound-url.ts";
+import { sender } from "../../../providers/outcome.ts";
+import { awsCalls, type CloudStep, performStep } from "./calls.ts";
+import { cloudA } from "./client.ts";
+import { accountOf, changeConfig } from "./config.ts";
+import { issueSaga, newIssue, orphansOfIssue, outcomeOfIssue, undoOfIssue } from "./issue.ts";
+import { removalSaga, revocationOf } from "./removal.ts";
+import { draftRole } from "./role.ts";
+import { beginRotation, outcomeOfRotation, rotationSaga, undoOfRotation } from "./rotation.ts";
+
+/** The sagas of AWS with the real client against the double: Workers die anywhere, and answers are lost. */
+
+let double: IamDouble;
+beforeAll(async () => {
+  setOutboundPolicy({ PRIVATE_HOSTS: "127.0.0.1" });
+  double = await startIam();
+});
+afterAll(async () => {
+  setOutboundPolicy({});
+  await double.close();
+});
+
+const seeds = Array.from({ length: amount(60, 300) }, (_, seed) => seed + 1);
+
+const unwrapped = <T>(result: { ok: true; value: T } | { ok: false; message: string }): T => {
+  if (!result.ok) throw new Error(result.message);
+  return result.value;
+};
+
+/** An account at the double, and a run of sagas with its key. */
+function world(seed: number) {
+  const opened = double.open();
+  const { access_key, secret_key } = opened;
+  const config = unwrapped(
+    changeConfig(null, { access_key, secret_key, iam_endpoint: double.url, sts_endpoint: double.url }, null),
+  );
+  const account = accountOf(config, {});
+  const runWith = (identity: ReturnType<typeof accountOf>, random: () => number) => {
+    const send = sender({ deadlineMs: 600_000 });
+    const cloud = cloudA(unwrapped(identity), { send, sendTo: send, assertion: undefined });
+    return new SagaRun((step: Step) => performStep(cloud, step as CloudStep), awsCalls, random);
+  };
+  const random = randomFrom(seed);
+  return {
+    opened,
+    config,
+    account,
+    random,
+    runWith,
+    run: runWith(account, random),
+    at: double.account(opened.account),
+  };
+}
+
+const issued = ({ users }: Account): string[] => [...users.keys()].filter((name) => name !== "sallyport");
+
+describe("a user", () => {
+  it("leaves nothing after Workers die during creation and removal, and after lost answers", PROPERTY, async () => {
+    let lives = 0;
+    for (const seed of seeds) {
+      const { opened, account, run, at } = world(seed);
+      const role = unwrapped(
+        draftRole(
+          null,
+          {
+            credential_type: "iam_user",
+            policy_arns: [opened.policy_arn, "arn:aws:iam::aws:policy/PowerUserAccess"],
+            policy_document: '{"Statement":[]}',
+            iam_groups: ["developers", "auditors"],
+          },
+          null,
+        ),
+      );
+      const context = { account: unwrapped(account), name: "app", displayName: "ann", lifeMs: 1_000, maxTtlMs: 1_000 };
+      const begun = unwrapped(newIssue(role, { ...context, request: {} }));
+      const made = await run.take(issueSaga, begun, 0.15);
+      if (made.ended) {
+        lives++;
+        const { resources } = outcomeOfIssue(made.state, made.value);
+        expect(issued(at), `seed ${seed}`).toHaveLength(1);
+        const strays = orphansOfIssue(made.state, run.now);
+        if (strays) await run.remove(removalSaga, strays);
+        const [user] = at.users.values().filter(({ name }) => name !== "sallyport");
+        expect(at.keysOf(user?.name ?? "").map(({ accessKeyId }) => accessKeyId)).toEqual([
+          resources.kind === "user" ? resources.key : "",
+        ]);
+        await run.remove(removalSaga, revocationOf(resources, run.now));
+      } else await run.remove(removalSaga, undoOfIssue(made.state, run.now));
+      expect(issued(at), `seed ${seed}`).toEqual([]);
+    }
+    expect(lives).toBeGreaterThan(seeds.length / 10);
+    expect(seeds.length - lives).toBeGreaterThan(seeds.length / 10);
+  });
+});
+
+describe("a rotation", () => {
+  it("leaves one key, which works, whenever Workers die and answers are lost", PROPERTY, async () => {
+    let rotated = 0;
+    for (const seed of seeds) {
+      const { config, account, random, runWith, run, at, opened } = world(seed);
+      const made = await run.take(rotationSaga, unwrapped(beginRotation(config, account)), 0.1);
+      const outcome = made.ended ? outcomeOfRotation(made.state, run.now) : null;
+      if (outcome && !("problem" in outcome)) {
+        rotated++;
+        const after = runWith(accountOf(outcome.promote(config), {}), random);
+        after.now = run.now;
+        if (outcome.orphans) await after.remove(removalSaga, outcome.orphans);
+        await after.remove(removalSaga, outcome.removal);
+        expect(
+          at.keysOf("sallyport").map(({ accessKeyId }) => accessKeyId),
+          `seed ${seed}`,
+        ).toEqual([outcome.keyId]);
+      } else {
+        const undo = undoOfRotation(made.state, run.now);
+        if (undo) await run.remove(removalSaga, undo);
+        const keys = at.keysOf("sallyport").map(({ accessKeyId }) => accessKeyId);
+        expect(keys, `seed ${seed}`).toEqual([opened.access_key]);
+      }
+    }
+    expect(rotated).toBeGreaterThan(seeds.length / 10);
+    expect(seeds.length - rotated).toBeGreaterThan(seeds.length / 10);
+  });
+});
