@@ -6,6 +6,9 @@ import { type Ddl, ddlAt, dropAll, list, quoted, type Value } from "./tables.ts"
  * they replace the tables. A restore that stops earlier leaves nothing behind.
  */
 
+/** Of one statement (https://developers.cloudflare.com/durable-objects/platform/limits/). */
+const MAX_BOUND_VALUES = 100;
+
 const nameOf = (table: string): string => `load:${table}`;
 
 /**
@@ -30,9 +33,13 @@ export function insertShadowRows(
   columns: readonly string[],
   rows: readonly (readonly Value[])[],
 ): void {
-  const places = columns.map(() => "?").join(", ");
-  for (const row of rows)
-    sql.exec(`INSERT INTO ${quoted(nameOf(table))} (${list(columns)}) VALUES (${places})`, ...row);
+  const places = `(${columns.map(() => "?").join(", ")})`;
+  const atOnce = Math.max(1, Math.floor(MAX_BOUND_VALUES / columns.length));
+  for (let at = 0; at < rows.length; at += atOnce) {
+    const some = rows.slice(at, at + atOnce);
+    const values = some.map(() => places).join(", ");
+    sql.exec(`INSERT INTO ${quoted(nameOf(table))} (${list(columns)}) VALUES ${values}`, ...some.flat());
+  }
 }
 
 /** Drops the shadow tables. Call inside a transaction. */
