@@ -18,6 +18,8 @@ const MARGIN_MS = 2_000;
 const NOT_AT_REST = "snapshot: not all objects came to rest in time; try again when there is less to do";
 /** Heartbeat interval to `AccessControl`, which prevents a concurrent snapshot. */
 const HEARTBEAT_MS = 15_000;
+/** After this time a snapshot no longer rests: it has an hour. */
+const GIVES_WAY_MS = 20 * 60_000;
 
 interface Frozen {
   readonly object: ObjectName;
@@ -132,7 +134,7 @@ async function* sealed(
         for (const rows of part.value.some) yield sealer.seal({ type: "rows", ...rows });
         from = part.value.next;
         // Small objects are read in one short step each.
-        if (from !== null) await giveWay(Date.now() - asked);
+        if (from !== null && Date.now() - began < GIVES_WAY_MS) await giveWay(Date.now() - asked);
         if (Date.now() - kept < HEARTBEAT_MS) continue;
         kept = Date.now();
         await storedObject(env, ACCESS_CONTROL).keepCut(snapshot);
