@@ -365,7 +365,7 @@ describe("credentials and region", () => {
   ])("%s and its STS are at %s by default", async (of, host) => {
     const credentials =
       "<AccessKeyId>A</AccessKeyId><SecretAccessKey>B</SecretAccessKey><SessionToken>C</SessionToken>";
-    const session = `${credentials}<Expiration>2999-01-01T00:00:00Z</Expiration>`;
+    const session = `<AssumeRoleResponse><AssumeRoleResult><Credentials>${credentials}<Expiration>2999-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>`;
     const answers = [session, JSON.stringify({ VersionId: "v".repeat(32) })];
     const fetched = vi.spyOn(globalThis, "fetch").mockImplementation(async () => new Response(answers.shift()));
     const connection = { ...keys, region: of, role_arn: "arn:aws:iam::123456789012:role/sync" };

@@ -531,6 +531,8 @@ it("describes sync", async () => {
   await ok("LIST", "/v1/sys/sync/destinations");
   await ok("LIST", "/v1/sys/sync/destinations/in-mem");
   await ok("POST", "/v1/secret/data/app/db", { data: { password: "p" } });
+  const imported = { mount: "secret", name_glob: ["**"] };
+  await ok("POST", "/v1/sys/sync/destinations/cloud-a-sm/prod/import?dry_run=true", imported);
   const wish = { mount: "secret", secret_name: "app/db" };
   await ok("POST", `${at}/associations/set?dry_run=true`, wish);
   await ok("POST", `${at}/associations/set`, wish);
