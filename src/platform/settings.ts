@@ -75,6 +75,7 @@ export const Settings = z.object({
   CLOUD_C_TOKEN_URL: z.string().optional(),
   CLOUD_C_STS_URL: z.string().optional(),
   CLOUD_C_IAM_URL: z.string().optional(),
+  CLOUD_C_API_URL: z.string().optional(),
   DNS_URL: z.string().optional(),
   OTLP_HEADERS: Headers.optional(),
   OTLP_URL: z

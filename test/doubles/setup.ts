@@ -4,6 +4,7 @@ import { startMadeUp } from "../made-up/stand-ins.ts";
 import { startIam } from "./cloud-a/server.ts";
 import { defaultKey } from "./cloud-a-sm/server.ts";
 import { startAzure } from "./cloud-b/azure.ts";
+import { startGoogle } from "./cloud-c/server.ts";
 import { startIssuer } from "./issuer.ts";
 import { startOtlpReceiver } from "./otlp-receiver.ts";
 import { startPlacesServer } from "./places-server.ts";
@@ -18,6 +19,8 @@ export type DoubleUrls = {
   cloudB: string;
   cloudBGraph: string;
   cloudBArm: string;
+  /** IAM of the engine of cloud-c. */
+  cloudCIam: string;
   cloudC: string;
   /** The token endpoint of cloud-c. */
   cloudCToken: string;
@@ -47,8 +50,9 @@ declare module "vitest" {
 /** Starts the provider doubles that tests inside the Workers runtime reach over loopback. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const azure = await startAzure();
+  const google = await startGoogle();
   const [standIns, madeUp, madeUpEngine, iam, issuer, webhooks, otlp] = await Promise.all([
-    startStandIns({ otherTenants: azure.otherTenants }),
+    startStandIns({ otherTenants: azure.otherTenants, otherAccounts: google.others }),
     startMadeUp(),
     startMadeUpProvider(),
     startIam({ followsCaller: true }),
@@ -65,6 +69,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     ...settings,
     CLOUD_B_GRAPH_URL: azure.graphUrl,
     CLOUD_B_ARM_URL: azure.armUrl,
+    CLOUD_C_API_URL: google.url,
   });
   project.provide("cloudA", { url: at("CLOUD_A_SM_URL"), ...defaultKey });
   project.provide("doubles", {
@@ -72,6 +77,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     cloudB: at("CLOUD_B_LOGIN_URL"),
     cloudBGraph: azure.graphUrl,
     cloudBArm: azure.armUrl,
+    cloudCIam: google.url,
     cloudC: at("CLOUD_C_SM_URL"),
     cloudCToken: at("CLOUD_C_TOKEN_URL"),
     repoHost: at("REPO_HOST_URL"),
@@ -83,7 +89,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
   });
   project.provide("standIns", { types: [...standIns, ...madeUp].map(({ type }) => type), url: places.url });
   return async () => {
-    const doubles = [azure, madeUpEngine, iam, issuer, webhooks, otlp, places, ...standIns, ...madeUp];
+    const doubles = [azure, google, madeUpEngine, iam, issuer, webhooks, otlp, places, ...standIns, ...madeUp];
     await Promise.all(doubles.map((double) => double.close()));
   };
 }

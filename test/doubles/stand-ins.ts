@@ -7,6 +7,7 @@ import { startStandIn as cloudASm } from "./cloud-a-sm/stand-in.ts";
 import type { KnownKey } from "./cloud-a-sts/signature.ts";
 import type { CloudBOptions } from "./cloud-b-kv/server.ts";
 import { startStandIn as cloudBKv } from "./cloud-b-kv/stand-in.ts";
+import type { OtherAccounts } from "./cloud-c/server.ts";
 import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
 import { startStandIn as clusterSecrets } from "./cluster-secrets/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
@@ -25,7 +26,9 @@ import type { StandIn } from "./stand-in.ts";
  * Parts of doubles that several types share, because a Worker has one setting for each address. The double of the first
  * stand-in with the setting answers for all.
  */
-interface Shared extends Pick<CloudBOptions, "otherTenants"> {
+export interface Shared extends Pick<CloudBOptions, "otherTenants"> {
+  /** Service accounts that the token endpoint of cloud-c serves beside its own. */
+  readonly otherAccounts?: OtherAccounts;
   /** Access keys that the first double with STS knows; a double adds its own. */
   readonly awsKeys: KnownKey[];
   /** The double of all types of one provider, started once. */
@@ -54,7 +57,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   kvV2,
 ];
 
-export function startStandIns(shared: Pick<Shared, "otherTenants"> = {}): Promise<StandIn[]> {
+export function startStandIns(shared: Pick<Shared, "otherTenants" | "otherAccounts"> = {}): Promise<StandIn[]> {
   const parts: Shared = { ...shared, awsKeys: [], repoHost: memo(() => startRepoHost()) };
   return Promise.all(starts.map((start) => start(parts)));
 }

@@ -10,6 +10,7 @@ import { type Answer, del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { deaths, dieAt } from "./engine-deaths.ts";
 import { byItself, dynamicRole, openTenant, rows, skippingWaits, succeeded } from "./engine-helpers.ts";
+import { openProject } from "./gcp-helpers.ts";
 
 /**
  * The promises of every type of engine: what it issues works, renews and goes; no death of a Worker and no lost answer
@@ -33,6 +34,8 @@ interface Provider {
 interface Subject {
   readonly type: string;
   readonly upstream: string;
+  /** The path that issues; absent: `creds/app`. */
+  readonly at?: string;
   open(): Promise<Provider>;
   /** Polls with a report until the end of an issue, and of a rotation. */
   readonly polls: { readonly issue: number; readonly rotation: number };
@@ -80,9 +83,20 @@ async function openAws(): Promise<Provider> {
   };
 }
 
+async function openGcp(): Promise<Provider> {
+  const project = await openProject();
+  return {
+    config: { ...project.config, ttl: 60, max_ttl: 3_600 },
+    role: { secret_type: "service_account_key", project: project.account, bindings: project.bindings },
+    everything: project.everything,
+    lose: (fault, count) => project.fault({ method: "POST", path: "/keys", fault, count }),
+  };
+}
+
 const subjects: readonly Subject[] = [
   { type: "cloud-b", upstream: "azure", open: openAzure, polls: { issue: 3, rotation: 4 } },
   { type: "cloud-a", upstream: "aws", open: openAws, polls: { issue: 1, rotation: 5 } },
+  { type: "cloud-c", upstream: "gcp", at: "roleset/app/key", open: openGcp, polls: { issue: 2, rotation: 4 } },
   { type: "made-up", upstream: "madeup", open: openMadeUp, polls: { issue: 1, rotation: 2 } },
 ];
 
@@ -95,7 +109,7 @@ afterAll(() => {
   engineDescriptions.pop();
 });
 
-describe.each(subjects)("an engine of type $type", ({ type, upstream, open, polls }) => {
+describe.each(subjects)("an engine of type $type", ({ type, upstream, open, polls, at = "creds/app" }) => {
   const { paths } = engineDescriptions.find((each) => each.type === type) ?? madeUp.description;
   let provider: Provider;
   let fresh: unknown;
@@ -106,12 +120,12 @@ describe.each(subjects)("an engine of type $type", ({ type, upstream, open, poll
     const { config, document } = provider;
     succeeded(await put(`/v1/engine${paths.config}`, config));
     if (document) succeeded(await put(`/v1/engine/${document[0]}`, document[1]));
-    succeeded(await put("/v1/engine/roles/app", provider.role));
+    succeeded(await put(`/v1/engine${paths.roles}/app`, provider.role));
     fresh = await provider.everything();
     uuid = (await get("/v1/sys/mounts/engine")).body.data.uuid;
   });
 
-  const creds = (query = ""): Promise<Answer> => get(`/v1/engine/creds/app${query}`);
+  const creds = (query = ""): Promise<Answer> => get(`/v1/engine/${at}${query}`);
   const revoke = (lease_id: string) => put("/v1/sys/leases/revoke", { lease_id });
   const nothingIsLeft = async () => {
     expect(await rows(uuid, "leases")).toEqual([]);
@@ -132,7 +146,7 @@ describe.each(subjects)("an engine of type $type", ({ type, upstream, open, poll
   it("issues credentials that work, renews their lease, and revokes it", async () => {
     const issued = succeeded(await creds("?verify=true"));
     expect(issued.body.warnings).toBeNull();
-    expect(issued.body.lease_id).toMatch(/^engine\/creds\/app\//);
+    expect(issued.body.lease_id).toMatch(new RegExp(`^engine/${at}/`));
     expect(issued.body).toMatchObject({ renewable: true, lease_duration: 60 });
     expect(await provider.everything()).not.toEqual(fresh);
     const renewed = succeeded(await put("/v1/sys/leases/renew", { lease_id: issued.body.lease_id, increment: 120 }));

@@ -270,6 +270,41 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "engine-aws › are verified until their key works, and answered with a warning when it does not",
   ],
   [
+    /\{cloud-c\}\/config/,
+    "credentials service_account_email identity_token_audience identity_token_ttl",
+    "engine-gcp › refuses bad keys and combinations, and takes identity tokens after the key is cleared",
+  ],
+  [
+    /\{cloud-c\}\/config/,
+    "ttl max_ttl",
+    "engine-gcp › answers everything but the key, and keeps what a write leaves out",
+  ],
+  [
+    /\{cloud-c\}\/config/,
+    "rotation_schedule rotation_window rotation_period rotation_policy disable_automated_rotation",
+    "engine-gcp › schedules rotations as every engine does",
+  ],
+  [
+    /\{cloud-c\}\/impersonated-account/,
+    "service_account_email token_scopes ttl",
+    "engine-gcp › gives access tokens without a lease, for the TTL of the account",
+  ],
+  [
+    /\{cloud-c\}\/static-account/,
+    "service_account_email secret_type bindings token_scopes",
+    "engine-gcp › adds and removes rights of an account that stays",
+  ],
+  [
+    /\{cloud-c\}\/roleset/,
+    "secret_type project bindings token_scopes",
+    "engine-gcp › makes an account with rights, gives tokens, changes rights in place, and leaves nothing",
+  ],
+  [
+    /\{cloud-c\}\/.*(token|key)/,
+    "ttl key_algorithm key_type verify",
+    "engine-gcp › gives keys of the asked kind with a renewable lease, and deletes them on revocation",
+  ],
+  [
     /\{cloud-b\}\/config/,
     "subscription_id tenant_id environment client_id client_secret root_password_ttl",
     "terraform › has no difference: vault_azure_secret_backend",

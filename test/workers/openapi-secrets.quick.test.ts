@@ -9,6 +9,7 @@ import { cases } from "./bad-input.ts";
 import { deployment } from "./deployment.ts";
 import { creds, dynamicRole, openTenant, type Tenant, unmount } from "./engine-helpers.ts";
 import { examples } from "./examples.ts";
+import { openProject } from "./gcp-helpers.ts";
 import { CLIENT, newCluster, newIssuer, newProvider, podClaims } from "./issuers.ts";
 import { Run, unasked, unproven } from "./openapi-run.ts";
 
@@ -451,6 +452,46 @@ it("describes credentials and leases", async () => {
   await any("GET", "/v1/cloud-b/creds/app");
   await ok("DELETE", "/v1/cloud-b/config");
   await unmount();
+});
+
+it("describes credentials of Google Cloud", async () => {
+  const { ok, any } = bound(run);
+  const { account, config, bindings, add } = await openProject();
+  const token_scopes = ["https://www.googleapis.com/auth/cloud-platform"];
+  const service_account_email = await add("existing");
+  const key = { secret_type: "service_account_key" };
+  await ok("POST", "/v1/sys/mounts/cloud-c", { type: "cloud-c" });
+  await any("GET", "/v1/cloud-c/config");
+  await ok("POST", "/v1/cloud-c/config", { ...config, rotation_period: "720h" });
+  await ok("GET", "/v1/cloud-c/config");
+  await ok("POST", "/v1/cloud-c/roleset/app", { project: account, bindings, token_scopes });
+  await any("POST", "/v1/cloud-c/roleset/bad", { project: account });
+  await ok("POST", "/v1/cloud-c/roleset/key", { project: account, bindings, ...key });
+  await ok("POST", "/v1/cloud-c/static-account/app", { service_account_email, token_scopes });
+  await ok("POST", "/v1/cloud-c/static-account/key", { service_account_email, ...key });
+  await ok("POST", "/v1/cloud-c/impersonated-account/app", { service_account_email, token_scopes });
+  for (const path of ["roleset", "static-account", "impersonated-account"]) {
+    await ok("GET", `/v1/cloud-c/${path}/app`);
+    await ok("LIST", `/v1/cloud-c/${path}`);
+    await ok("LIST", `/v1/cloud-c/${path}s`);
+    await ok("GET", `/v1/cloud-c/${path}/app/token`);
+    await ok("POST", `/v1/cloud-c/${path}/app/token`, {});
+    await any("GET", `/v1/cloud-c/${path}/none/token`);
+  }
+  for (const path of ["roleset/key/key", "static-account/key/key", "key/key"]) {
+    await ok("GET", `/v1/cloud-c/${path}?ttl=1h&metadata=team=a`);
+    await ok("POST", `/v1/cloud-c/${path}`, { verify: true });
+  }
+  await ok("GET", "/v1/cloud-c/token/app");
+  await ok("POST", "/v1/cloud-c/token/app", {});
+  for (const path of ["roleset/app/rotate", "roleset/app/rotate-key", "static-account/app/rotate-key"]) {
+    await ok("POST", `/v1/cloud-c/${path}`);
+  }
+  await ok("POST", "/v1/cloud-c/config/rotate-root");
+  for (const path of ["roleset", "static-account", "impersonated-account"]) {
+    await ok("DELETE", `/v1/cloud-c/${path}/app`);
+  }
+  await ok("DELETE", "/v1/sys/mounts/cloud-c");
 });
 
 it("describes credentials of AWS", async () => {

@@ -172,6 +172,8 @@ export interface IssueOutcome<S extends EngineStates> {
 export interface IssueSaga<S extends EngineStates> extends Saga<S["issue"]> {
   /** Parameters of a request, in its query or in the body of a POST. Absent: none, and no POST. */
   readonly request?: z.ZodObject;
+  /** Seconds that a request asks for as the TTL of its lease; 0 or absent: the role's. */
+  ttlOf?(request: Readonly<Record<string, unknown>>): number;
   begin(role: S["role"], context: IssueContext<S>): Result<S["issue"]>;
   /** Name of a lock: one job at a time for equal names. Null: no lock. */
   lock?(issue: S["issue"]): string | null;

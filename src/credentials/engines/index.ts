@@ -1,9 +1,10 @@
 import { aws } from "./aws/index.ts";
 import { azure } from "./azure/index.ts";
 import type { EngineType } from "./engine-type.ts";
+import { gcp } from "./gcp/index.ts";
 
 /** Every type of engine, one line each. */
-export const engineTypes: EngineType[] = [azure, aws];
+export const engineTypes: EngineType[] = [azure, aws, gcp];
 
 /** The type of mounts whose object has no record of its type: the only one at that time. */
 export const FIRST_TYPE = azure.type;

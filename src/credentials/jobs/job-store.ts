@@ -92,20 +92,23 @@ export class JobStore {
   /** A job without a row: the transaction must end with `keep` or without the job. */
   draft({ id, work, lock = null, deadline }: NewJob, created: number): Job {
     const counts = { seq: 0, tries: 0, failures: 0, failure: null };
-    return { id, work, lock, deadline: deadline ?? null, created, ...counts };
+    const held = work.kind === "removal" ? (work.removal.lock ?? null) : null;
+    return { id, work, lock: held ?? lock, deadline: deadline ?? null, created, ...counts };
   }
 
   #insert({ created, ...job }: Job): Job {
     const terms = job.work.kind === "issue" ? job.work.terms : null;
+    const holds = job.work.kind === "removal" && job.lock !== null;
     this.#sql.exec(
-      `INSERT INTO jobs (id, kind, sealed, token, repeat, lock, deadline, seq, tries, failure, created)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO jobs (id, kind, sealed, token, repeat, lock, locked, deadline, seq, tries, failure, created)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       job.id,
       job.work.kind,
       this.#seal(job.id, job.work),
       terms?.token ?? null,
       terms?.repeat ?? null,
       job.lock,
+      holds ? 1 : 0,
       job.deadline,
       job.seq,
       job.tries,

@@ -103,7 +103,9 @@ export class CredentialIssuer {
     if (!engine.ok) return engine;
     if (!role)
       return refuse("invalid", type.roles.missing?.(ask.role) ?? `role '${plainName(ask.role)}' does not exist`);
-    const ttls = type.roles.ttls(role, () => config.find());
+    const wanted = type.issue.ttlOf?.(ask.request ?? {}) ?? 0;
+    const ofRole = type.roles.ttls(role, () => config.find());
+    const ttls = wanted > 0 ? { ...ofRole, ttl: wanted } : ofRole;
     const lifeMs = passwordLife(ttls, ask.mount) * 1000;
     const leaseTtls = leaseTtlOf(ttls, ask.mount);
     const { at = "creds", role: name, displayName = "", request = {} } = ask;

@@ -25,6 +25,8 @@ export interface RemovalState<I extends Item = Item, Q extends Search = Search> 
   readonly search: Q | null;
   /** Creation time of the newest resource, ms since 1970: "not found" may then mean "not replicated yet". */
   readonly madeAt: number;
+  /** Name of a lock that the removal holds from its start on; absent: none. */
+  readonly lock?: string | null;
 }
 
 /** Duration of a search: the longest call plus the provider's replication delay. */

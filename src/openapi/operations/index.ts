@@ -12,6 +12,7 @@ import { clusterAcl } from "./cluster-acl.ts";
 import { clusterOperator } from "./cluster-operator.ts";
 import { credentials } from "./credentials.ts";
 import { awsCredentials } from "./credentials-aws.ts";
+import { gcpCredentials } from "./credentials-gcp.ts";
 import { events } from "./events.ts";
 import { identityEntities } from "./identity-entities.ts";
 import { leases } from "./leases.ts";
@@ -33,6 +34,7 @@ import { wrapping } from "./wrapping.ts";
 export const groups: readonly Group[] = [
   credentials,
   awsCredentials,
+  gcpCredentials,
   leases,
   sync,
   associations,

@@ -148,7 +148,7 @@ const TokenAnswer = memo(() =>
  * The audience is the key file's `token_uri`, even when CLOUD_C_TOKEN_URL replaces the address: a replacement checks
  * assertions against Google's own address (Google's client libraries do the same).
  */
-async function tokenOfKey(key: ServiceAccountKey, settings: CloudCSettings, send: Send): Promise<Token> {
+export async function tokenOfKey(key: ServiceAccountKey, settings: CloudCSettings, send: Send): Promise<Token> {
   const assertion = await signAssertion(key);
   if (assertion === null) {
     return { ok: false, outcome: failure("client", "auth_failed", "The private key in credentials cannot be used.") };

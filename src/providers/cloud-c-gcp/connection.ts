@@ -19,8 +19,12 @@ export interface CloudCConnection {
   locational_kms_keys?: Readonly<Record<string, string>>;
 }
 
-/** Settings that replace Google's URLs. `CLOUD_C_SM_URL` is a base without `/v1`, as are those of STS and IAM. */
+/**
+ * Settings that replace Google's URLs. `CLOUD_C_SM_URL` is a base without `/v1`, as are those of STS and IAM.
+ * `CLOUD_C_API_URL` replaces the addresses of the credentials engine: the service's host is the first part of the path.
+ */
 export interface CloudCSettings {
+  CLOUD_C_API_URL?: string | undefined;
   CLOUD_C_SM_URL?: string | undefined;
   CLOUD_C_TOKEN_URL?: string | undefined;
   CLOUD_C_STS_URL?: string | undefined;

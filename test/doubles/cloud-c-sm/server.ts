@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
+import type { OtherAccounts } from "../cloud-c/server.ts";
 import { Account, type AccountOptions, type AccountState, type Fault, type LoggedRequest } from "./account.ts";
 import { Federation, type PoolProvider } from "./federation.ts";
 import { errorInfo, httpStatus, type Parsed, parseBody, parseJson, parseTarget, StatusError } from "./requests.ts";
@@ -11,6 +12,8 @@ import { claimedIssuer, GrantError, type KeyFile, verifyAssertion } from "./toke
 export interface CloudCOptions extends Partial<AccountOptions> {
   /** 0, the default: any free port. */
   port?: number;
+  /** Accounts of another double, which the token endpoint serves, too. */
+  others?: OtherAccounts;
 }
 
 /** An account as a test uses it: `account` names it to the double, `credentials` is its key file. */
@@ -73,7 +76,14 @@ const tokenSeconds = 3599;
  * `POST /_double/trust` (a PoolProvider without email), `POST /_double/expire-tokens`. There is no reset over HTTP: an account of one's own is as good.
  */
 export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDouble> {
-  const { port = 0, now = Date.now, etagMismatch = "ABORTED", writesPerSecret = 120, writesPerMinute = 600 } = given;
+  const {
+    port = 0,
+    others,
+    now = Date.now,
+    etagMismatch = "ABORTED",
+    writesPerSecret = 120,
+    writesPerMinute = 600,
+  } = given;
   const options: AccountOptions = { now, etagMismatch, writesPerSecret, writesPerMinute };
   const main = await Account.open("acme-double", "100000000001", options);
   const accounts = new Map([[main.id, main]]);
@@ -129,9 +139,9 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
 
   async function grant({ headers, body }: Received): Promise<Answer> {
     try {
-      const known = { find: (email: string) => byEmail(email)?.registered, now: now() };
-      const { email } = await verifyAssertion(headers["content-type"], body, known);
-      const { token } = issueTo(email);
+      const find = (email: string, kid: string | undefined) => byEmail(email)?.registered ?? others?.find(email, kid);
+      const { email } = await verifyAssertion(headers["content-type"], body, { find, now: now() });
+      const token = others?.issue(email) ?? issueTo(email).token;
       return json({ access_token: token, expires_in: tokenSeconds, token_type: "Bearer" });
     } catch (problem) {
       if (!(problem instanceof GrantError)) throw problem;

@@ -1,5 +1,6 @@
 import { crc32c } from "../../../src/lib/crc32c.ts";
 import { byName, type Fault, type Place, type StandIn } from "../stand-in.ts";
+import type { Shared } from "../stand-ins.ts";
 import type { Fault as ApiFault } from "./account.ts";
 import { type CloudCDouble, type OpenedAccount, startCloudC } from "./server.ts";
 
@@ -15,8 +16,8 @@ const faults: Record<Fault, ApiFault> = {
 };
 
 /** Google Secret Manager, with the project and service account of an account. */
-export async function startStandIn(): Promise<StandIn> {
-  const double = await startCloudC();
+export async function startStandIn({ otherAccounts: others }: Pick<Shared, "otherAccounts">): Promise<StandIn> {
+  const double = await startCloudC(others ? { others } : {});
   // Accounts share a few keys.
   const foreign = [await double.openAccount(), await double.openAccount()].map(
     ({ credentials }) => credentials.private_key,

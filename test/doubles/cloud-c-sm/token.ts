@@ -80,7 +80,7 @@ export function claimedIssuer(body: Buffer): string | null {
 export async function verifyAssertion(
   contentType: string | undefined,
   body: Buffer,
-  { find, now }: { find(email: string): Registered | undefined; now: number },
+  { find, now }: { find(email: string, kid: string | undefined): Registered | undefined; now: number },
 ): Promise<Registered> {
   if (!/^application\/x-www-form-urlencoded(;\s*charset=utf-8)?$/i.test(contentType ?? "")) {
     throw new GrantError("invalid_request", "The content type is not a form's");
@@ -99,7 +99,7 @@ export async function verifyAssertion(
   }
   const { iss, scope: scopes, aud, iat, exp, ...otherClaims } = claims;
   if (Object.keys(otherClaims).length > 0) throw new GrantError("invalid_grant", "Invalid JWT: unknown claims");
-  const account = find(iss ?? "");
+  const account = find(iss ?? "", kid);
   if (account === undefined) throw new GrantError("invalid_grant", "Invalid grant: account not found");
   if (kid !== undefined && kid !== account.keyId) throw new GrantError("invalid_grant", "Invalid JWT Signature.");
   try {

@@ -2,10 +2,11 @@ import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { crc32c } from "../../../lib/crc32c.ts";
 import { memo } from "../../../lib/memo.ts";
+import { unreadable } from "../../../providers/cloud-c-gcp/client.ts";
 import type { CloudCConnection } from "../../../providers/cloud-c-gcp/connection.ts";
 import type { CloudCFailure } from "../../../providers/cloud-c-gcp/errors.ts";
 import type { CallContext } from "../destination-type.ts";
-import { secretManager, unreadable } from "./client.ts";
+import { secretManager } from "./client.ts";
 import { replicationOf } from "./connection.ts";
 
 /** Statuses of a write whose etag is outdated: AIP-154, and its wording before 2021. */

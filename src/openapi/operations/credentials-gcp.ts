@@ -1,0 +1,186 @@
+import * as z from "zod";
+import { description } from "../../credentials/engines/gcp/description.ts";
+import { keys, seconds, time } from "../../wire/shapes.ts";
+import { data, flag, group, noContent, text, warned } from "../operation.ts";
+import { helpOf } from "./credentials.ts";
+
+const Config = z
+  .object({
+    service_account_email: z.string(),
+    identity_token_audience: z.string(),
+    identity_token_ttl: seconds,
+    ttl: seconds,
+    max_ttl: seconds,
+    rotation_schedule: z.string(),
+    rotation_window: seconds,
+    rotation_period: seconds,
+    rotation_policy: z.string(),
+    disable_automated_rotation: z.boolean(),
+    next_rotation_date: time.optional().describe("Time of the next automatic rotation."),
+  })
+  .meta({ id: "GcpEngineConfig", description: "The stored configuration, never with `credentials`." });
+
+const scopes = z.array(z.string());
+const bindings = z.record(z.string(), z.array(z.string())).describe("Roles by resource.");
+const secretType = z.enum(["access_token", "service_account_key"]);
+
+const Roleset = z
+  .object({
+    secret_type: secretType,
+    bindings,
+    service_account_email: z.string(),
+    project: z.string(),
+    token_scopes: scopes.optional().describe("Of access tokens."),
+  })
+  .meta({ id: "GcpRoleset" });
+
+const StaticAccount = z
+  .object({
+    service_account_project: z.string(),
+    service_account_email: z.string(),
+    secret_type: secretType,
+    bindings: bindings.optional(),
+    token_scopes: scopes.optional().describe("Of access tokens."),
+  })
+  .meta({ id: "GcpStaticAccount" });
+
+const ImpersonatedAccount = z
+  .object({
+    service_account_project: z.string(),
+    service_account_email: z.string(),
+    token_scopes: scopes,
+    ttl: seconds,
+  })
+  .meta({ id: "GcpImpersonatedAccount" });
+
+const metadata = z.record(z.string(), z.string()).optional();
+const Token = z
+  .object({ token: z.string(), token_ttl: seconds, expires_at_seconds: z.int(), metadata })
+  .meta({ id: "GcpAccessToken" });
+const Key = z
+  .object({
+    private_key_data: z.string().describe("The key file in base64."),
+    key_algorithm: z.string(),
+    key_type: z.string(),
+    metadata,
+  })
+  .meta({ id: "GcpServiceAccountKey" });
+
+const parameters = {
+  ttl: "TTL of the lease of a key, or life of a token; at most that of the configuration or mount.",
+  key_algorithm: "`KEY_ALG_RSA_2048`, or `KEY_ALG_RSA_1024`.",
+  key_type: "`TYPE_GOOGLE_CREDENTIALS_FILE`, or `TYPE_PKCS12_FILE`.",
+};
+const verify = flag("Responds when a new key works, or with a warning after a while.");
+const given = text("`key=value`, repeatedly: answered with the credentials.");
+
+/** The two operations of a path that issues. */
+const issuing = (path: string, id: string, kind: "token" | "key") => {
+  const common = {
+    headers: {
+      "X-Orch-Idempotency-Key": text("Repeating a request for a key with the same value gives the same lease."),
+    },
+    answers: kind === "key" ? data("The key, with its lease.", Key) : data("The token, without a lease.", Token),
+    errors: [502, 504],
+  };
+  const about = kind === "key" ? "Create a service account's key" : "Generate an access token";
+  return {
+    [`GET /cloud-c${path}`]: {
+      id: `generateGcp${id}`,
+      summary: about,
+      query: {
+        ...Object.fromEntries(Object.entries(parameters).map(([name, help]) => [name, text(help)])),
+        verify,
+        metadata: given,
+      },
+      ...common,
+      errors: [405, ...common.errors],
+    },
+    [`POST /cloud-c${path}`]: {
+      id: `generateGcp${id}WithParameters`,
+      summary: `${about}, with parameters in the body`,
+      query: { metadata: given },
+      body: { fields: { ...parameters, verify: verify.description } },
+      ...common,
+    },
+  };
+};
+
+/** The operations of one kind of roles. */
+const roles = (path: string, plural: string, id: string, shape: z.ZodType, fields: Record<string, string>) => ({
+  [`LIST /cloud-c${plural}`]: { id: `listGcp${id}s`, summary: "List the names", answers: data("The names.", keys) },
+  [`LIST /cloud-c${path}`]: {
+    id: `listGcp${id}`,
+    summary: "List the names, by another path",
+    answers: data("The names.", keys),
+  },
+  [`GET /cloud-c${path}/:name`]: { id: `readGcp${id}`, summary: "Read it", answers: data("As stored.", shape) },
+  [`POST /cloud-c${path}/:name`]: {
+    id: `writeGcp${id}`,
+    summary: "Create or update it",
+    description: "Omitted fields keep their values. Accounts and rights are made, changed and removed at Google.",
+    body: { fields },
+    answers: { ...noContent, ...warned("Written, with warnings.") },
+    errors: [502, 504],
+  },
+  [`DELETE /cloud-c${path}/:name`]: {
+    id: `deleteGcp${id}`,
+    summary: "Delete it, with what was made for it",
+    answers: { ...noContent, ...warned("Deleted; the removal at Google is tried again.") },
+  },
+});
+
+const rotation = (path: string, id: string, summary: string) => ({
+  [`POST /cloud-c${path}`]: {
+    id,
+    summary,
+    answers: { ...noContent, ...warned("Nothing was to be replaced.") },
+    errors: [502, 504],
+  },
+});
+
+const [staticAccounts, impersonatedAccounts] = description.kinds;
+
+export const gcpCredentials = group(
+  "Credentials",
+  { name: "The name: word characters, with dots and hyphens inside; the case is kept." },
+  {
+    "GET /cloud-c/config": {
+      id: "readGcpConfig",
+      summary: "Read the engine's configuration",
+      answers: data("The configuration.", Config),
+    },
+    "POST /cloud-c/config": {
+      id: "writeGcpConfig",
+      summary: "Configure the engine",
+      description: "Omitted fields keep their values; empty `credentials` remove the stored key.",
+      body: { fields: helpOf(description.config) },
+      answers: noContent,
+    },
+    "POST /cloud-c/config/rotate-root": {
+      id: "rotateGcpRoot",
+      summary: "Replace the engine's key",
+      answers: data("The id of the new key.", z.object({ private_key_id: z.string() })),
+      errors: [502, 504],
+    },
+    ...roles("/roleset", "/rolesets", "Roleset", Roleset, helpOf(description.roles)),
+    ...rotation("/roleset/:name/rotate", "rotateGcpRoleset", "Replace the account of a roleset"),
+    ...rotation("/roleset/:name/rotate-key", "rotateGcpRolesetKey", "Replace the key of a roleset's tokens"),
+    ...roles("/static-account", "/static-accounts", "StaticAccount", StaticAccount, helpOf(staticAccounts.fields)),
+    ...rotation("/static-account/:name/rotate-key", "rotateGcpStaticAccountKey", "Replace the key of its tokens"),
+    ...roles(
+      "/impersonated-account",
+      "/impersonated-accounts",
+      "ImpersonatedAccount",
+      ImpersonatedAccount,
+      helpOf(impersonatedAccounts.fields),
+    ),
+    ...issuing("/roleset/:name/token", "RolesetToken", "token"),
+    ...issuing("/roleset/:name/key", "RolesetKey", "key"),
+    ...issuing("/token/:name", "Token", "token"),
+    ...issuing("/key/:name", "Key", "key"),
+    ...issuing("/static-account/:name/token", "StaticAccountToken", "token"),
+    ...issuing("/static-account/:name/key", "StaticAccountKey", "key"),
+    ...issuing("/impersonated-account/:name/token", "ImpersonatedAccountToken", "token"),
+  },
+);
