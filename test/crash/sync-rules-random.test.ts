@@ -8,14 +8,14 @@ import {
   makeDestination,
   objects,
   removeAssociation,
-  setAssociation,
+  setWithoutWaiting,
   write,
 } from "../workers/sync-helpers.ts";
+import { RemotePlace } from "../workers/sync-places.ts";
 import { randomFrom } from "./random.ts";
 
 /** Rules, requests and secrets in random order, with objects that are evicted between, against a naive model. */
 
-const AT = "/v1/sys/sync/destinations/in-mem/d";
 const PATHS = ["app/a", "app/b", "app/c/x", "apple", "web/a", "web/b"];
 const RULES: readonly { readonly body: object; readonly matches: (path: string, env: string) => boolean }[] = [
   { body: { path_prefix: "app" }, matches: (path) => path.startsWith("app/") },
@@ -34,16 +34,26 @@ const evicted = (stub: object): Promise<unknown> =>
     if (!failure.message.includes("not currently running")) throw failure;
   });
 
+/** Faults of a provider that end by themselves. */
+const FAULTS = ["throttled", "unavailable", "lost", "cut"] as const;
+
 let mount: string;
 beforeEach(async () => {
   mount = (await mountKv()).uuid;
-  await makeDestination("in-mem", "d");
 });
 
-describe("the objects of a destination", () => {
+describe.each(["in-mem", "cloud-a-ps"])("the objects of a destination of type %s", (type) => {
+  const D = `${type}/d`;
+  const AT = `/v1/sys/sync/destinations/${D}`;
   const seeds = Array.from({ length: amount(2, 50) }, (_, index) => index + 1);
 
   it.each(seeds)("are those that rules and requests want (seed %i)", { timeout: 0 }, async (seed) => {
+    const place = type === "in-mem" ? null : await RemotePlace.open(type);
+    await makeDestination(type, "d", place?.body);
+    const held = async (): Promise<string[]> => {
+      const values = place ? await place.values() : await objects("d");
+      return Object.values(values).map((value) => JSON.parse(value).of as string);
+    };
     const random = randomFrom(seed);
     const below = (bound: number): number => Math.floor(random() * bound);
     const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
@@ -84,15 +94,16 @@ describe("the objects of a destination", () => {
       async () => {
         const path = pick(PATHS);
         if (!secrets.has(path)) return;
-        expect((await setAssociation("in-mem/d", path)).status).toBe(200);
+        expect((await setWithoutWaiting(D, path)).status).toBe(200);
         manual.add(path);
       },
       async () => {
         const path = pick(PATHS);
-        await removeAssociation("in-mem/d", path);
+        await removeAssociation(D, path);
         manual.delete(path);
       },
-      () => evicted(env.SYNC_DESTINATION.getByName("in-mem/d")),
+      async () => place?.fail(pick(FAULTS), 1 + below(2)),
+      () => evicted(env.SYNC_DESTINATION.getByName(D)),
       () => evicted(env.KV_STORE.getByName(mount)),
     ];
     for (let step = 0; step < amount(40, 200); step++) await pick(steps)();
@@ -100,8 +111,7 @@ describe("the objects of a destination", () => {
       ([path, mode]) => manual.has(path) || [...rules.values()].some((index) => RULES[index]?.matches(path, mode)),
     );
     await eventually(async () => {
-      const held = Object.values(await objects("d")).map((value) => JSON.parse(value).of as string);
-      expect(held.sort()).toEqual(wanted.map(([path]) => path).sort());
+      expect((await held()).sort()).toEqual(wanted.map(([path]) => path).sort());
     });
   });
 });
