@@ -12,7 +12,9 @@ export type Ask =
   /** Arrival times of the values with the mark, and the double's totals. */
   | { readonly kind: "seen"; readonly mark: string }
   /** From now on each call is answered after `delayMs`. */
-  | { readonly kind: "pace"; readonly mark: string; readonly delayMs: number };
+  | { readonly kind: "pace"; readonly mark: string; readonly delayMs: number }
+  /** From now on calls beyond so many a second are refused as AWS does; 0: none. */
+  | { readonly kind: "throttle"; readonly mark: string; readonly perSecond: number };
 
 export interface Seen {
   /** Of each push with the mark: when its value arrived (ms, the machine's monotonic clock). */
@@ -20,6 +22,8 @@ export interface Seen {
   /** Total number of calls, and the time of the last one. */
   readonly calls: number;
   readonly last: number;
+  /** Calls that were throttled. */
+  readonly throttled: number;
   /** The sum of the time that calls took, ms: divided by time passed, the calls under way at once. */
   readonly busyMs: number;
   /** CPU seconds that the double itself has used. */
@@ -43,6 +47,20 @@ let calls = 0;
 let last = 0;
 let delayMs = 0;
 let busyMs = 0;
+let throttled = 0;
+let perSecond = 0;
+/** Calls of the current second that were accepted, and its start. */
+let second = { at: 0, taken: 0 };
+
+/** Whether a call is beyond the quota: a bucket that holds one second. */
+function isThrottled(): boolean {
+  if (perSecond === 0) return false;
+  const now = clock();
+  const left = Math.max(0, second.taken - ((now - second.at) * perSecond) / 1_000);
+  const isFull = left >= perSecond;
+  second = { at: now, taken: isFull ? left : left + 1 };
+  return isFull;
+}
 
 function round(mark: string): Round {
   let found = rounds.get(mark);
@@ -90,10 +108,12 @@ function serve(socket: Socket): void {
       const [body, began] = [pending.toString("utf8", from, to), clock()];
       pending = pending.subarray(to);
       const reply = () => {
-        const answer = take(head, body);
+        const isRefused = isThrottled();
+        if (isRefused) throttled++;
+        const answer = isRefused ? '{"__type":"ThrottlingException"}' : take(head, body);
         busyMs += clock() - began;
         socket.write(
-          `HTTP/1.1 200 OK\r\nContent-Type: application/x-amz-json-1.1\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`,
+          `HTTP/1.1 ${isRefused ? "400 Bad Request" : "200 OK"}\r\nContent-Type: application/x-amz-json-1.1\r\nContent-Length: ${answer.length}\r\n\r\n${answer}`,
         );
       };
       if (delayMs > 0) setTimeout(reply, delayMs);
@@ -112,8 +132,9 @@ async function answer(ask: Ask): Promise<Seen> {
     one.wanted = Number.POSITIVE_INFINITY;
   }
   if (ask.kind === "pace") delayMs = ask.delayMs;
+  if (ask.kind === "throttle") perSecond = ask.perSecond;
   const { user, system } = process.cpuUsage();
-  return { arrivals: [...one.arrivals.values()], calls, last, busyMs, own: (user + system) / 1e6 };
+  return { arrivals: [...one.arrivals.values()], calls, last, throttled, busyMs, own: (user + system) / 1e6 };
 }
 
 if (process.send) {

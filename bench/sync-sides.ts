@@ -49,6 +49,11 @@ export class Double {
     await this.#ask({ kind: "pace", mark: "", delayMs });
   }
 
+  /** Refuses calls beyond so many a second. */
+  async throttle(perSecond: number): Promise<void> {
+    await this.#ask({ kind: "throttle", mark: "", perSecond });
+  }
+
   stop(): void {
     this.#child.kill("SIGKILL");
   }
@@ -86,12 +91,14 @@ export const secretOf = (mark: string): Record<string, string> => ({
 
 const accessKey = (number: number): string => `AKIABENCH${String(number).padStart(7, "0")}`;
 
-export async function startService(dir: string, double: Double): Promise<Service> {
+/** @param isPaced keeps the pace of the provider's quotas */
+export async function startService(dir: string, double: Double, isPaced = false): Promise<Service> {
   const token = randomBytes(16).toString("hex");
   const vars = {
     MASTER_KEY: randomBytes(32).toString("base64"),
     DEV_ROOT_TOKEN: token,
     CLOUD_A_SM_URL: `http://127.0.0.1:${double.port}/`,
+    ...(isPaced && { BENCH_PACED: "1" }),
   };
   const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
   const server = await Server.start(plan, join(dir, "sync-ours"), process.env["BENCH_INSPECTOR"]);

@@ -139,7 +139,8 @@ export class WorkQueue {
    * Sets the desired state of `id` (again). A leased row stays leased: two workers never act on one resource at a time,
    * so an older effect cannot overtake a newer one.
    * @param queued false: a new row waits until `promote` finds room for it
-   * @param failed whether the last attempt failed; ignored for an existing row
+   * @param failed whether the row is leased after the others: its last attempt failed, or it is one of many. A row that
+   *   was never tried takes the new value
    */
   setDesired(id: string, now: number, queued = true, failed = false): void {
     const counts = this.#counts.get();
@@ -148,7 +149,8 @@ export class WorkQueue {
     const [row] = this.#write(
       [],
       `INSERT INTO work (id, generation, ready_at, queued, failed) VALUES (?, 1, ?, ?, ?)
-       ON CONFLICT (id) DO UPDATE SET generation = generation + 1, attempts = 0, failed = max(failed, excluded.failed),
+       ON CONFLICT (id) DO UPDATE SET generation = generation + 1, attempts = 0,
+         failed = CASE WHEN generation = 1 AND attempts = 0 THEN excluded.failed ELSE max(failed, excluded.failed) END,
          ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END
        RETURNING generation`,
       id,

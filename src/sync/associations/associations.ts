@@ -173,7 +173,8 @@ export class Associations {
     );
     this.#remoteObjects.apply(id, steps, now, place);
     this.#remoteObjects.forgetFingerprints(id);
-    this.#enqueue(id, "present", now, { queued: true, failed: false });
+    // A rule sets many at once; changes of single secrets are pushed before them.
+    this.#enqueue(id, "present", now, { queued: true, failed: !manual });
   }
 
   /** Ends pushes of an association, whose objects stay. A later set, removal or match ends the hold. */

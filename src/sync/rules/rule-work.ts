@@ -173,6 +173,8 @@ export class RuleWork {
         for (const { name } of this.#store.all()) {
           const row = this.#store.find(name);
           if (row && this.#hasWork(row)) worked = (await this.#step(row)) || worked;
+          // Other calls of the object have their turn between pages.
+          await scheduler.wait(0);
         }
       }
     } catch (failure) {

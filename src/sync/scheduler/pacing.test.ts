@@ -35,6 +35,14 @@ describe("the pace of a destination", () => {
     expect(pacing.room(pace, 1_000)).toBe(1);
   });
 
+  it("gains no time twice from clocks that stand at different times", () => {
+    const pacing = new Pacing();
+    pacing.spend(pace, 10, 10_000);
+    for (let round = 0; round < 50; round++) for (const now of [10_000, 10_900]) pacing.room(pace, now);
+    expect(pacing.room(pace, 10_900)).toBe(0);
+    expect(pacing.room(pace, 11_000)).toBe(1);
+  });
+
   it("keeps writes to a repository host below its limit per minute", () => {
     const pacing = new Pacing();
     let written = 0;

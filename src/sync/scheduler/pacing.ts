@@ -1,5 +1,8 @@
 import type { Pace } from "../destinations/destination-type.ts";
 
+/** Clocks of requests that run side by side stand at the time of their last call. A larger step back is another clock. */
+const SKEW_MS = 5_000;
+
 /**
  * The write rate of one destination: a token bucket of `burst` tokens, refilled at `perMinute`. Held in memory: after a
  * restart it is full, and the provider's own limit applies.
@@ -30,6 +33,7 @@ export class Pacing {
   #fill(pace: Pace, now: number): void {
     const gained = ((now - this.#at) * pace.perMinute) / 60_000;
     this.#tokens = this.#tokens === null ? pace.burst : Math.min(pace.burst, this.#tokens + Math.max(0, gained));
-    this.#at = now;
+    // A clock that is a little behind is that of a request which runs beside another; time must not be gained twice.
+    this.#at = now < this.#at - SKEW_MS ? now : Math.max(this.#at, now);
   }
 }
