@@ -44,9 +44,9 @@ interface About {
 }
 
 /** The notification of an event; null when upstream has none, or its payload was dropped. */
-export function notificationOf({ Topic, Type, Index, Payload }: StreamEvent): Notification | null {
+export function notificationOf({ Topic, Type, Key, Index, Payload }: StreamEvent): Notification | null {
   const fields = Payload[Topic] as Fields | undefined;
-  const about = fields && aboutOf(Topic, Type, fields);
+  const about = fields && aboutOf(Topic, Type, fields, Key);
   if (!about) return null;
   const mount = textIn(fields, "Mount");
   const at = Date.parse(textIn(fields, "Time")) || 0;
@@ -88,10 +88,10 @@ export function gapNotice(from: number, oldest: number, now: number): Notificati
   };
 }
 
-function aboutOf(topic: string, type: string, fields: Fields): About | null {
+function aboutOf(topic: string, type: string, fields: Fields, key: string): About | null {
   if (topic === "Secret") return secretAbout(fields);
   if (topic === "Lease") return leaseAbout(type, fields);
-  return topic === "Engine" ? engineAbout(type, fields) : null;
+  return topic === "Engine" ? engineAbout(type, fields, key) : null;
 }
 
 /** Operations on versions of a secret, with the metadata that names these. */
@@ -155,7 +155,8 @@ const ENGINES: Readonly<Record<string, readonly [type: string, path: string, mod
   CredentialsIssued: ["creds-create", "creds", "false"],
 };
 
-function engineAbout(event: string, fields: Fields): About | null {
+/** @param key of the event: the path of the role or of the request, below that of the mount */
+function engineAbout(event: string, fields: Fields, key: string): About | null {
   const names = ENGINES[event];
   const engine = translateMountType("upstream", textIn(fields, "MountType"));
   if (!names || engine === "") return null;
@@ -163,9 +164,11 @@ function engineAbout(event: string, fields: Fields): About | null {
   const { config, rotate } = configPaths(textIn(fields, "MountType"));
   const folder = place === "config" ? config : place === "rotate-root" ? rotate : place;
   const role = textIn(fields, "Role");
+  const mount = textIn(fields, "Mount");
+  const ofRole = mount !== "" && key.startsWith(mount) ? key.slice(mount.length) : `${folder}/${role}`;
   return {
     type: `${engine}/${fields["Created"] === true ? "role-create" : type}`,
-    path: role === "" ? folder : `${folder}/${role}`,
+    path: role === "" ? folder : ofRole,
     metadata: { modified, name: role === "" ? undefined : role },
   };
 }

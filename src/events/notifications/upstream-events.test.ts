@@ -1,0 +1,19 @@
+import { expect, it } from "vitest";
+import { notificationOf } from "./upstream-events.ts";
+
+it("names the path of the role or of the request of each engine, also of further kinds of roles", () => {
+  const rows = [
+    ["cloud-c", "RoleWritten", "g/static-account/app", "gcp/role-update g/static-account/app"],
+    ["cloud-c", "RoleDeleted", "g/roleset/app", "gcp/role-delete g/roleset/app"],
+    ["cloud-c", "CredentialsIssued", "g/roleset/app/key", "gcp/creds-create g/roleset/app/key"],
+    ["cloud-a", "CredentialsIssued", "g/sts/app", "aws/creds-create g/sts/app"],
+    ["cloud-b", "RoleWritten", "g/roles/app", "azure/role-update g/roles/app"],
+    // An event of an older release, with another key.
+    ["cloud-b", "RoleWritten", "app", "azure/role-update g/roles/app"],
+  ] as const;
+  for (const [type, event, Key, expected] of rows) {
+    const Engine = { Namespace: "", Time: "2026-01-01T00:00:00Z", Mount: "g/", MountType: type, Role: "app" };
+    const found = notificationOf({ Topic: "Engine", Type: event, Key, Index: 1, Payload: { Engine } } as never);
+    expect([found?.type, found?.metadata["path"]].join(" "), `${type} ${event}`).toBe(expected);
+  }
+});
