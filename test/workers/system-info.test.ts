@@ -24,7 +24,10 @@ describe("descriptions of the deployment", () => {
     ["license/status", { autoloading_used: false }],
     ["internal/counters/config", { enabled: "disable" }],
     ["rotate/config", { enabled: false }],
-    ["plugins/catalog", { auth: expect.arrayContaining(["userpass"]), secret: ["cloud-b", "kv"] }],
+    [
+      "plugins/catalog",
+      { auth: expect.arrayContaining(["userpass"]), secret: ["cloud-a", "cloud-b", "cloud-c", "kv"] },
+    ],
     ["plugins/catalog/secret/kv", { builtin: true, name: "kv", sha256: "" }],
   ];
 
@@ -49,7 +52,12 @@ describe("descriptions of the deployment", () => {
 
   it("list plugins by upstream's name for upstream's clients", async () => {
     const headers = { "X-Vault-Request": "true" };
-    expect((await list("/v1/sys/plugins/catalog/secret", { headers })).body.data.keys).toEqual(["azure", "kv"]);
+    expect((await list("/v1/sys/plugins/catalog/secret", { headers })).body.data.keys).toEqual([
+      "aws",
+      "azure",
+      "gcp",
+      "kv",
+    ]);
     expect((await get("/v1/sys/plugins/catalog/secret/azure", { headers })).status).toBe(200);
     expect((await get("/v1/sys/plugins/catalog/secret/none")).status).toBe(404);
     expect((await get("/v1/sys/plugins/catalog/none/kv")).text).toContain("type: must be one of");
