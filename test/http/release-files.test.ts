@@ -41,6 +41,11 @@ function installInto(target: string): void {
     if (TOOLS.test(name) || lock[`node_modules/${name}`]?.dev) symlinkSync(from, to);
     else cpSync(from, to, { recursive: true, verbatimSymlinks: true });
   }
+  // Versions of one package only.
+  for (const path of Object.keys(lock)) {
+    const [, own] = /^(packages\/[^/]+\/node_modules)\//.exec(path) ?? [];
+    if (own !== undefined) cpSync(own, join(target, own), { recursive: true });
+  }
 }
 
 function run(program: string, args: string[], cwd: string) {

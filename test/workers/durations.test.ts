@@ -33,12 +33,16 @@ const HUGE = ["101y", "36501d", "999999999h", "999999999999999", "9".repeat(400)
 const NONSENSE = [" ", "\t", "soon", "1 s", "0x10", "1e3", "+-1s", "--1", "1s-2s", "ns", true, {}, [], ["1s"]];
 const ZERO = [0, "0", "0s", "0ms", "0.0s", "-0", ""];
 
+/** Positions in lists. */
+const POSITIONS = ["POST /sys/sync/destinations/:type/:name/import after"];
+
 const parsed = (schema: z.core.$ZodType, value: unknown) => z.safeParse(schema, value);
 
 describe("every duration field of the API", () => {
   it("is listed in this test", () => {
     const unmarked = fields.filter(({ name, schema }) => TIME.test(name) && !holdsDuration(schema));
-    expect(unmarked.map(({ at }) => at)).toEqual(IN_NANOSECONDS);
+    const lengths = unmarked.map(({ at }) => at).filter((at) => !POSITIONS.includes(at));
+    expect(lengths).toEqual(IN_NANOSECONDS);
     expect(durations.length).toBeGreaterThan(20);
   });
 

@@ -88,6 +88,7 @@ describe("DELETE sys/namespaces/:name", () => {
       // The same in every namespace, or nothing that this test makes.
       "LIST /sys/version-history",
       "LIST /sys/quotas/rate-limit",
+      "LIST /sys/quotas/lease-count",
       "LIST /sys/snapshot",
       "LIST /auth/token/roles",
     ]);

@@ -54,4 +54,8 @@ export class Adoptions {
   }
 }
 
-const namingOf = ({ granularity, externalName }: Adoption): SetNaming => ({ granularity, template: externalName });
+const namingOf = ({ granularity, externalName }: Adoption): SetNaming => ({
+  granularity,
+  template: externalName,
+  adopted: true,
+});

@@ -26,7 +26,12 @@ export interface SetNaming {
   readonly template: string;
   /** Absent: objects hold whole secrets. */
   readonly content?: ContentRule;
+  /** The template is the name of an object that was adopted; it stays when the association is set again. */
+  readonly adopted?: true;
 }
+
+/** The content of the naming of an adopted object, in its row. */
+const ADOPTED = "adopted";
 
 /** The plan for an association that is set. */
 interface Planned {
@@ -213,7 +218,7 @@ export class Associations {
         row.naming,
       )
       .one();
-    const naming = content === "" ? names : { ...names, content: JSON.parse(content) as ContentRule };
+    const naming = namingIn(names, content);
     if (this.#namings.size >= MAX_NAMINGS) this.#namings.clear();
     this.#namings.set(row.naming, naming);
     return naming;
@@ -223,7 +228,7 @@ export class Associations {
   adoptedNaming(id: string): SetNaming | null {
     const row = this.find(id);
     const naming = row && this.namingOf(row);
-    return naming && naming.template !== "" && !naming.template.includes("{{") ? naming : null;
+    return naming?.adopted ? naming : null;
   }
 
   /**
@@ -394,8 +399,8 @@ export class Associations {
     );
   }
 
-  #namingId({ granularity, template, content }: SetNaming): number {
-    const values = [granularity, template, content ? JSON.stringify(content) : ""];
+  #namingId({ granularity, template, content, adopted }: SetNaming): number {
+    const values = [granularity, template, adopted ? ADOPTED : content ? JSON.stringify(content) : ""];
     this.#sql.exec("INSERT OR IGNORE INTO namings (granularity, template, content) VALUES (?, ?, ?)", ...values);
     const found = "SELECT id FROM namings WHERE granularity = ? AND template = ? AND content = ?";
     return this.#sql.exec<{ id: number }>(found, ...values).one().id;
@@ -404,6 +409,11 @@ export class Associations {
   #where(condition: string, ...values: SqlStorageValue[]): AssociationRow[] {
     return this.#sql.exec<AssociationRow>(`SELECT * FROM associations WHERE ${condition}`, ...values).toArray();
   }
+}
+
+function namingIn(names: Pick<SetNaming, "granularity" | "template">, content: string): SetNaming {
+  if (content === ADOPTED) return { ...names, adopted: true };
+  return content === "" ? names : { ...names, content: JSON.parse(content) as ContentRule };
 }
 
 const HELD = "held: no rule matches the secret any more; set the association to push it again, or remove it";

@@ -45,8 +45,17 @@ it("has no lease while syncing is paused and checks again a minute after the req
   expect([gate.leaseMs(Date.now()), gate.pausedUntil()]).toEqual([100, 0]);
 });
 
-it("ignores an answer that a later question has overtaken", () => {
+it.each([1_000_000, 1_000_010])(
+  "ignores that syncing was paused for a question of %i, before or beside the newest",
+  (sent) => {
+    gate.update({ running: true, permitMs: 100 }, 1_000_010);
+    gate.update({ running: false, permitMs: 0 }, sent);
+    expect([gate.pausedUntil(), gate.leaseMs(1_000_010)]).toEqual([0, 100]);
+  },
+);
+
+it("takes a lease for a question beside the one that was answered as paused", () => {
+  gate.update({ running: false, permitMs: 0 }, 1_000_010);
   gate.update({ running: true, permitMs: 100 }, 1_000_010);
-  gate.update({ running: false, permitMs: 0 }, 1_000_000);
   expect([gate.pausedUntil(), gate.leaseMs(1_000_010)]).toEqual([0, 100]);
 });

@@ -33,9 +33,12 @@ export class SyncGate {
     return answer.running;
   }
 
-  /** Ignores answers that others have overtaken. @param sent when the request was sent; the lease counts from then */
+  /**
+   * Ignores answers that others have overtaken. Of two requests of one moment the lease counts: a pause waits for its end.
+   * @param sent when the request was sent; the lease counts from then
+   */
   update({ running, permitMs }: MayRun, sent: number): void {
-    if (sent < this.#sent) return;
+    if (sent < this.#sent || (sent === this.#sent && !running && this.#leasedUntil > 0)) return;
     this.#sent = sent;
     this.#leasedUntil = running ? sent + permitMs : 0;
     this.#pausedUntil = running ? 0 : sent + PAUSE_RECHECK_MS;

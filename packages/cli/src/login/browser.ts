@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
+import { once } from "node:events";
 import { createServer, type IncomingMessage } from "node:http";
 import { z } from "zod";
 import type { Api } from "../api.ts";
@@ -31,10 +32,10 @@ export async function browserLogin(api: Api, mount: string, given: Given, io: Io
     throw new Failure(
       `the role does not allow ${redirect_uri}, or the provider cannot be reached: see the role's allowed_redirect_uris`,
     );
-  const back = returned(port);
+  const back = await returned(port);
   io.note(`Log in at:\n${data.auth_url}`);
   if (!given["no-browser"]) openBrowser(data.auth_url);
-  const answer = await back;
+  const answer = await back.parameters;
   const refusal = answer.get("error");
   if (refusal !== null)
     throw new Failure(`the provider refused the login: ${answer.get("error_description") ?? refusal}`);
@@ -44,10 +45,11 @@ export async function browserLogin(api: Api, mount: string, given: Given, io: Io
   return api.call("GET", `auth/${mount}/oidc/callback`, { query: { ...query, client_nonce } });
 }
 
-/** The parameters of the browser's return, by query or form. */
-function returned(port: number): Promise<URLSearchParams> {
-  return new Promise((resolve, reject) => {
-    const server = createServer((request, response) => {
+/** Listens for the browser's return. @returns its parameters, by query or form, once the port is open */
+async function returned(port: number): Promise<{ readonly parameters: Promise<URLSearchParams> }> {
+  const server = createServer();
+  const parameters = new Promise<URLSearchParams>((resolve, reject) => {
+    server.on("request", (request, response) => {
       const url = new URL(request.url ?? "/", "http://localhost");
       if (url.pathname !== "/oidc/callback") return response.writeHead(404).end();
       formOf(request).then((form) => {
@@ -78,6 +80,8 @@ function returned(port: number): Promise<URLSearchParams> {
     });
     server.listen(port, "localhost");
   });
+  await Promise.race([once(server, "listening"), parameters]);
+  return { parameters };
 }
 
 const MOST_BYTES = 65_536;
