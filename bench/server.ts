@@ -8,6 +8,7 @@ import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { unstable_readConfig } from "wrangler";
+import { V8_FLAGS } from "../scripts/runtime.ts";
 
 export interface Plan {
   readonly name: string;
@@ -175,10 +176,14 @@ function capnp({ name, config, vars }: Plan, files: readonly string[], data: str
   ];
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
+  v8Flags = ${list(v8Flags().map(text))},
   services = ${list(services)},
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")]);
 `;
 }
+
+/** Flags of the engine, as the service itself passes them; `BENCH_V8_FLAGS` replaces them. */
+const v8Flags = (): string[] => (process.env["BENCH_V8_FLAGS"] ?? V8_FLAGS).split(" ").filter((flag) => flag !== "");
 
 interface Service {
   readonly module: string;
