@@ -1,25 +1,17 @@
-import type { JobRef, Step, StepResult } from "../../../contracts/credential-engine.ts";
+import type { JobRef } from "../../../contracts/credential-engine.ts";
 import type { Saga } from "../../runner/saga.ts";
 import type { CallRules } from "../engine-type.ts";
+import { type StepOf, stepsOf } from "../steps.ts";
 import type { Cloud } from "./cloud.ts";
 
 /** One call at Google as a value. */
-export type CloudStep = { [K in keyof Cloud]: { readonly call: K; readonly args: Parameters<Cloud[K]> } }[keyof Cloud];
+export type CloudStep = StepOf<Cloud>;
 
 export type CloudSaga<S> = Saga<S, CloudStep>;
 
-export const step = <K extends keyof Cloud>(call: K, ...args: Parameters<Cloud[K]>): CloudStep =>
-  ({ call, args }) as unknown as CloudStep;
-
-type ValueOf<K extends keyof Cloud> = Extract<Awaited<ReturnType<Cloud[K]>>, { ok: true }>["value"];
-/** Casts a step's result to the type of its call; the only such cast. */
-export const resultOf = <K extends keyof Cloud>(_call: K, value: unknown): ValueOf<K> => value as ValueOf<K>;
-
-export function performStep(cloud: Cloud, { call, args }: Step): Promise<StepResult> {
-  return (cloud[call as keyof Cloud] as (...parameters: readonly unknown[]) => Promise<StepResult>)(...args);
-}
-
-const calls = (...names: readonly (keyof Cloud)[]): ReadonlySet<string> => new Set(names);
+const steps = stepsOf<Cloud>();
+const { calls } = steps;
+export const { step, resultOf, performStep } = steps;
 
 export const gcpCalls: CallRules = {
   withoutResult: calls("deleteServiceAccount", "deleteKey", "disableKey", "changePolicy"),
