@@ -1,6 +1,6 @@
 /** Frame of every screen: navigation, namespaces, the caller, commands. */
 import { effect } from "@preact/signals";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { refreshCaller } from "../api/login.ts";
 import { caller, endSession, session } from "../api/session.ts";
 import { IconButton } from "../components/button.tsx";
@@ -22,7 +22,8 @@ export function Shell() {
   useCallerOfSession();
   useFocusOnHeading();
   useEffect(() => setNavOpen(false), [steps.value]);
-  useEffect(() => paletteShortcut(() => setPaletteOpen(true)), []);
+  // Before the first paint: a key that is pressed as soon as the page shows is heard.
+  useLayoutEffect(() => paletteShortcut(() => setPaletteOpen(true)), []);
   return (
     <div class={isDockOpen.value ? "shell shell-docked" : "shell"}>
       <a class="skip" href="#main">

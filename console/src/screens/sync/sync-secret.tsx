@@ -44,6 +44,8 @@ export function SyncSecretButton({ destinations, onDone, kind }: Props & { reado
 }
 
 const SET = "POST /v1/sys/sync/destinations/{type}/{name}/associations/set";
+/** The mount that a new deployment has: chosen before the others, whose names may sort before it. */
+const USUAL_MOUNT = "secret";
 
 interface FormProps extends Props {
   readonly onClose: () => void;
@@ -60,7 +62,8 @@ export function SyncSecretForm({ destinations, onClose, onDone, of }: FormProps)
   const mounts = useResource(["kv mounts"], readVersionedMounts, { skip: of !== undefined });
   const names = useSecretNames(of ? "" : mount, secret);
   useEffect(() => {
-    if (mount === "" && mounts.value?.[0]) setMount(mounts.value[0]);
+    const first = mounts.value?.find((path) => path === USUAL_MOUNT) ?? mounts.value?.[0];
+    if (mount === "" && first) setMount(first);
   }, [mounts.value, mount]);
 
   const ref = destinations.find((entry) => keyOf(entry) === key) ?? { type: "TYPE", name: "NAME" };
