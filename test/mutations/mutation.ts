@@ -2,9 +2,9 @@
 export interface Mutation {
   /** Path from the root of the repository. */
   readonly file: string;
-  /** Name of the function, method or constant that holds `find`, where the file holds it more than once. */
-  readonly within?: string | undefined;
-  /** Source text that occurs exactly once; any white space matches any other. */
+  /** Name of the function, method, constant or class that holds `find`; `*` is the whole file. */
+  readonly name: string;
+  /** Source text that occurs exactly once in it; any white space matches any other. */
   readonly find: string;
   readonly replace: string;
   /** Test files of which at least one must fail. */

@@ -1,6 +1,6 @@
 /**
  * `npm run test:mutations [-- AREA …]`: applies small wrong changes to the code, one at a time, and counts those that the
- * test suites notice. See docs/internals/mutations.md. MUTATIONS_ONLY=TEXT takes only rows whose file or text contains TEXT,
+ * test suites notice. See docs/internals/mutations.md. MUTATIONS_ONLY=TEXT takes only rows whose file, function or text contains TEXT,
  * MUTATIONS_JOBS says how many run at once, MUTATIONS_REPORT names a file for the figures as JSON.
  */
 
@@ -35,7 +35,7 @@ for (const area of areas) {
 const queue = [...tables]
   .filter(([area]) => areas.length === 0 || areas.includes(area))
   .flatMap(([area, rows]) => rows.map((row) => ({ area, row })))
-  .filter(({ row }) => row.file.includes(only) || row.find.includes(only))
+  .filter(({ row: { file, name, find } }) => [file, name, find].some((text) => text.includes(only)))
   // Rows with the same suites follow each other, so that their baseline is run once and at the right moment.
   .sort((a, b) => suitesOf(a.row).localeCompare(suitesOf(b.row)));
 const total = queue.length;
@@ -52,11 +52,8 @@ async function work(index: number): Promise<void> {
     for (let next = queue.shift(); next; next = queue.shift()) {
       const result = { ...next, ...(await judge(checkout, next.row)) };
       judged.push(result);
-      const { file, find } = next.row;
-      const text = find.replace(/\s+/g, " ").slice(0, 60);
-      console.log(
-        `${judged.length}/${total} ${result.verdict} ${result.seconds.toFixed(0)} s ${file}: ${text} ${result.why}`,
-      );
+      const place = `${next.row.file}: ${next.row.name}: ${next.row.find.slice(0, 60)}`;
+      console.log(`${judged.length}/${total} ${result.verdict} ${result.seconds.toFixed(0)} s ${place} ${result.why}`);
     }
   } finally {
     checkout.remove();
@@ -98,7 +95,8 @@ function report(): void {
   const [killed, survived] = [count("killed"), count("survived")];
   const score = killed / Math.max(1, killed + survived);
   for (const { verdict, row, why } of judged) {
-    if (verdict !== "killed") console.log(`${verdict}: ${row.file}: ${row.find} -> ${row.replace}\n  ${why}`);
+    if (verdict !== "killed")
+      console.log(`${verdict}: ${row.file}: ${row.name}: ${row.find} → ${row.replace}\n  ${why}`);
   }
   const wrong = count("invalid") + count("not equivalent");
   const file = process.env["MUTATIONS_REPORT"];

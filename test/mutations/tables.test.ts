@@ -5,6 +5,7 @@ import { faultOfRow, mutated, mutationTables, rowsOf } from "./tables.ts";
 const row: Mutation = {
   file: "src/worker.ts",
   suites: ["test/workers/status.quick.test.ts"],
+  name: "*",
   find: "export default {",
   replace: "export default { x: 1,",
   promise: "Requests are served",
@@ -27,7 +28,7 @@ it("every mutation applies to exactly one place of an existing file, and names e
 it.each([
   ["the file does not exist", { file: "src/missing.ts" }],
   ["the text to replace occurs 0 times", { find: "a text that no source file holds" }],
-  ["there is no missing", { within: "missing" }],
+  ["there is no missing", { name: "missing" }],
   ["the replacement changes nothing", { replace: "export default {" }],
   ["no suite is named", { suites: [] }],
   ["the suite test/missing.test.ts does not exist", { suites: ["test/missing.test.ts"] }],
@@ -38,22 +39,30 @@ it.each([
 
 describe("a table", () => {
   it("holds file and suites for all rows below them", () => {
-    const table = "file a.ts\nsuites x y\n\nFirst\n- one\n- two\n+ three\n= why\n\nfile b.ts\n\nSecond\n@ f\n- four\n";
+    const table = "a.ts\n x.test.ts y.test.ts\n  f: one → two // First // why\n\nb.ts\n  *: a: b → ∅ // Second\n";
+    const suites = ["x.test.ts", "y.test.ts"];
     expect(rowsOf(table)).toEqual([
-      { file: "a.ts", suites: ["x", "y"], promise: "First", find: "one\ntwo", replace: "three", equivalent: "why" },
-      { file: "b.ts", suites: ["x", "y"], promise: "Second", within: "f", find: "four", replace: "" },
+      { file: "a.ts", suites, name: "f", find: "one", replace: "two", promise: "First", equivalent: "why" },
+      { file: "b.ts", suites, name: "*", find: "a: b", replace: "", promise: "Second" },
     ]);
   });
 
-  it("refuses a line without a mark", () => {
-    expect(() => rowsOf("Promise\nconst a = 1;\n")).toThrow("no line of a mutation: const a = 1;");
-  });
+  it.each([
+    "const a = 1;",
+    "  f: one // a row without a replacement",
+    "  f: one → two",
+    "  one → two // a row without a name",
+  ])("refuses the line %j", (line) =>
+    expect(() => rowsOf(`a.ts\n${line}\n`)).toThrow(`no line of a mutation: ${line}`),
+  );
 });
 
 describe("a mutation", () => {
   const source = [
     "const LIMIT = 1;",
-    "export async function first(a: number): Promise<void> {",
+    "export async function first(",
+    "  a: number,",
+    "): Promise<void> {",
     "  await call(",
     "    a,",
     "  );",
@@ -62,22 +71,32 @@ describe("a mutation", () => {
     "  get last(): number {",
     "    return call(a);",
     "  }",
+    "",
+    "  #each = async () => {",
+    "    last(call(b));",
+    "  };",
     "}",
+    "const table = {",
+    "  row: (a) => call(a),",
+    "};",
   ].join("\n");
 
   it.each([
-    [
-      "matches text that the formatter has broken",
-      { find: "await call( a, );", replace: "" },
-      "  await call(\n    a,\n  );",
-    ],
-    ["changes the function that it names", { within: "last", find: "call(", replace: "" }, "call(a)"],
-    ["changes the constant that it names", { within: "LIMIT", find: "1", replace: "" }, "1;"],
-  ])("%s", (_, change, gone) => {
-    const changed = mutated(source, { ...row, ...change });
+    ["matches text that the formatter has broken", "first", "call( a, )", "call(\n    a,\n  )"],
+    ["changes the method that it names, not its callers", "last", "call(", "return call("],
+    ["changes the constant that it names", "LIMIT", "1", "= 1"],
+    ["changes the function in the field that it names", "#each", "call", "last(call"],
+    ["changes the property that it names", "row", "call(a)", "=> call(a)"],
+    ["changes the class that it names", "Second", "call(a)", "return call(a)"],
+  ])("%s", (_, name, find, gone) => {
+    const changed = mutated(source, { ...row, name, find, replace: "" });
     expect(changed).toHaveProperty("source");
-    const { length } = "source" in changed ? changed.source : source;
-    expect(source.length - length, gone).toBeGreaterThan(0);
+    expect(source).toContain(gone);
     expect("source" in changed && changed.source).not.toContain(gone);
+  });
+
+  it("is refused where the function holds the text twice", () => {
+    const change = { ...row, name: "Second", find: "call(", replace: "" };
+    expect(mutated(source, change)).toEqual({ fault: "the text to replace occurs 2 times" });
   });
 });

@@ -3,6 +3,8 @@ import { join } from "node:path";
 import type { Mutation } from "./mutation.ts";
 
 const FOLDER = join(import.meta.dirname, "tables");
+const NOTHING = "∅";
+const WHOLE_FILE = "*";
 
 /** Reads every table: `tables/access.txt` is the area `access`. The format is described in docs/internals/mutations.md. */
 export function mutationTables(): Map<string, readonly Mutation[]> {
@@ -14,54 +16,56 @@ export function mutationTables(): Map<string, readonly Mutation[]> {
 export function rowsOf(table: string): Mutation[] {
   const rows: Mutation[] = [];
   let [file, suites]: [string, readonly string[]] = ["", []];
-  for (const block of table.split(/\n{2,}/)) {
-    const lines = block.split("\n").filter((line) => line !== "");
-    while (/^(file|suites) /.test(lines[0] ?? "")) {
-      const [word, ...values] = (lines.shift() ?? "").split(" ");
-      if (word === "suites") suites = values;
-      else file = values.join(" ");
-    }
-    if (lines.length > 0) rows.push({ file, suites, ...rowOf(lines) });
+  for (const line of table.split("\n").filter((line) => line !== "")) {
+    const [, name, rest] = /^ {2}([\w$#*.]+): (.*)$/.exec(line) ?? [];
+    const [change, promise, equivalent] = rest?.split(" // ") ?? [];
+    const [find, replace] = change?.split(" → ") ?? [];
+    if (name !== undefined && find !== undefined && replace !== undefined && promise !== undefined) {
+      rows.push({ file, suites, name, find, replace: replace === NOTHING ? "" : replace, promise, equivalent });
+    } else if (/^\S+\.ts$/.test(line)) {
+      file = line;
+    } else if (/^ \S+(?: \S+)*$/.test(line)) {
+      suites = line.slice(1).split(" ");
+    } else throw new Error(`no line of a mutation: ${line}`);
   }
   return rows;
 }
 
-function rowOf([promise = "", ...lines]: readonly string[]): Omit<Mutation, "file" | "suites"> {
-  const taken = (mark: string) => lines.filter((line) => line[0] === mark).map((line) => line.slice(2));
-  const unknown = lines.find((line) => !"@-+=".includes(line[0] ?? " "));
-  if (unknown !== undefined) throw new Error(`no line of a mutation: ${unknown}`);
-  return {
-    promise,
-    within: taken("@")[0],
-    find: taken("-").join("\n"),
-    replace: taken("+").join("\n"),
-    equivalent: taken("=")[0],
-  };
-}
-
 /** Returns the source with the mutation applied, or the reason why it cannot be. */
-export function mutated(source: string, { find, replace, within }: Mutation): { source: string } | { fault: string } {
-  const [from, to] = within === undefined ? [0, source.length] : rangeOf(source, within);
-  if (from < 0) return { fault: `there is no ${within}` };
+export function mutated(source: string, { find, replace, name }: Mutation): { source: string } | { fault: string } {
+  const ranges = rangesOf(source, name);
+  if (ranges.length === 0) return { fault: `there is no ${name}` };
   // Line breaks and indentation are the formatter's.
   const text = new RegExp(find.trim().split(/\s+/).map(RegExp.escape).join("\\s+"), "g");
-  const places = [...source.slice(from, to).matchAll(text)];
+  const places = new Map<number, number>();
+  for (const [from, to] of ranges) {
+    for (const { 0: found, index } of source.slice(from, to).matchAll(text)) places.set(from + index, found.length);
+  }
   const [place] = places;
-  if (!place || places.length > 1) return { fault: `the text to replace occurs ${places.length} times` };
-  const at = from + place.index;
-  return { source: source.slice(0, at) + replace + source.slice(at + place[0].length) };
+  if (!place || places.size > 1) return { fault: `the text to replace occurs ${places.size} times` };
+  const [at, length] = place;
+  return { source: source.slice(0, at) + replace + source.slice(at + length) };
 }
 
-/** The characters of a function, method or constant, from its name to the line that closes it; -1 when there is none. */
-function rangeOf(source: string, name: string): readonly [number, number] {
+/** The characters of each function, method, constant, class or property of this name, with its body. */
+export function rangesOf(source: string, name: string): (readonly [number, number])[] {
+  if (name === WHOLE_FILE) return [[0, source.length]];
+  const words = "(?:(?:export|default|abstract|static|private|protected|override|readonly|async|get|set|type) )*";
+  const kinds = "(?:(?:const|let|function\\*?|class|interface) |\\*)?";
   const declared = new RegExp(
-    `^( *)(?:[a-z]+ )*${RegExp.escape(name)}(?:<[^\\n]*>)?(?:\\(| =|: [^\\n]* =| \\{)`,
-    "m",
-  ).exec(source);
-  if (!declared) return [-1, -1];
-  const rest = source.slice(declared.index);
-  const end = new RegExp(`^${declared[1]}(?:[)\\]}].*$|(?! ).*;$)`, "m").exec(rest);
-  return [declared.index, declared.index + (end ? end.index + end[0].length : rest.length)];
+    `^( *)${words}${kinds}${RegExp.escape(name)}(?:<[^\\n]*>)?(?:\\(| =|\\?? ?:| \\{| extends| implements)`,
+    "gm",
+  );
+  const ranges: (readonly [number, number])[] = [];
+  for (const { 0: head, 1: indent = "", index } of source.matchAll(declared)) {
+    // A declaration goes on while lines are deeper, or close a bracket of its first line.
+    const body = new RegExp(`.*(?:\\n(?:${indent} .*|${indent}[)\\]}\`].*|(?=\\n)))*`, "y");
+    body.lastIndex = index + head.length;
+    const text = head + (body.exec(source)?.[0] ?? "");
+    const isCall = text.startsWith(`${indent}${name}(`) && /\)[;,]?\s*$/.test(text);
+    if (!isCall) ranges.push([index, index + text.length]);
+  }
+  return ranges;
 }
 
 /** Returns the reason why a row cannot be applied to the source in `root`, or null. */
