@@ -122,7 +122,7 @@ describeConsole("markup in texts", (suite) => {
       (await page.locator("body").textContent())?.includes("<img src=x onerror=") ?? false;
     for (const path of screens) {
       await opened.visit(path);
-      // What came before may still be shown.
+      // The screen before it may still be shown.
       await page.waitForTimeout(400);
       if (![...others, ...absent].includes(path))
         await vi.waitFor(async () => expect(await showsMarkup(), path).toBe(true)).catch(() => without.push(path));
