@@ -1,7 +1,7 @@
 import { DataKeys } from "../platform/crypto/data-keys.ts";
 import { DeploymentState } from "../platform/durable/deployment-state.ts";
+import type { NameChanges } from "../platform/durable/object-context.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
-import type { NameChanges } from "../platform/durable/stored-object.ts";
 import { EventPublisher, EventSource } from "../publishing/event-publisher.ts";
 import { ApproleLogins } from "./auth-methods/approle-logins.ts";
 import { ApproleStore } from "./auth-methods/approle-store.ts";

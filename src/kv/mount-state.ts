@@ -41,6 +41,11 @@ export class MountState {
     return this.#state;
   }
 
+  /** Drops the settings held in memory, after a rollback. */
+  forget(): void {
+    this.#state = undefined;
+  }
+
   /** Marks a store whose secrets the API of version 2 changes. Runs inside a transaction. */
   markVersioned(): void {
     if (this.get().engine === "unversioned") this.set("engine", "versioned");
@@ -53,6 +58,6 @@ export class MountState {
       name,
       value,
     );
-    this.#state = undefined;
+    this.forget();
   }
 }

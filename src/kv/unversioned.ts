@@ -1,19 +1,7 @@
 import type { WriteRights } from "../contracts/kv-store.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
-import type { MountState } from "./mount-state.ts";
-import type { SecretEvents } from "./secret-events.ts";
-import type { Secrets } from "./secrets.ts";
+import type { KvRecords } from "./kv-records.ts";
 import { emptySecret } from "./version.ts";
-
-interface Dependencies {
-  readonly secrets: Secrets;
-  readonly state: MountState;
-  /** @param path the changed one */
-  commit<T>(change: () => T, path: string): T;
-  /** Seals the data of version 1 of a path. @throws Sealed */
-  seal(data: string, path: string): Uint8Array;
-  readonly events: SecretEvents;
-}
 
 /**
  * Writes of the KV API of version 1: one value a path, without history
@@ -24,10 +12,10 @@ interface Dependencies {
  * of a path that has others.
  */
 export class UnversionedSecrets {
-  readonly #deps: Dependencies;
+  readonly #records: KvRecords;
 
-  constructor(deps: Dependencies) {
-    this.#deps = deps;
+  constructor(records: KvRecords) {
+    this.#records = records;
   }
 
   /**
@@ -35,38 +23,38 @@ export class UnversionedSecrets {
    * @returns `conflict` after an upgrade, `denied` without the right to create or update. @throws Sealed
    */
   put(path: string, data: string, rights: WriteRights): Result<null> {
-    const { secrets, state, commit, seal, events } = this.#deps;
+    const { object, secrets, state, sealing, events } = this.#records;
     if (state.get().gone) return refuse("missing");
     if (this.#isVersioned()) return refuse("conflict");
     const before = secrets.find(path);
     if (!(before ? rights.update : rights.create)) return refuse("denied", "permission denied");
     const now = Date.now();
-    const sealed = seal(data, path);
-    commit(() => {
+    const sealed = sealing.seal(data, path, 1);
+    object.commit(() => {
       secrets.replace({ path, version: 1, created: now, deletion: null, sealed, created_by: null });
       secrets.store({ ...(before ?? emptySecret(path, now)), updated: now, current_version: 1 });
       if (state.get().engine === undefined) state.set("engine", "unversioned");
       events.recordUnversioned("SecretWritten", path);
-    }, path);
+    }, [path]);
     return ok(null);
   }
 
   /** Deletes a path. Idempotent. @returns `conflict` after an upgrade */
   delete(path: string): Result<null> {
-    const { secrets, commit, events } = this.#deps;
+    const { object, secrets, events } = this.#records;
     if (this.#isVersioned()) return refuse("conflict");
     if (secrets.find(path)) {
-      commit(() => {
+      object.commit(() => {
         secrets.remove(path);
         events.recordUnversioned("SecretDeleted", path);
-      }, path);
+      }, [path]);
     }
     return ok(null);
   }
 
   /** A store with secrets and without a mark was written through the API of version 2 only. */
   #isVersioned(): boolean {
-    const { engine } = this.#deps.state.get();
-    return engine === "versioned" || (engine === undefined && !this.#deps.secrets.isEmpty());
+    const { engine } = this.#records.state.get();
+    return engine === "versioned" || (engine === undefined && !this.#records.secrets.isEmpty());
   }
 }

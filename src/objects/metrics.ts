@@ -1,6 +1,7 @@
 import type { MetricsApi } from "../contracts/metrics.ts";
 import { scrapeObjects } from "../monitoring/scrape.ts";
-import { NOTHING, StoredObject } from "../platform/durable/stored-object.ts";
+import { NOTHING } from "../platform/durable/object-context.ts";
+import { StoredObject } from "../platform/durable/stored-object.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { Counters, counterMigrations } from "../platform/observability/metrics/counters.ts";
 import type { Key } from "../platform/observability/metrics/isolate-counters.ts";

@@ -1,6 +1,6 @@
 import type { Append, NewEvent } from "../contracts/event.ts";
+import type { NameChanges } from "../platform/durable/object-context.ts";
 import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
-import type { NameChanges } from "../platform/durable/stored-object.ts";
 import { eventLog } from "../rpc/stubs.ts";
 
 /**

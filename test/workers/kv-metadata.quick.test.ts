@@ -1,4 +1,5 @@
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { SecretEvents } from "../../src/kv/secret-events.ts";
 import { itRows } from "../support/rows.ts";
 import { del, get, mountKv, patch, put, send } from "./client.ts";
 
@@ -13,6 +14,16 @@ beforeEach(async () => {
 });
 
 describe("config", () => {
+  it("keeps its values when a change is rolled back", async () => {
+    const record = SecretEvents.prototype.recordConfig;
+    vi.spyOn(SecretEvents.prototype, "recordConfig").mockImplementationOnce(function (this: SecretEvents) {
+      record.call(this);
+      throw new Error("the disk is full");
+    });
+    expect((await put("/v1/kv/config", { max_versions: 3 })).status).toBe(500);
+    expect((await get("/v1/kv/config")).body.data.max_versions).toBe(0);
+  });
+
   it("has the defaults of a fresh mount", async () => {
     const answer = await get("/v1/kv/config");
     expect(answer.body).toEqual({

@@ -8,7 +8,7 @@ import type {
 } from "../../contracts/approle.ts";
 import { areWithinNetworks } from "../../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import { type ApproleStore, approleEntry } from "./approle-store.ts";
 import type { AuthMethodEntries } from "./auth-method-entries.ts";
 

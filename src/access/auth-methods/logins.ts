@@ -2,7 +2,7 @@ import type { AuthMount, Login, TokenSettings } from "../../contracts/auth.ts";
 import { type Authed, TOO_LONG_BATCH_TOKEN } from "../../contracts/tokens.ts";
 import { randomText } from "../../lib/random-text.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { NOTHING } from "../../platform/durable/stored-object.ts";
+import { NOTHING } from "../../platform/durable/object-context.ts";
 import { cappedTtlWarning } from "../../platform/http/capped-ttl.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { tokenUpserted } from "../cluster-acl/cluster-acl.ts";

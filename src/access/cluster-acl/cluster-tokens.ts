@@ -1,6 +1,6 @@
 import type { AclToken, AclTokenPage, ClusterTokenBody } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { NOTHING } from "../../platform/durable/stored-object.ts";
+import { NOTHING } from "../../platform/durable/object-context.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import type { TokenRow } from "../tokens/token.ts";
 import { isWrapping } from "../tokens/token.ts";

@@ -1,6 +1,6 @@
 import { isStorageLost } from "../../platform/durable/birth.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
 import { credentialEngine, kvStore } from "../../rpc/stubs.ts";
 import type { StorageRegistry } from "../system/storage-registry.ts";
 import { type DeletedMount, type DeletedMounts, emptyObjectTables } from "./deleted-mounts.ts";

@@ -1,6 +1,6 @@
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
 import type { MountTable } from "./mounts.ts";
 
 interface Dependencies {

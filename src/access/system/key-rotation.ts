@@ -3,8 +3,8 @@ import { ok, type Result } from "../../lib/result.ts";
 import { upperBound } from "../../lib/text-range.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
 import type { MountTable } from "../mounts/mounts.ts";
 
 interface Dependencies {

@@ -1,7 +1,7 @@
 import type { CubbyholeOwner, CubbyholeRights } from "../../contracts/cubbyhole.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import type { TokenStore } from "./token-store.ts";
 
 /** Bounds per token, over all namespaces (docs/reference/limits.md). */

@@ -1,6 +1,6 @@
 import { ok, type Result, refuse } from "../../lib/result.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
 import type { TokenStore } from "./token-store.ts";
 
 interface Dependencies {

@@ -1,7 +1,7 @@
 import type { OneTimeToken } from "../../contracts/cluster-acl.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import type { TokenStore } from "./token-store.ts";
 

@@ -1,6 +1,6 @@
 import type { Authed, TokenLease, TokenName } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { tokenDeleted, tokenUpserted } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";

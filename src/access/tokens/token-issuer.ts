@@ -1,6 +1,6 @@
 import { type Authed, TOO_LONG_BATCH_TOKEN, type TokenBody, type TokenKind } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { NOTHING } from "../../platform/durable/stored-object.ts";
+import { NOTHING } from "../../platform/durable/object-context.ts";
 import { tokenMountAccessor } from "../auth-methods/auth-mounts.ts";
 import { tokenUpserted } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";

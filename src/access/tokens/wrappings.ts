@@ -2,7 +2,7 @@ import type { Unwrapped, WrapInfo, WrapLookup, WrapRequest } from "../../contrac
 import { randomText } from "../../lib/random-text.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/stored-object.ts";
+import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import { isWrapping, type TokenRow, WRAPPING_POLICIES } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
 

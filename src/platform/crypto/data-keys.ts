@@ -88,6 +88,11 @@ export class DataKeys {
     this.#open = undefined;
   }
 
+  /** Deletes the keys, and so every value, at the end of the object. Call inside a transaction. */
+  deleteAll(): void {
+    this.#sql.exec("DELETE FROM data_keys");
+  }
+
   #keyOf(keys: Map<number, KeyObject>, term: number): KeyObject {
     const key = keys.get(term);
     if (!key) throw new Sealed(`sealed: data key of term ${term} is missing`);

@@ -7,7 +7,7 @@ import type { Series } from "../observability/metrics/series.ts";
 import { StorageIdentity } from "./birth.ts";
 import { objectStub } from "./jurisdiction.ts";
 import { isEmpty, migrateAll, type Schema } from "./migrations.ts";
-import type { ObjectContext } from "./object-context.ts";
+import { type ChangedKeys, type NameChanges, NOTHING, type ObjectContext } from "./object-context.ts";
 import type { KnownPage, ObjectKind, ObjectName } from "./object-kinds.ts";
 import { type Deliver, Outbox, outboxMigrations } from "./outbox.ts";
 import { remote } from "./rpc.ts";
@@ -19,15 +19,6 @@ import type { Value } from "./snapshot/tables.ts";
 interface BirthRegister {
   begins(object: ObjectName, id: string, fresh: boolean): string;
 }
-
-/** Names of the data that a transaction changes for readers of the object; null for everything. */
-export type ChangedKeys = readonly string[] | null;
-
-/** A function names them at the end of the transaction. */
-export type NameChanges = ChangedKeys | (() => ChangedKeys);
-
-/** Of a transaction that no reader can see. */
-export const NOTHING: ChangedKeys = [];
 
 /** While an alarm runs, the next one is set this far ahead; after a failure it is the retry. */
 const ALARM_GUARD_MS = 5_000;
@@ -81,7 +72,7 @@ export abstract class StoredObject extends DurableObject<Env> {
       get env() {
         return current();
       },
-      commit: (change) => this.commit(change),
+      commit: (change, keys) => this.commit(change, keys),
       waitUntil: (work) => ctx.waitUntil(work),
     };
     if (!this.#hasBegun) ctx.blockConcurrencyWhile(() => this.#begin()).catch(() => {});

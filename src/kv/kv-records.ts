@@ -1,0 +1,31 @@
+import type { ReadLease } from "../contracts/read-lease.ts";
+import type { DataKeys } from "../platform/crypto/data-keys.ts";
+import type { ObjectContext } from "../platform/durable/object-context.ts";
+import type { Followers } from "./followers.ts";
+import type { MountState } from "./mount-state.ts";
+import type { PublishedEvents } from "./published-events.ts";
+import type { SecretEvents } from "./secret-events.ts";
+import type { Secrets } from "./secrets.ts";
+import type { VersionSealing } from "./version-sealing.ts";
+import type { WatchDelivery } from "./watch-delivery.ts";
+import type { Watchers } from "./watchers.ts";
+
+/** The leases of replicas on the object's answers: see `LeaseOwner`. */
+export interface AnswerLeases {
+  grant(holder: string, key: string): ReadLease;
+  hold<T>(answer: T, key: string | null): T;
+}
+
+/** What the components of `KvStore` share: its rows, its keys, its transactions, and the notices of a change. */
+export interface KvRecords {
+  readonly object: ObjectContext;
+  readonly keys: DataKeys;
+  readonly secrets: Secrets;
+  readonly state: MountState;
+  readonly sealing: VersionSealing;
+  readonly watchers: Watchers;
+  readonly followers: Followers;
+  readonly published: PublishedEvents;
+  readonly events: SecretEvents;
+  readonly delivery: WatchDelivery;
+}

@@ -1,0 +1,70 @@
+import type { KvStoreApi } from "../contracts/kv-store.ts";
+import type { StoredObjectApi } from "../contracts/stored-objects.ts";
+import { sealed } from "../platform/crypto/refuse-if-sealed.ts";
+import type { MethodTable } from "../platform/durable/rpc-methods.ts";
+import type { KvParts } from "./kv-parts.ts";
+import { listFolder, listPaths } from "./listing.ts";
+
+/**
+ * A method about a path, its first parameter. Its answer is held back while changes of the path that it may include are
+ * not settled with replicas: see `LeaseOwner`.
+ */
+const held =
+  <Given extends [path: string, ...unknown[]], Answer>(method: (parts: KvParts, ...given: Given) => Answer) =>
+  (parts: KvParts, ...given: Given): Answer =>
+    parts.leases.hold(method(parts, ...given), given[0]);
+
+/** As `held`, of an answer that may include changes of any path. */
+const heldOfAny =
+  <Given extends unknown[], Answer>(method: (parts: KvParts, ...given: Given) => Answer) =>
+  (parts: KvParts, ...given: Given): Answer =>
+    parts.leases.hold(method(parts, ...given), null);
+
+/** RPC methods of `KvStore`. */
+export const kvMethods: MethodTable<Omit<KvStoreApi, keyof StoredObjectApi>, KvParts> = {
+  // ---- data ----
+  put: held(sealed(({ writes }, ...given) => writes.put(...given))),
+  patch: held(sealed(({ writes }, ...given) => writes.patch(...given))),
+  read: held(sealed(({ reads }, path, version) => reads.version(path, version))),
+  readFor: ({ reads, leases }, holder, path, version) =>
+    leases.hold(reads.versionFor(holder, path, version, leases), path),
+  deleteNewest: held(({ writes }, path, by) => writes.deleteNewest(path, by)),
+  deleteVersions: held(({ writes }, path, versions, by) => writes.delete(path, versions, by)),
+  undelete: held(({ writes }, path, versions) => writes.undelete(path, versions)),
+  destroyVersions: held(({ writes }, path, versions, by) => writes.destroy(path, versions, by)),
+
+  // ---- data, by the API of version 1 ----
+  putUnversioned: held(sealed(({ unversioned }, path, data, rights) => unversioned.put(path, data, rights))),
+  deleteUnversioned: held(({ unversioned }, path) => unversioned.delete(path)),
+  enableVersioning: heldOfAny(({ mount }) => mount.enableVersioning()),
+
+  // ---- metadata ----
+  metadata: held(({ metadata }, path) => metadata.read(path)),
+  metadataOf: heldOfAny(({ metadata }, paths) => paths.map((path) => metadata.read(path))),
+  setMetadata: held(({ metadata }, ...given) => metadata.set(...given)),
+  deleteMetadata: held(({ writes }, path) => writes.deletePath(path)),
+  list: heldOfAny(({ object }, folder, after, limit, deep = false) =>
+    (deep ? listPaths : listFolder)(object.sql, folder, after, limit),
+  ),
+
+  // ---- mount ----
+  config: heldOfAny(({ state }) => state.get().config),
+  setConfig: heldOfAny(({ mount }, changes) => mount.setConfig(changes)),
+  rekey: ({ mount }, term) => mount.rekey(term),
+  publishEvents: ({ published }, epoch) => published.begin(epoch),
+  moved: ({ mount }, path, seq) => mount.moved(path, seq),
+  movedTo: ({ state }) => state.get().moved?.path ?? null,
+  destroy: heldOfAny(({ mount }) => mount.destroy()),
+
+  // ---- sync ----
+  follow: ({ mount }, destination, prefixes) => mount.follow(destination, prefixes),
+  survey: ({ state, followers }, ...given) =>
+    state.get().gone ? { gone: true, candidates: [], next: null } : followers.survey(...given),
+  surveyOf: ({ followers }, paths) => followers.surveyOf(paths),
+  watch: held(({ mount }, path, destination) => mount.watch(path, destination)),
+  unwatch: ({ mount }, path, destination) => mount.unwatch(path, destination),
+  newest: held(sealed(({ reads }, path) => reads.newest(path))),
+  newestOf: heldOfAny(({ reads }, paths) => reads.newestOf(paths)),
+  newestVersions: heldOfAny(({ reads }, paths) => reads.newestVersions(paths)),
+  flush: ({ object }) => object.outbox.drain("changed"),
+};

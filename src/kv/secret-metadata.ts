@@ -1,0 +1,44 @@
+import type { MetadataSettings, MetadataView, WriteRights } from "../contracts/kv-store.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
+import type { KvRecords } from "./kv-records.ts";
+import { changeSettings } from "./settings.ts";
+import { emptySecret } from "./version.ts";
+
+/** Metadata of paths: settings, custom metadata, and the list of versions. */
+export class SecretMetadata {
+  readonly #records: KvRecords;
+
+  constructor(records: KvRecords) {
+    this.#records = records;
+  }
+
+  read(path: string): Result<MetadataView> {
+    const { secrets } = this.#records;
+    const row = secrets.find(path);
+    return row ? ok({ row, versions: secrets.summaries(path) }) : refuse("missing");
+  }
+
+  /**
+   * Sets metadata; creates the path without a version when `rights` are given and it is absent.
+   * @param patch merges custom metadata by key, null clears
+   * @returns warnings
+   */
+  set(path: string, changes: MetadataSettings, patch: boolean, rights: WriteRights | null): Result<string[]> {
+    const { object, secrets, state, events, delivery } = this.#records;
+    const secret = secrets.find(path);
+    if (state.get().gone || (!secret && !rights)) return refuse("missing");
+    if (rights && !(secret ? rights.update : rights.create)) return refuse("denied", "permission denied");
+    const now = Date.now();
+    const next = changeSettings(secret ?? emptySecret(path, now), changes, patch, now);
+    if (!next.ok) return next;
+    const isFollowed = object.commit(() => {
+      state.markVersioned();
+      secrets.store(next.value);
+      events.record("SecretMetadataWritten", path, { Operation: patch ? "metadata-patch" : "metadata-write" });
+      return delivery.enlistFollowers(path);
+    }, [path]);
+    if (isFollowed) object.waitUntil(object.outbox.drain("matching"));
+    const overruled = changes.cas_required === false && state.get().config.cas_required;
+    return ok(overruled ? ['"cas_required" set to false, but the mount requires check-and-set for every write'] : []);
+  }
+}
