@@ -11,6 +11,7 @@ import type { OtherAccounts } from "./cloud-c/server.ts";
 import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
 import { startStandIn as clusterSecrets } from "./cluster-secrets/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
+import { startStandIn as deployService } from "./deploy-service/stand-in.ts";
 import { startStandIn as deploySite } from "./deploy-site/stand-in.ts";
 import { startStandIn as edgeStore } from "./edge-store/stand-in.ts";
 import { startStandIn as edgeWorker } from "./edge-worker/stand-in.ts";
@@ -50,6 +51,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   deployProject,
   deploySite,
   appConfig,
+  deployService,
   clusterSecrets,
   edgeWorker,
   edgeStore,

@@ -7,6 +7,7 @@ import { description as cloudBKv } from "./cloud-b-kv/description.ts";
 import { description as cloudCSm } from "./cloud-c-sm/description.ts";
 import { description as clusterSecrets } from "./cluster-secrets/description.ts";
 import { description as deployProject } from "./deploy-project/description.ts";
+import { description as deployService } from "./deploy-service/description.ts";
 import { description as deploySite } from "./deploy-site/description.ts";
 import type { DestinationDescription } from "./description.ts";
 import { description as edgeStore } from "./edge-store/description.ts";
@@ -33,6 +34,7 @@ const all = [
   deployProject,
   deploySite,
   appConfig,
+  deployService,
   clusterSecrets,
   edgeWorker,
   edgeStore,

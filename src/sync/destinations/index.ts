@@ -7,6 +7,7 @@ import { cloudBKv } from "./cloud-b-kv/adapter.ts";
 import { cloudCSm } from "./cloud-c-sm/adapter.ts";
 import { clusterSecretsDestination } from "./cluster-secrets/adapter.ts";
 import { deployProject } from "./deploy-project/adapter.ts";
+import { deployService } from "./deploy-service/adapter.ts";
 import { deploySite } from "./deploy-site/adapter.ts";
 import type { DestinationType } from "./destination-type.ts";
 import { edgeStore } from "./edge-store/adapter.ts";
@@ -40,6 +41,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     deployProject,
     deploySite,
     appConfig,
+    deployService,
     clusterSecretsDestination,
     edgeWorker,
     edgeStore,

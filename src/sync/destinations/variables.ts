@@ -1,7 +1,15 @@
 import type { Failure } from "../../contracts/failure.ts";
 import { failure } from "../../providers/outcome.ts";
 import type { RestRefused } from "../../providers/rest.ts";
-import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType, ToInspect } from "./destination-type.ts";
+import type {
+  Done,
+  ExternalObject,
+  Inspection,
+  Put,
+  ReadObject,
+  RemoteDestinationType,
+  ToInspect,
+} from "./destination-type.ts";
 
 /**
  * Update policies, removal and inspection for types whose objects are named variables of one place, such as a project.
@@ -119,6 +127,14 @@ export async function inspectVariable(
   const { seen } = found;
   if (seen === null) return { outcome: "ok", state: "absent", owned: null };
   return { outcome: "ok", state: stateOf(seen, reference, desired?.value), owned: seen.owned };
+}
+
+/** Reads the value of a variable, for import. */
+export async function readVariable(place: Pick<VariablePlace, "find">, name: string): Promise<ReadObject> {
+  const found = await place.find(name);
+  if (!found.ok) return found.outcome;
+  const value = found.seen?.value;
+  return { outcome: "ok", content: value === undefined ? null : { value } };
 }
 
 function stateOf(

@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { Ajv2020 } from "ajv/dist/2020.js";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { deploySite } from "../../../src/sync/destinations/deploy-site/adapter.ts";
 import { driverOf } from "../../support/adapter-driver.ts";
+import { judgeExchanges, type PublishedApi } from "../../support/published-api.ts";
 import type { AccountDouble } from "../http-double.ts";
 import { type SiteAccount, startDeploySite } from "./server.ts";
 
@@ -17,8 +17,27 @@ type Paths = Readonly<Record<string, Readonly<Record<string, Operation>>>>;
 
 const file = createRequire(import.meta.url).resolve("@netlify/open-api");
 const { paths } = JSON.parse(readFileSync(file, "utf8")) as { paths: Paths };
-const ajv = new Ajv2020({ strict: false, validateFormats: false });
-ajv.addKeyword("x-nullable");
+
+function requestOf(parameters: NonNullable<Operation["parameters"]>): { request?: object } {
+  const request = parameters.find((one) => one.in === "body")?.schema;
+  return request === undefined ? {} : { request };
+}
+
+const published: PublishedApi = {
+  base: "/api/v1",
+  operations: Object.fromEntries(
+    Object.entries(paths).flatMap(([path, methods]) =>
+      Object.entries(methods).map(([method, { parameters = [], responses = {} }]) => [
+        `${method.toUpperCase()} ${path}`,
+        {
+          query: parameters.filter((one) => one.in === "query").map(({ name }) => name),
+          ...requestOf(parameters),
+          answers: Object.fromEntries(Object.entries(responses).map(([status, { schema = null }]) => [status, schema])),
+        },
+      ]),
+    ),
+  ),
+};
 
 let double: AccountDouble<SiteAccount>;
 beforeAll(async () => {
@@ -26,41 +45,10 @@ beforeAll(async () => {
 });
 afterAll(() => double.close());
 
-/** The faults of an exchange by the document; empty when it is valid. */
-async function faultsOf(method: string, url: URL, body: unknown, response: Response): Promise<string[]> {
-  const path = url.pathname.replace("/api/v1", "");
-  const template = Object.keys(paths).find((one) => new RegExp(`^${one.replaceAll(/\{\w+\}/g, "[^/]+")}$`).test(path));
-  const operation = paths[template ?? ""]?.[method.toLowerCase()];
-  if (operation === undefined) return [`${method} ${path} is not documented`];
-  const { parameters = [], responses } = operation;
-  const given = parameters.find((one) => one.in === "body")?.schema;
-  const answered = responses[String(response.status)] ?? (response.ok ? undefined : responses["default"]);
-  if (answered === undefined) return [`${method} ${path} is not answered with ${response.status}`];
-  const unknown = [...url.searchParams.keys()].filter((name) => !parameters.some((one) => one.name === name));
-  const faults = unknown.map((name) => `${method} ${path} has no parameter ${name}`);
-  const check = (schema: object | undefined, value: unknown, what: string) => {
-    if (schema !== undefined && !ajv.validate(schema, value))
-      faults.push(`${method} ${path} ${what}: ${ajv.errorsText()}`);
-  };
-  check(given, body, "request");
-  if (response.status !== 204) check(answered.schema, await response.json(), "answer");
-  return faults;
-}
-
 describe("by the published document", () => {
   it("requests and answers of pushes, removals and refusals are valid", async () => {
     const account = double.open();
-    const faults: string[] = [];
-    const seen = new Set<string>();
-    const fetched = globalThis.fetch;
-    vi.spyOn(globalThis, "fetch").mockImplementation(async (url, init) => {
-      const response = await fetched(url, init);
-      const method = init?.method ?? "GET";
-      const body = init?.body === undefined ? undefined : JSON.parse(String(init.body));
-      seen.add(`${method} ${response.status}`);
-      faults.push(...(await faultsOf(method, new URL(String(url)), body, response.clone())));
-      return response;
-    });
+    const judge = judgeExchanges(published);
     const at = driverOf(
       deploySite,
       () => double,
@@ -75,9 +63,9 @@ describe("by the published document", () => {
     expect(await at.probe({ access_token: "wrong" })).toMatchObject({ code: "auth_failed" });
     expect(await at.remove(branch)).toEqual({ outcome: "ok" });
     expect(await at.remove()).toEqual({ outcome: "ok" });
-    vi.restoreAllMocks();
-    expect(faults).toEqual([]);
-    expect([...seen].sort()).toEqual([
+    judge.stop();
+    expect(judge.faults).toEqual([]);
+    expect([...judge.seen].sort()).toEqual([
       "DELETE 204",
       "GET 200",
       "GET 401",

@@ -18,6 +18,7 @@ import {
   checkVariable,
   inspectVariable,
   putVariable,
+  readVariable,
   removeVariable,
   type VariablePlace,
   type Written,
@@ -113,11 +114,7 @@ async function list(cursor: string, given: VariablesConnection, context: CallCon
 
 async function read(name: string, given: VariablesConnection, context: CallContext): Promise<ReadObject> {
   const place = placeOf(given, context);
-  if (!place.ok) return place.outcome;
-  const found = await place.place.find(name);
-  if (!found.ok) return found.outcome;
-  const value = found.seen?.value;
-  return { outcome: "ok", content: value === undefined ? null : { value } };
+  return place.ok ? readVariable(place.place, name) : place.outcome;
 }
 
 function pathOf(given: RepoHostConnection): string {
