@@ -199,6 +199,8 @@ export interface CredentialEngineApi extends StoredObjectApi {
   writeRole(name: string, body: object, dialect: Dialect, type?: string): Result<Started>;
   /** Replaces the credentials that belong to a role. @param at path of the request below the mount */
   rotateRole(name: string, at: string, dialect: Dialect): Result<Started>;
+  /** The credentials that are kept with a role. */
+  keptCredentials(name: string): Result<Record<string, unknown>>;
   deleteRole(name: string): Result<Started | null>;
   /** Starts issuing credentials, or returns the job or lease of an earlier identical request. */
   issue(ask: IssueRequest): Promise<Result<IssueStarted>>;

@@ -9,6 +9,7 @@ import { JobStore } from "./jobs/job-store.ts";
 import { LeaseStore } from "./leases/lease-store.ts";
 import { LeaseUsers } from "./leases/lease-users.ts";
 import { ConfigStore } from "./mount/config-store.ts";
+import { KeptCredentials } from "./mount/kept-credentials.ts";
 import { RoleStore } from "./mount/role-store.ts";
 
 /** The rows of one engine, one store a table, and its type. */
@@ -23,6 +24,7 @@ export class EngineStores {
   readonly leases: LeaseStore;
   readonly leaseUsers: LeaseUsers;
   readonly roles: RoleStore;
+  readonly kept: KeptCredentials;
   readonly events: EngineEvents;
 
   constructor(sql: SqlStorage, keys: DataKeys, scope: string, events: EngineEvents) {
@@ -35,6 +37,7 @@ export class EngineStores {
     this.leases = new LeaseStore(sql);
     this.leaseUsers = new LeaseUsers(sql);
     this.roles = new RoleStore(sql);
+    this.kept = new KeptCredentials(sql, keys, scope);
     this.events = events;
   }
 
@@ -54,7 +57,7 @@ export class EngineStores {
 
   /** Drops the values cached from rows; called after a rollback. */
   forgetMemos(): void {
-    for (const part of [this.#types, this.work, this.jobs, this.leases, this.config]) part.forgetMemos();
+    for (const part of [this.#types, this.work, this.jobs, this.leases, this.config, this.kept]) part.forgetMemos();
   }
 }
 

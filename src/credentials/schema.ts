@@ -38,4 +38,10 @@ export const engineMigrations: Migration[] = [
   `CREATE TABLE lease_users (
       lease TEXT NOT NULL, token TEXT NOT NULL, until INTEGER, PRIMARY KEY (lease, token)) STRICT, WITHOUT ROWID;
       CREATE INDEX lease_users_by_token ON lease_users (token)`,
+  // Credentials that are kept with static roles, sealed; `due` (ms) is the time of their replacement. Two roles never
+  // replace the credentials of one subject.
+  `CREATE TABLE kept_credentials (
+      role TEXT PRIMARY KEY, subject TEXT NOT NULL UNIQUE, sealed BLOB NOT NULL, due INTEGER NOT NULL,
+      failures INTEGER NOT NULL DEFAULT 0) STRICT;
+      CREATE INDEX kept_credentials_by_due ON kept_credentials (due)`,
 ];

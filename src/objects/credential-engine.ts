@@ -179,6 +179,10 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     return started(() => this.#roleChanges.rotate(name, at, dialect));
   }
 
+  keptCredentials(name: string): Result<Record<string, unknown>> {
+    return refuseIfSealed(() => this.#roleChanges.keptOf(name, Date.now()));
+  }
+
   deleteRole(name: string): Result<Started | null> {
     return started(() => this.#roleChanges.delete(name));
   }
@@ -381,6 +385,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
       leases.nextHandOver(),
       this.#wakeUp.due(work.nextReady()),
       this.#root.rotationDue(),
+      this.#roleChanges.keptDue(),
     );
   }
 
@@ -388,7 +393,8 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     this.commit(() => {
       this.#leaseLifecycle.revokeExpired(now);
       // No request performs it: the wake-up brings a Worker.
-      if (this.#root.rotateIfDue(now)) this.#wakeUp.resume();
+      const [rotates, replaces] = [this.#root.rotateIfDue(now), this.#roleChanges.replaceDue(now)];
+      if (rotates || replaces) this.#wakeUp.resume();
     });
     const ready = this.#wakeUp.due(this.#stores.work.nextReady());
     if (ready !== null && ready <= now && this.#wakeUp.shouldNotify(now)) await this.#wakeUp.notify();

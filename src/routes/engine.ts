@@ -330,7 +330,10 @@ const roleRoutes = ({ roles, description }: EngineType, kind: RoleKind): Secrets
       handle: async (call, body) => {
         const name = roleName(call, prefix);
         const started = unwrap(await engine(call).writeRole(name, body, call.dialect, call.mount.type));
-        return written(call, await ended(call, started, REQUEST_MS));
+        const answer = written(call, await ended(call, started, REQUEST_MS));
+        if (!kind.answersWrites) return answer;
+        const role = unwrap(await engine(call).role(name));
+        return envelope(call, { data: roles.translate(call.dialect, role), mountType: mountType(call) });
       },
     }),
     inMount({
@@ -385,6 +388,17 @@ function issueRoutes(type: EngineType, path: string, prefix: string): SecretsRou
   ];
 }
 
+/** The route of a path that answers kept credentials. @param prefix the beginning of names of the kind of its roles */
+const readRoute = (path: string, prefix: string): SecretsRoute =>
+  inMount({
+    verb: "GET",
+    path: `${path}/:name` as "/:name",
+    handle: async (call) => {
+      const data = unwrap(await engine(call).keptCredentials(roleName(call, prefix)));
+      return envelope(call, { data, mountType: mountType(call) });
+    },
+  });
+
 /** The routes of mounts of a type. */
 export function engineRoutes(type: EngineType): SecretsRoute[] {
   const { description } = type;
@@ -394,6 +408,7 @@ export function engineRoutes(type: EngineType): SecretsRoute[] {
     ...configRoutes(type),
     ...(rotate === null ? [] : [rotateRoute(rotate)]),
     ...kinds.flatMap((kind) => roleRoutes(type, kind)),
+    ...kinds.flatMap((kind) => (kind.reads ?? []).map((path) => readRoute(path, prefixOf(description, kind)))),
     ...kinds.flatMap((kind) => kind.issue.flatMap((path) => issueRoutes(type, path, prefixOf(description, kind)))),
   ];
 }

@@ -26,6 +26,10 @@ export interface RoleKind {
   readonly rotate?: readonly string[];
   /** Paths that issue credentials of a role. The role's name is `:name`, or follows the path. */
   readonly issue: readonly string[];
+  /** Paths that answer the credentials that are kept for a role, without a lease. The role's name follows. */
+  readonly reads?: readonly string[];
+  /** A write answers the role. */
+  readonly answersWrites?: true;
   /** The body of `POST <path>/:name`, by neutral name. */
   readonly fields: Readonly<Record<string, FieldDescription>>;
 }

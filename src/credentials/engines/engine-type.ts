@@ -86,6 +86,26 @@ export interface SideRemoval<S extends EngineStates> {
   readonly because: string;
 }
 
+/** Credentials that are kept with a role and replaced on time, in place of leases: those of a static role. */
+export interface KeptCredentials<S extends EngineStates> {
+  /** Their holder at the provider, such as the name of a user: two roles of a mount never share it. */
+  readonly subject: string;
+  /** Sealed; absent: those that are kept stay. */
+  readonly secret?: S["secret"];
+  /** Time of their replacement, ms since 1970. */
+  readonly due: number;
+}
+
+/** Rules of roles with kept credentials. */
+export interface KeptRules<S extends EngineStates> {
+  /** The subject of a write; null for a role without kept credentials. */
+  subjectOf(write: S["write"]): string | null;
+  /** The refusal of a role whose subject has another role. @param other its name */
+  taken(subject: string, other: string): string;
+  /** The answer's `data`. @param due time of the replacement, ms since 1970 */
+  data(role: S["role"], secret: S["secret"], due: number, now: number): Record<string, unknown>;
+}
+
 /** Roles, and the saga that writes one: it looks up references and makes what belongs to the role itself. */
 export interface RoleRules<S extends EngineStates> extends Saga<S["write"]> {
   /** Body of `POST roles/:name`, in neutral or upstream names. */
@@ -107,9 +127,11 @@ export interface RoleRules<S extends EngineStates> extends Saga<S["write"]> {
   metadata?(role: S["role"]): Readonly<Record<string, string>> | null;
   /** Begins a write. Absent fields of the body keep their values. @param name as stored, with the beginning of its kind */
   begin(name: string, before: S["role"] | null, body: object, context: WriteContext<S>): Result<S["write"]>;
+  /** Absent: no kind of roles keeps credentials. */
+  readonly kept?: KeptRules<S>;
   /**
    * Begins a write that replaces the credentials that belong to a role.
-   * @param at the path of the request, as the description has it, without its first slash
+   * @param at the path of the request, as the description has it, without its first slash; empty: they are due
    */
   rotate?(name: string, role: S["role"], at: string, context: WriteContext<S>): Result<S["write"]>;
   /** Whether another write of the role may replace this one, because nothing was made for it. */
@@ -120,7 +142,13 @@ export interface RoleRules<S extends EngineStates> extends Saga<S["write"]> {
     before: S["role"] | null,
     now: number,
   ):
-    | { readonly role: S["role"]; readonly removals: readonly SideRemoval<S>[]; readonly warnings?: readonly string[] }
+    | {
+        readonly role: S["role"];
+        readonly removals: readonly SideRemoval<S>[];
+        readonly warnings?: readonly string[];
+        /** Of a role with kept credentials. */
+        readonly keeps?: KeptCredentials<S>;
+      }
     | { readonly problem: string };
   /**
    * Undoes a write that cannot continue.
@@ -238,7 +266,7 @@ export interface CallRules {
   /** Sets of calls that change independent things: calls of one set may be under way at the same time. */
   readonly concurrent?: readonly ReadonlySet<string>[];
   /** The action of a call, for the message of its refusal. */
-  describe(call: string): string;
+  describe(call: string, args: readonly unknown[]): string;
   /** The create call whose lost result a step searches for; null for another step. */
   searchedFor?(kind: JobRef["kind"], call: string): string | null;
 }

@@ -8,7 +8,8 @@ import { warn } from "../../platform/observability/log.ts";
 import { countInObject } from "../../platform/observability/metrics/object-counters.ts";
 import { timeOf } from "../engine-events.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import { rolePath } from "../engines/description.ts";
+import { plainName, rolePath } from "../engines/description.ts";
+import type { EngineStates } from "../engines/engine-type.ts";
 import { secondsLeft } from "../leases/lease-store.ts";
 import { lastEnd } from "../leases/lease-users.ts";
 import { isEmpty, type RemovalState } from "../runner/removal.ts";
@@ -104,13 +105,21 @@ export class JobOutcomes {
   }
 
   /** Undoes a role write. The role of an earlier write stays, with a record of what this one has made. */
-  #failRole(id: string, { write }: WorkOf<"role">, because: Refusal, now: number): void {
+  #failRole(id: string, { write, due }: WorkOf<"role">, because: Refusal, now: number): void {
     const { type, jobs, roles } = this.#stores;
+    if (due) this.keptFailed(write.name, because.message, now);
     const undo = type.roles.undo(write, roles.find(write.name), now);
     if (undo && "role" in undo) {
       roles.put(write.name, undo.role);
       jobs.delete(id);
     } else this.#undo(id, undo?.removal ?? null, "unfinished role", null, because, now);
+  }
+
+  /** Schedules the retry of a replacement of the credentials that a role keeps. */
+  keptFailed(role: string, because: string, now: number): void {
+    const { type, kept, events } = this.#stores;
+    kept.failed(role, now);
+    events.role("RoleRotationFailed", rolePath(type.description, role), { Error: because });
   }
 
   #undo(
@@ -251,20 +260,43 @@ export class JobOutcomes {
     recordAction("lease-renewed", { engine: scope, lease: id, expires });
   }
 
-  #completeRole(id: string, { write }: WorkOf<"role">, now: number): JobEnd {
-    const { type, jobs, roles, scope, events } = this.#stores;
+  #completeRole(id: string, work: WorkOf<"role">, now: number): JobEnd {
+    const { type, jobs, roles, kept, scope, events } = this.#stores;
+    const { write, due } = work;
     const { name } = write;
+    const taken = this.taken(write);
+    if (taken) {
+      this.#failRole(id, work, taken, now);
+      return taken;
+    }
     jobs.delete(id);
     const known = roles.find(name);
     const outcome = type.roles.outcome(write, known, now);
-    if ("problem" in outcome) return refuse("invalid", outcome.problem);
-    roles.put(name, outcome.role);
-    for (const { of, removal, because } of outcome.removals) {
-      this.startRemoval(`${of} ${id}`, removal, because, null, now);
+    if ("problem" in outcome) {
+      if (due) this.keptFailed(name, outcome.problem, now);
+      return refuse("invalid", outcome.problem);
     }
-    events.role("RoleWritten", rolePath(type.description, name), { Created: known === null });
-    recordAction("role-written", { engine: scope, role: name });
-    return done(outcome.warnings);
+    const { role, removals, keeps, warnings } = outcome;
+    roles.put(name, role);
+    if (keeps) kept.put(name, keeps);
+    for (const { of, removal, because } of removals) this.startRemoval(`${of} ${id}`, removal, because, null, now);
+    const path = rolePath(type.description, name);
+    if (!due) events.role("RoleWritten", path, { Created: known === null });
+    if (!due) recordAction("role-written", { engine: scope, role: name });
+    if (keeps?.secret !== undefined && known) {
+      events.role("RoleRotated", path, { ExpireTime: timeOf(keeps.due) });
+      recordAction("role-rotated", { engine: scope, role: name });
+    }
+    return done(warnings);
+  }
+
+  /** The refusal of a write whose subject has the kept credentials of another role; null otherwise. */
+  taken(write: EngineStates["write"]): Refusal | null {
+    const { type, kept } = this.#stores;
+    const subject = type.roles.kept?.subjectOf(write) ?? null;
+    const other = subject === null ? null : kept.roleOf(subject);
+    if (subject === null || other === null || other === write.name) return null;
+    return refuse("invalid", type.roles.kept?.taken(subject, plainName(other)) ?? "");
   }
 
   #completeRotation(id: string, { rotation }: WorkOf<"rotation">, now: number): JobEnd {

@@ -38,7 +38,12 @@ export type Work =
       readonly renewable: boolean;
       readonly warnings: readonly string[];
     }
-  | { readonly kind: "role"; readonly write: EngineStates["write"] }
+  | {
+      readonly kind: "role";
+      readonly write: EngineStates["write"];
+      /** The credentials that the role keeps were due: no request waits, and a failed replacement is repeated. */
+      readonly due?: true;
+    }
   | { readonly kind: "rotation"; readonly rotation: EngineStates["rotation"] }
   | {
       readonly kind: "removal";

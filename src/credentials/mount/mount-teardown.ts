@@ -81,7 +81,8 @@ export class MountTeardown {
     const account = engine.ok ? engine.value : null;
     this.#commit(() => {
       config.markDeleted();
-      for (const kind of ["role", "renewal"] as const) for (const job of jobs.ofKind(kind)) jobs.delete(job.id);
+      for (const job of jobs.ofKind("renewal")) jobs.delete(job.id);
+      this.#stopWrites(account, now);
       this.#root.stopRotation(now);
       this.#issuer.abandonAll(now);
       this.#removeLeases(account, now);
@@ -92,6 +93,17 @@ export class MountTeardown {
       }
       config.delete();
     });
+  }
+
+  /** Abandons writes of roles, and removes what they have made. */
+  #stopWrites(account: object | null, now: number): void {
+    const { type, jobs } = this.#stores;
+    for (const { id, work } of jobs.ofKind("role")) {
+      if (work.kind !== "role") continue;
+      const undo = type.roles.undo(work.write, null, now);
+      if (undo && "removal" in undo) this.#outcomes.abandon(id, undo.removal, "unfinished role", account, now);
+      else jobs.delete(id);
+    }
   }
 
   #removeLeases(account: object | null, now: number): void {
@@ -107,7 +119,8 @@ export class MountTeardown {
   }
 
   #removeRoles(account: object | null, now: number): void {
-    const { type, roles } = this.#stores;
+    const { type, roles, kept } = this.#stores;
+    kept.deleteAll();
     for (const { name, role } of roles.deleteAll()) {
       const removal = type.roles.undoOfRole(role, now);
       if (removal) this.#outcomes.startRemoval(`kept ${name}`, removal, "application of a role", account, now);

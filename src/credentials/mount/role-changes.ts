@@ -2,6 +2,7 @@ import type { Dialect } from "../../compat/dialect.ts";
 import type { Started } from "../../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { warn } from "../../platform/observability/log.ts";
 import type { EngineStores } from "../engine-stores.ts";
 import { plainName, rolePath } from "../engines/description.ts";
 import type { EngineStates } from "../engines/engine-type.ts";
@@ -53,9 +54,54 @@ export class RoleChanges {
     return this.#start(name, type.roles.rotate(name, role, at, context), now);
   }
 
+  /** The credentials that a role keeps. @throws Sealed */
+  keptOf(name: string, now: number): Result<Record<string, unknown>> {
+    const { type, roles, kept } = this.#stores;
+    const [role, found, rules] = [roles.find(name), kept.find(name), type.roles.kept];
+    return role && found && rules ? ok(rules.data(role, found.secret, found.due, now)) : refuse("missing");
+  }
+
+  /** Time of the next replacement of kept credentials, ms since 1970; null without one. */
+  keptDue(): number | null {
+    return this.#stores.config.isDeleted() ? null : this.#stores.kept.nextDue();
+  }
+
+  /**
+   * Begins the replacement of kept credentials that are due; a Worker performs it after the wake-up. Runs inside a
+   * transaction. @returns whether one began
+   */
+  replaceDue(now: number): boolean {
+    const { kept, config } = this.#stores;
+    if (config.isDeleted()) return false;
+    return kept.due(now, MAX_AT_ONCE).filter((name) => this.#replace(name, now)).length > 0;
+  }
+
+  #replace(name: string, now: number): boolean {
+    const { type, config, roles, kept, jobs, scope } = this.#stores;
+    const lock = lockOf(name);
+    const role = roles.find(name);
+    if (config.refusesNew(now) || jobs.holder(lock) !== null) {
+      kept.postpone(name, now);
+      return false;
+    }
+    const context = { dialect: "neutral", account: this.#accounts.account() } as const;
+    const begun = role && type.roles.rotate ? type.roles.rotate(name, role, "", context) : refuse("missing");
+    if (!begun.ok) {
+      warn("role-rotation-refused", { engine: scope, role: name, because: begun.message });
+      this.#outcomes.keptFailed(name, begun.message, now);
+      return false;
+    }
+    kept.started(name, now);
+    const work = { kind: "role", write: begun.value, due: true } as const;
+    jobs.put({ id: `${lock} ${crypto.randomUUID()}`, work, lock, deadline: now + REQUEST_MS }, now);
+    return true;
+  }
+
   #start(name: string, begun: Result<EngineStates["write"]>, now: number): Result<Started> {
     const { jobs } = this.#stores;
     if (!begun.ok) return begun;
+    const taken = this.#outcomes.taken(begun.value);
+    if (taken) return taken;
     const lock = lockOf(name);
     const other = this.#otherWrite(lock);
     if (!other.ok) return other;
@@ -71,7 +117,7 @@ export class RoleChanges {
 
   /** Deletes a role. @returns the removal of its application, if it has one */
   delete(name: string): Result<Started | null> {
-    const { type, scope, roles, jobs, events } = this.#stores;
+    const { type, scope, roles, kept, jobs, events } = this.#stores;
     const role = roles.find(name);
     if (!role) return refuse("missing");
     const other = this.#otherWrite(lockOf(name));
@@ -81,6 +127,7 @@ export class RoleChanges {
       this.#commit(() => {
         if (other.value !== null) jobs.delete(other.value);
         roles.delete(name);
+        kept.delete(name);
         events.role("RoleDeleted", rolePath(type.description, name));
         recordAction("role-deleted", { engine: scope, role: name });
         const removal = type.roles.undoOfRole(role, now);
@@ -97,11 +144,15 @@ export class RoleChanges {
     const { type, jobs } = this.#stores;
     const id = jobs.holder(lock);
     const job = id === null ? null : jobs.find(id);
+    if (job?.work.kind === "removal") return refuse("conflict", "what an earlier write left is being removed");
     if (job?.work.kind !== "role") return ok(null);
     if (type.roles.isReplaceable(job.work.write)) return ok(job.id);
     return refuse("conflict", "the role is being written; try again in a moment");
   }
 }
+
+/** Replacements that begin in one wake-up. */
+const MAX_AT_ONCE = 50;
 
 const MISSING = (name: string): string => `role '${plainName(name)}' does not exist`;
 

@@ -159,7 +159,13 @@ export class SagaRunner {
     const message = (searched && job.failure) || failure.message;
     const work = decision.state ?? job.work;
     if (decision.kind === "failed") {
-      return this.#fail({ ...job, work }, lease, searched ?? step.call, { ...failure, message }, now);
+      return this.#fail(
+        { ...job, work },
+        lease,
+        { ...step, call: searched ?? step.call },
+        { ...failure, message },
+        now,
+      );
     }
     if (decision.kind === "done") {
       return this.#advance({ ...job, work, tries: 0, failure: message }, lease, now);
@@ -170,7 +176,7 @@ export class SagaRunner {
     const end =
       failure.outcome === "client" ? (job.deadline ?? Number.POSITIVE_INFINITY) : patienceOf(job) - MIN_CALL_MS;
     if (ms > MAX_RETRY_DELAY_MS || now + ms >= end) {
-      return this.#fail(next, lease, searched ?? step.call, { ...failure, message }, now);
+      return this.#fail(next, lease, { ...step, call: searched ?? step.call }, { ...failure, message }, now);
     }
     return { kind: "wait", ms, lease: this.#renew(job, lease, now) };
   }
@@ -220,10 +226,10 @@ export class SagaRunner {
     return this.#stores.work.renew(lease, now, lock === null ? RENEWED_BELOW_MS : undefined);
   }
 
-  #fail(job: Job, lease: WorkLease, call: string, failure: CloudFailure, now: number): PollResult {
+  #fail(job: Job, lease: WorkLease, { call, args }: Step, failure: CloudFailure, now: number): PollResult {
     const because = refuse(
       failure.outcome === "client" ? "invalid" : "unavailable",
-      `${this.#stores.type.calls.describe(call)}: ${failure.message}`,
+      `${this.#stores.type.calls.describe(call, args)}: ${failure.message}`,
     );
     return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, failure, now) };
   }

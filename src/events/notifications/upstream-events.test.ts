@@ -7,6 +7,7 @@ it("names the path of the role or of the request of each engine, also of further
     ["cloud-c", "RoleDeleted", "g/roleset/app", "gcp/role-delete g/roleset/app"],
     ["cloud-c", "CredentialsIssued", "g/roleset/app/key", "gcp/creds-create g/roleset/app/key"],
     ["cloud-a", "CredentialsIssued", "g/sts/app", "aws/creds-create g/sts/app"],
+    ["cloud-a", "RoleRotated", "g/static-roles/app", "aws/rotate g/static-roles/app"],
     ["cloud-b", "RoleWritten", "g/roles/app", "azure/role-update g/roles/app"],
     // An event of an older release, with another key.
     ["cloud-b", "RoleWritten", "app", "azure/role-update g/roles/app"],

@@ -151,6 +151,8 @@ const ENGINES: Readonly<Record<string, readonly [type: string, path: string, mod
   RootRotationFailed: ["rotate-fail", "rotate-root", "false"],
   RoleWritten: ["role-update", "roles"],
   RoleDeleted: ["role-delete", "roles"],
+  RoleRotated: ["rotate", "roles"],
+  RoleRotationFailed: ["rotate-fail", "roles", "false"],
   // A subscriber that reads a new credential on a change would cause the next event.
   CredentialsIssued: ["creds-create", "creds", "false"],
 };

@@ -25,5 +25,14 @@ export const description = {
       issue: ["/static-role/:name/key"],
       fields: { tier: { label: "Tier", help: "What the key may do." } },
     },
+    {
+      path: "/kept-role",
+      lists: ["/kept-roles"],
+      rotate: ["/rotate-kept-role/:name"],
+      issue: [],
+      reads: ["/kept-creds"],
+      answersWrites: true,
+      fields: { owner: { label: "Owner", help: "Whose key it is." }, period: { label: "Period" } },
+    },
   ],
 } as const satisfies EngineDescription;

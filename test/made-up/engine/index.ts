@@ -27,6 +27,17 @@ interface Role {
   readonly tier: string;
   readonly ttl: number;
   readonly max_ttl: number;
+  /** Of a role with a key of its own: its owner, its period in seconds, its id, and when it was made, ms since 1970. */
+  readonly owner?: string;
+  readonly period?: number;
+  readonly id?: string;
+  readonly madeAt?: number;
+}
+/** A role being written. `key`: the one to make for a role that keeps it. */
+interface RoleWrite {
+  readonly name: string;
+  readonly role: Role;
+  readonly key?: NewKey;
 }
 interface Account {
   readonly url: string;
@@ -159,7 +170,7 @@ interface States {
   readonly role: Role;
   readonly account: Account;
   readonly issue: NewKey;
-  readonly write: { readonly name: string; readonly role: Role };
+  readonly write: RoleWrite;
   readonly renewal: Renewal;
   readonly rotation: Rotation;
   readonly removal: Removal;
@@ -168,11 +179,44 @@ interface States {
   readonly secret: { readonly id: string; readonly key: string };
 }
 
-const NO_CALL: Pick<Saga<States["write"]>, "next" | "onSuccess" | "onError"> = {
-  next: () => null,
-  onSuccess: (state) => state,
-  onError: () => ({ kind: "failed" }),
+/** Makes the key that a role keeps; other roles need no call. */
+const writeSaga: Saga<RoleWrite> = {
+  next: ({ key }, now) => (key ? keySaga.next(key, now) : null),
+  beforeCall: (state, each) => withKey(state, (key) => keySaga.beforeCall?.(key, each) ?? key),
+  onSuccess: (state, each, value, now) => withKey(state, (key) => keySaga.onSuccess(key, each, value, now)),
+  onError: (state, each, failure, now, tries) =>
+    state.key
+      ? mapDecision(keySaga.onError(state.key, each, failure, now, tries), (key) => ({ ...state, key }))
+      : { kind: "failed" },
 };
+
+const withKey = (state: RoleWrite, change: (key: NewKey) => NewKey): RoleWrite =>
+  state.key ? { ...state, key: change(state.key) } : state;
+
+/** Keys of roles have no end of their own that a test reaches. */
+const KEPT_UNTIL = 4_102_444_800_000;
+
+const isKept = (name: string): boolean => name.startsWith("kept-role/");
+
+/** The role of a finished write, with the key that it keeps; the key before is removed. */
+function outcomeOfWrite({ role, key }: RoleWrite, _before: Role | null, now: number) {
+  const warnings = role.tier.endsWith("-rotated") ? ["the tier was rotated"] : [];
+  if (role.owner === undefined) return { role, removals: [], warnings };
+  const madeAt = key ? now : (role.madeAt ?? now);
+  const due = madeAt + (role.period ?? 0) * 1000;
+  if (!key?.made) return { role, removals: [], keeps: { subject: role.owner, due } };
+  const { id, secret } = key.made;
+  const removal = role.id === undefined ? null : removalOf([role.id], null, 0);
+  const orphans = orphansOfKey(key, now);
+  return {
+    role: { ...role, id, madeAt },
+    removals: [
+      ...(removal ? [{ of: "replaced", removal, because: "replaced key" }] : []),
+      ...(orphans ? [{ of: "strays", removal: orphans, because: "strays" }] : []),
+    ],
+    keeps: { subject: role.owner, secret: { id, key: secret }, due },
+  };
+}
 
 const EMPTY: Config = { ...NO_SCHEDULE, url: "", key: "", key_id: null, session: null };
 
@@ -195,15 +239,28 @@ export const madeUp: EngineType<States> = {
     },
   },
   roles: {
-    ...NO_CALL,
+    ...writeSaga,
     body: z.object({
       session: flag().optional(),
       tier: z.string().optional(),
       ttl: duration().optional(),
       max_ttl: duration().optional(),
     }),
-    kinds: { "/static-role": z.object({ tier: z.string() }) },
-    rotate: (name, role) => ok({ name, role: { ...role, tier: `${role.tier}-rotated` } }),
+    kinds: {
+      "/static-role": z.object({ tier: z.string() }),
+      "/kept-role": z.object({ owner: z.string(), period: duration() }),
+    },
+    kept: {
+      subjectOf: ({ role }) => role.owner ?? null,
+      taken: (owner, other) => `owner: ${owner} has the key of the role ${other}`,
+      data: (role, { id, key }, due, now) => ({ ...role, key_id: id, key, ttl: Math.ceil((due - now) / 1000) }),
+    },
+    rotate: (name, role) =>
+      ok(
+        isKept(name)
+          ? { name, role, key: newKey("key", "kept", KEPT_UNTIL, KEPT_UNTIL) }
+          : { name, role: { ...role, tier: `${role.tier}-rotated` } },
+      ),
     nameOf: (text) => (/^[\w-]+$/.test(text) ? text : null),
     view: (role) => ({ ...role }),
     translate: (_dialect, view) => ({ ...view }),
@@ -213,16 +270,16 @@ export const madeUp: EngineType<States> = {
       explicit_max_ttl: 0,
     }),
     missing: (name) => `there is no role "${plainName(name)}"`,
-    begin: (name, before, body) =>
-      ok({ name, role: { session: false, tier: "basic", ttl: 0, max_ttl: 0, ...before, ...body } }),
-    isReplaceable: () => true,
-    outcome: ({ role }) => ({
-      role,
-      removals: [],
-      warnings: role.tier.endsWith("-rotated") ? ["the tier was rotated"] : [],
-    }),
-    undo: () => null,
-    undoOfRole: () => null,
+    begin: (name, before, body) => {
+      const role = { session: false, tier: "basic", ttl: 0, max_ttl: 0, ...before, ...body };
+      return ok(
+        isKept(name) && !before ? { name, role, key: newKey("key", "kept", KEPT_UNTIL, KEPT_UNTIL) } : { name, role },
+      );
+    },
+    isReplaceable: ({ key }) => !key || (!key.sent && !key.made),
+    outcome: outcomeOfWrite,
+    undo: ({ key }, _stored, now) => (key ? { removal: undoOfKey(key, now) } : null),
+    undoOfRole: ({ id }) => (id === undefined ? null : removalOf([id], null, 0)),
   },
   issue: {
     ...keySaga,
