@@ -48,6 +48,8 @@ export class SyncControl extends StoredObject implements SyncControlApi {
   readonly #apps: Apps;
   readonly #capacity: QueueCapacity;
   readonly #ended: EndedNamespaces;
+  /** Counts the times that destinations are to be woken, so that two of them are told apart. */
+  #resumes = 0;
   /** End of the last gate lease. */
   #leasedUntil: number;
   /** Stored upper bound of lease ends: a restarted instance derives from it whether leases may exist. */
@@ -286,6 +288,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
   }
 
   #resume(): void {
+    this.#resumes++;
     this.sql.exec("INSERT INTO resuming VALUES (1, '') ON CONFLICT (id) DO UPDATE SET after = ''");
   }
 
@@ -293,12 +296,13 @@ export class SyncControl extends StoredObject implements SyncControlApi {
   async #wakeSome(): Promise<void> {
     const after = this.#resuming();
     if (after === null) return;
+    const resumes = this.#resumes;
     const page = this.#capacity.destinations(after, WOKEN_PER_PAGE);
     if (page.length > 0) await this.env.SYNC_WORK.sendBatch(page.map((destination) => ({ body: { destination } })));
     const last = page.at(-1);
     this.commit(() => {
-      // Paused and resumed meanwhile: a newer wake-up is in progress.
-      if (this.#resuming() !== after) return;
+      // Paused and resumed meanwhile: these messages may have been answered during the pause.
+      if (this.#resumes !== resumes || this.#resuming() !== after) return;
       if (last && page.length === WOKEN_PER_PAGE) this.sql.exec("UPDATE resuming SET after = ?", last);
       else this.sql.exec("DELETE FROM resuming");
     });

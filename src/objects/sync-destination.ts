@@ -144,7 +144,10 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
     this.#remoteObjects = new RemoteObjects(sql);
     this.#storedObjects = new StoredObjects(sql, this.#keys, `sync-destination ${object.name}`);
     this.#breaker = new Breaker(sql);
-    this.#gate = new SyncGate(() => syncControl(env).mayRun());
+    this.#gate = new SyncGate(
+      () => syncControl(env).mayRun(),
+      () => this.#resumed(),
+    );
     this.#wakeUp = new WakeUp(env.SYNC_WORK, object.name);
     this.#quota = new QueueQuota(object, this.#work, this.#gate);
     this.#ruleStore = new RuleStore(sql, events);
@@ -414,6 +417,11 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
     // Last, because unreachable mounts must not delay other work.
     await this.#resync.step(now);
     await this.#quota.requestForWaiting();
+  }
+
+  #resumed(): void {
+    this.#quota.pauseEnded();
+    this.arm();
   }
 
   /** Performs one step of a running purge. */

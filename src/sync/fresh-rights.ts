@@ -31,7 +31,7 @@ export const freshUntil = ({ rights_changed }: { readonly rights_changed: number
 
 /** A refusal of fresh rights as responses show it. */
 export const notYetEffective = (message: string, until: number) => ({
-  message: `Not yet effective: ${message} New rights take time at the provider, so the refusal is retried until ${isoOf(until)}.`,
+  message: `${message} New rights may not yet be effective at the provider, so the refusal is retried until ${isoOf(until)}.`,
   retried_until: isoOf(until),
 });
 

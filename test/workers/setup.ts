@@ -6,6 +6,7 @@ import { clearCorsCache } from "../../src/access/system/cors-cached.ts";
 import { clearHealthCache } from "../../src/monitoring/health.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { forgetGateLeases } from "../../src/sync/worker/gate-lease.ts";
+import { forgetRuns } from "../../src/sync/worker/perform.ts";
 import { hashPasswordsCheaply } from "./cheap-passwords.ts";
 import { clock } from "./clock.ts";
 import { made, noteWhatIsMade } from "./created-objects.ts";
@@ -49,6 +50,8 @@ beforeEach(async () => {
   clearAuthorizeCache();
   clearCorsCache();
   forgetGateLeases();
+  // A run of the test before would take the wake-ups of this one, and poll its own object.
+  forgetRuns();
   clearHealthCache();
 });
 

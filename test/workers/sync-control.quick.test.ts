@@ -171,6 +171,33 @@ describe("the end of a pause", () => {
     expect(names.length).toBe(before);
   });
 
+  it("wakes again when it follows another whose messages were still being sent", async () => {
+    const { names, sent } = woken();
+    const answer = sent.getMockImplementation() as NonNullable<ReturnType<typeof sent.getMockImplementation>>;
+    let queue: "slow" | "down" | "up" = "slow";
+    sent.mockImplementation(async (messages) => {
+      if (queue === "up") return answer(messages);
+      if (queue === "down") throw new Error("queue is down");
+      // These arrive during the next pause.
+      while (queue === "slow") await scheduler.wait(5);
+      return { metadata: { metrics: { backlogCount: 0, backlogBytes: 0 } } };
+    });
+    await runInDurableObject(control(), async (object: SyncControl, { storage }) => {
+      storage.sql.exec("DELETE FROM shares WHERE destination > 'in-mem/d050'");
+      const first = object.setConfig({ disabled: false });
+      await scheduler.wait(50);
+      await object.setConfig({ disabled: true });
+      const second = object.setConfig({ disabled: false });
+      queue = "down";
+      await Promise.all([first, second]);
+    });
+    queue = "up";
+    await eventually(
+      () => expect(new Set(names)).toEqual(new Set(many.filter((name) => name <= "in-mem/d050"))),
+      15_000,
+    );
+  });
+
   it("wakes like a higher capacity, but not a lower one", async () => {
     const { names } = woken();
     const all = async () => {

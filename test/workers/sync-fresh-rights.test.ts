@@ -58,7 +58,7 @@ describe.each(part(types, 0, 5))("a refusal of fresh rights at %s", (type) => {
     expect(refused).toMatchObject({
       sync_status: "CLIENT_SIDE_ERROR",
       error_code: "permission_denied",
-      error_message: expect.stringMatching(/^Not yet effective: .+ retried until \S+Z\.$/),
+      error_message: expect.stringMatching(/^.+ New rights may not yet be effective .+ retried until \S+Z\.$/),
       attempts: 1,
       next_attempt_at: expect.any(String),
       retried_until: expect.any(String),
@@ -81,7 +81,7 @@ describe.each(part(types, 0, 5))("a refusal of fresh rights at %s", (type) => {
     await set();
     const refused = await seen();
     expect(refused).toMatchObject({ sync_status: "CLIENT_SIDE_ERROR", error_code: "permission_denied" });
-    expect(refused["error_message"]).not.toContain("Not yet effective");
+    expect(refused["error_message"]).not.toContain("New rights");
     for (const field of ["next_attempt_at", "retried_until", "attempts"]) expect(refused).not.toHaveProperty(field);
     await put(`/sys/sync/destinations/${at}`, place.wrongCredentials);
     await eventually(async () => expect(await seen()).toMatchObject({ retried_until: expect.any(String) }));
@@ -97,13 +97,13 @@ describe.each(part(types, 0, 5))("a refusal of fresh rights at %s", (type) => {
     expect(await verified()).toMatchObject({
       ok: false,
       error_code: "auth_failed",
-      message: expect.stringMatching(/^Not yet effective: /),
+      message: expect.stringContaining(" New rights may not yet be effective "),
       retried_until: expect.any(String),
     });
     await endFreshRights(at);
     const later = await verified();
     expect(later).toMatchObject({ ok: false, error_code: "auth_failed" });
-    expect(later.message).not.toContain("Not yet effective");
+    expect(later.message).not.toContain("New rights");
     expect(later).not.toHaveProperty("retried_until");
   });
 });

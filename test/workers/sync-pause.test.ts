@@ -1,6 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { performWork } from "../../src/sync/worker/perform.ts";
 import { type SyncControl, SyncDestination } from "../../src/worker.ts";
 import { amount } from "../support/long.ts";
 import { type Answer, del, get, mountKv, put } from "./client.ts";
@@ -253,6 +254,49 @@ describe("when a pause is over", () => {
     await resume();
     expect(await counts("in-mem/small")).toEqual({ PENDING: 5 });
     await byItself(all, isDone);
+  });
+
+  it("all pending work is done although a wake-up meets a Worker that learns of the pause", async () => {
+    vi.spyOn(env.SYNC_WORK, "sendBatch").mockRejectedValue(new Error("the test sends the wake-up"));
+    const real = SyncDestination.prototype.poll;
+    let state: "awaited" | "held" | "released" = "awaited";
+    vi.spyOn(SyncDestination.prototype, "poll").mockImplementation(async function (this: SyncDestination, ...given) {
+      const answer = await real.apply(this, given);
+      if (state !== "awaited") return answer;
+      state = "held";
+      // Polled: a promise of another request would not resume this one.
+      while (state === "held") await scheduler.wait(10);
+      return answer;
+    });
+    const work = () => performWork(env, "in-mem/small", { budgetMs: 10_000 });
+    const paused = work();
+    await eventually(() => expect(state).toBe("held"));
+    await resume();
+    await work();
+    state = "released";
+    await paused;
+    expect(await counts("in-mem/small")).toEqual({ SYNCED: 5 });
+  });
+
+  it("work that waits for a later time is due then, and not a minute after the pause was seen", async () => {
+    const object = destination("in-mem/small") as DurableObjectStub<SyncDestination>;
+    vi.spyOn(env.SYNC_WORK, "sendBatch").mockRejectedValue(new Error("the test polls"));
+    vi.spyOn(env.SYNC_WORK, "send").mockRejectedValue(new Error("the test polls"));
+    const alarmIn = () =>
+      runInDurableObject(object, async (_object, { storage }) => ((await storage.getAlarm()) ?? 0) - Date.now());
+    await runInDurableObject(object, (_object, { storage }) => {
+      storage.sql.exec("INSERT INTO work_pause VALUES (1, ?)", Date.now() + 20_000);
+    });
+    await evictDurableObject(object);
+    await object.poll([], 6);
+    await runInDurableObject(object, async (instance, { storage }) => {
+      await storage.deleteAlarm();
+      await instance.alarm();
+    });
+    expect(await alarmIn(), "while paused").toBeGreaterThan(30_000);
+    await resume();
+    expect(await object.poll([], 6)).toMatchObject({ running: true, tasks: [] });
+    expect(await alarmIn(), "after the pause").toBeLessThanOrEqual(20_000);
   });
 
   it("all pending work is done although the object that sends wake-ups restarts", async () => {

@@ -174,6 +174,20 @@ describe("a destination of kind stored", () => {
     await eventually(async () => expect(await association("in-mem/m", "app")).toBeUndefined());
     expect(await objects("m")).toEqual({ app: '{"v":1}' });
   });
+
+  it.each(["retain", "delete"])(
+    "retains the object of a deleted secret, also when it is removed under %s",
+    async (policy) => {
+      await inMem({ deletion_policy: "retain" });
+      await setAssociation("in-mem/m", "app");
+      await del("/v1/kv/data/app");
+      await becomes("in-mem/m", { sync_status: "UNSYNCED" });
+      await inMem({ deletion_policy: policy });
+      await removeAssociation("in-mem/m", "app");
+      await eventually(async () => expect(await association("in-mem/m", "app")).toBeUndefined());
+      expect(await objects("m")).toEqual({ app: '{"v":1}' });
+    },
+  );
 });
 
 describe.each([

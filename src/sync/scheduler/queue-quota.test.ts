@@ -32,7 +32,10 @@ function restart(): void {
     commit: <T>(change: () => T): T => change(),
     env: { SYNC_CONTROL: { getByName: () => ({ share }) } },
   } as unknown as ObjectContext;
-  gate = new SyncGate(() => Promise.reject(new Error("not asked")));
+  gate = new SyncGate(
+    () => Promise.reject(new Error("not asked")),
+    () => quota.pauseEnded(),
+  );
   quota = new QueueQuota(object, work, gate);
 }
 
@@ -155,6 +158,27 @@ describe("queue quota", () => {
     await settled();
     await grant(1_000, false);
     expect([quota.shouldRequest(), quota.due() !== null]).toEqual([false, true]);
+  });
+
+  it("is requested for waiting operations as soon as a pause ends", async () => {
+    setDesired("a");
+    void quota.request();
+    await settled();
+    asked.shift()?.answer.resolve({ granted: 0, scarce: false, running: false });
+    await settled();
+    expect(quota.due()).toBe(gate.pausedUntil());
+    gate.update({ running: true, permitMs: 100 }, Date.now());
+    expect(quota.due()).toBeLessThanOrEqual(Date.now());
+  });
+
+  it("is requested soon when the newest answer says that no pause is left", async () => {
+    setDesired("a");
+    void quota.request();
+    await settled();
+    gate.update({ running: true, permitMs: 100 }, Date.now() + 1);
+    asked.shift()?.answer.resolve({ granted: 0, scarce: false, running: false });
+    await settled();
+    expect(quota.due()).toBeLessThan(Date.now() + 10_000);
   });
 
   it("is requested again when half of it is free and more operations wait", async () => {

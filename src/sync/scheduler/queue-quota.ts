@@ -5,7 +5,7 @@ import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { syncControl } from "../../rpc/stubs.ts";
 import { EXTRA_QUOTA } from "./queue-capacity.ts";
-import { PAUSE_RECHECK_MS, type SyncGate } from "./sync-gate.ts";
+import type { SyncGate } from "./sync-gate.ts";
 
 /** The column `open`: a request waits for its answer, or what the last answer said of the quota of others. */
 const ANSWERED = 0;
@@ -125,6 +125,11 @@ export class QueueQuota {
     return this.#work.queued() > 0;
   }
 
+  /** Rows that wait for quota have it requested by the alarm now, and not when the pause would be checked again. */
+  pauseEnded(): void {
+    if (this.#fullUntil > 0) this.#fullUntil = Date.now();
+  }
+
   /** A request follows soon, so the alarm is not needed for it. */
   expectRequest(now: number): void {
     this.#requestedAt = now;
@@ -180,7 +185,7 @@ export class QueueQuota {
     this.#object.commit(() => this.#store(kept, ASKED));
     const answer = await syncControl(env).share(name, { kept, waiting, asked });
     this.#gate.update(answer, sent);
-    const { granted, scarce, running } = answer;
+    const { granted, scarce } = answer;
     let admitted = 0;
     this.#object.commit(() => {
       this.#store(granted, scarce ? ANSWERED : PLENTIFUL);
@@ -190,8 +195,8 @@ export class QueueQuota {
       work.promote(granted - this.#inUse() - admitted);
       this.#scarce = scarce;
       this.#refusals = work.waiting() > 0 && granted <= kept ? this.#refusals + 1 : 0;
-      const wait = running ? backoff(this.#refusals, FULL) : PAUSE_RECHECK_MS;
-      this.#fullUntil = work.waiting() > 0 ? Date.now() + wait : 0;
+      const again = Math.max(Date.now() + backoff(this.#refusals, FULL), this.#gate.pausedUntil());
+      this.#fullUntil = work.waiting() > 0 ? again : 0;
     });
     // In the same turn as the commit: the next request gives up quota that is neither queued nor reserved.
     this.#reserved += admitted;

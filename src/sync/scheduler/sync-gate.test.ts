@@ -5,15 +5,17 @@ import { PAUSE_RECHECK_MS, SyncGate } from "./sync-gate.ts";
 let delay = 0;
 let running = true;
 let asked = 0;
+let resumed = 0;
 let gate: SyncGate;
 beforeEach(() => {
   vi.useFakeTimers({ now: 1_000_000 });
-  [delay, running, asked] = [0, true, 0];
-  gate = new SyncGate(async () => {
+  [delay, running, asked, resumed] = [0, true, 0, 0];
+  const request = async () => {
     asked++;
     vi.setSystemTime(Date.now() + delay);
     return { running, permitMs: 100 };
-  });
+  };
+  gate = new SyncGate(request, () => resumed++);
 });
 afterEach(() => {
   vi.useRealTimers();
@@ -42,7 +44,9 @@ it("has no lease while syncing is paused and checks again a minute after the req
   expect([gate.leaseMs(sent), gate.pausedUntil()]).toEqual([0, sent + PAUSE_RECHECK_MS]);
   expect([await gate.mayRun(), asked]).toEqual([false, 3]);
   gate.update({ running: true, permitMs: 100 }, Date.now());
-  expect([gate.leaseMs(Date.now()), gate.pausedUntil()]).toEqual([100, 0]);
+  expect([gate.leaseMs(Date.now()), gate.pausedUntil(), resumed]).toEqual([100, 0, 1]);
+  gate.update({ running: true, permitMs: 100 }, Date.now());
+  expect(resumed).toBe(1);
 });
 
 it.each([1_000_000, 1_000_010])(

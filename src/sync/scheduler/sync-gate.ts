@@ -15,13 +15,16 @@ const RENEWED_BELOW_MS = 20;
  */
 export class SyncGate {
   readonly #request: () => Promise<MayRun>;
+  readonly #resumed: () => void;
   #leasedUntil = 0;
   #pausedUntil = 0;
   /** When the question of the newest answer was sent. */
   #sent = 0;
 
-  constructor(request: () => Promise<MayRun>) {
+  /** @param resumed called when an answer ends a known pause: deadlines that waited for its end are earlier now */
+  constructor(request: () => Promise<MayRun>, resumed: () => void) {
     this.#request = request;
+    this.#resumed = resumed;
   }
 
   /** Whether calls to the provider may start now. */
@@ -39,9 +42,11 @@ export class SyncGate {
    */
   update({ running, permitMs }: MayRun, sent: number): void {
     if (sent < this.#sent || (sent === this.#sent && !running && this.#leasedUntil > 0)) return;
+    const ends = running && this.#pausedUntil > 0;
     this.#sent = sent;
     this.#leasedUntil = running ? sent + permitMs : 0;
     this.#pausedUntil = running ? 0 : sent + PAUSE_RECHECK_MS;
+    if (ends) this.#resumed();
   }
 
   /** How long calls may still start under the current lease. */

@@ -65,8 +65,9 @@ export class TaskCompletion {
 
   #keep(results: readonly ObjectResult[], found: Found, now: number): void {
     const tags = this.#record.tags(found.row);
-    for (const { state, name, value } of results) {
-      if (state === "absent") this.#storedObjects.remove(name);
+    for (const { state, name, value, notOurs } of results) {
+      // An object that is not of this association stays: an earlier one may have been retained.
+      if (state === "absent" && !notOurs) this.#storedObjects.remove(name);
       else if (value !== undefined) this.#storedObjects.put(name, value, tags, now);
     }
   }

@@ -2,6 +2,7 @@ import type { SyncDestinationApi } from "../../contracts/sync-destination.ts";
 import type { ObjectResult, PollAnswer, Setup, SyncResult, SyncTask, Trouble } from "../../contracts/sync-tasks.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
 import type { Remote } from "../../platform/durable/rpc.ts";
+import { WakeUp } from "../../platform/durable/wake-up.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { flushCountsSoon } from "../../platform/observability/metrics/flush.ts";
@@ -93,8 +94,12 @@ export async function performWork(env: Env, destination: string, options: Option
     await connections.use(() => run.run());
   } finally {
     if (runs.get(destination) === run) runs.delete(destination);
+    if (run.isPollOwed) await new WakeUp(env.SYNC_WORK, destination).notify();
   }
 }
+
+/** Drops the runs of this isolate. For tests, which replace the deployment. */
+export const forgetRuns = (): void => runs.clear();
 
 type Leased = readonly [setup: Setup, leased: LeasedTask];
 
@@ -144,6 +149,11 @@ class Run {
   #progressAt = Date.now();
   /** Whether a caller has joined since the last poll was sent. */
   #joined = false;
+  /**
+   * Whether a caller has joined, and no later poll has asked for tasks. The answer to an earlier poll does not cover the
+   * caller's work: syncing may have been paused then, or the work not queued.
+   */
+  #isPollOwed = false;
   #due = Promise.withResolvers<void>();
 
   constructor(env: Env, destination: string, options: Options & { readonly connections: Connections }) {
@@ -177,8 +187,9 @@ class Run {
         await this.#untilPollIsDue();
         continue;
       }
+      if (this.#isPollOwed && Date.now() < this.#end) continue;
       // Waits for a rate limit that ends within the budget; later work is left to the alarm.
-      const wait = this.#joined ? 0 : answer.retryInMs;
+      const wait = answer.retryInMs;
       // No caller joins meanwhile, or from here on.
       this.#progressAt = 0;
       if (only !== undefined || !answer.running || wait === null || Date.now() + wait >= this.#end) return;
@@ -198,7 +209,13 @@ class Run {
     if (!hasAll && !(shared && this.#running < this.#places())) return false;
     // The run reads this itself: an invocation must not continue another one.
     this.#joined = true;
+    this.#isPollOwed = true;
     return true;
+  }
+
+  /** Whether the run has ended without a poll for a caller that joined: another invocation is to poll. */
+  get isPollOwed(): boolean {
+    return this.#isPollOwed;
   }
 
   /** Reports results, and leases tasks for the free places. */
@@ -206,11 +223,14 @@ class Run {
     const { only } = this.#options;
     const free = sent < this.#end ? this.#free() : 0;
     const reported = this.#results;
+    const wasOwed = this.#isPollOwed;
+    if (free > 0) this.#isPollOwed = false;
     this.#results = [];
     this.#progressAt = sent;
     try {
       return await this.#send(reported, free, only);
     } catch (failure) {
+      this.#isPollOwed ||= wasOwed;
       if (this.#running === 0 && this.#results.length === 0) throw failure;
       // No new task is leased; leased tasks are still reported, together with these results.
       this.#end = 0;

@@ -129,7 +129,7 @@ export class TaskRun {
    * @param sourceGone the secret is deleted, or its association is set to absent
    */
   async beginRemoval(copy: ObjectTask, sourceGone: boolean): Promise<ObjectRemoval | null> {
-    if (copy.ours === "no") return this.#record(copy, { state: "absent" });
+    if (copy.ours === "no") return this.#record(copy, { state: "absent", notOurs: true });
     if (this.#setup.retain) return this.#record(copy, { state: "retained" });
     if (sourceGone && copy.outside === null) return this.#record(copy, { state: "absent" });
     if (!this.mayBegin()) return this.leave(copy);
