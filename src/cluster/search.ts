@@ -1,12 +1,8 @@
-import {
-  type ClusterRights,
-  CSI_LIST_RIGHTS,
-  NAMESPACE_CAPABILITIES,
-  type NamespaceRight,
-} from "../contracts/cluster-rights.ts";
+import { type ClusterRights, CSI_LIST_RIGHTS, type NamespaceRight } from "../contracts/cluster-rights.ts";
 import type { ReportedTopic } from "../contracts/reports.ts";
 import { parseLossless } from "../lib/json.ts";
 import {
+  ANY_CAPABILITY,
   allowsNamespace,
   allowsNamespaceAny,
   allowsNode,
@@ -59,7 +55,6 @@ type Pages = AsyncGenerator<readonly Candidate[]>;
 
 const ALL = "*";
 const ROWS = 100;
-const ANY = NAMESPACE_CAPABILITIES.filter((capability) => capability !== "deny");
 
 const inNamespace = ({ rights, namespace }: SearchScope, capabilities: readonly NamespaceRight[]): boolean =>
   namespace === ALL ? allowsNamespaceAny(rights, capabilities) : allowsNamespace(rights, namespace, capabilities);
@@ -195,7 +190,7 @@ async function* hostVolumes(scope: SearchScope, prefix: string): Pages {
 async function* namespaces({ env, rights }: SearchScope, prefix: string): Pages {
   const all = await accessControl(env).listClusterNamespaces(prefix);
   yield all
-    .filter(({ Name }) => allowsNamespace(rights, Name, ANY))
+    .filter(({ Name }) => allowsNamespace(rights, Name, ANY_CAPABILITY))
     .map(({ Name }) => ({ id: Name, name: Name, scope: [] }));
 }
 
@@ -237,7 +232,7 @@ const rightTo: Readonly<Record<Context, (scope: SearchScope) => boolean>> = {
   plugins: ({ rights }) => allowsPlugin(rights, "list"),
   volumes: (scope) => inNamespace(scope, CSI_LIST_RIGHTS),
   host_volumes: (scope) => inNamespace(scope, ["host-volume-read"]),
-  namespaces: ({ rights }) => allowsNamespaceAny(rights, ANY),
+  namespaces: ({ rights }) => allowsNamespaceAny(rights, ANY_CAPABILITY),
 };
 
 /** Whether a caller may search in a context. */

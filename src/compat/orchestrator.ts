@@ -1,8 +1,8 @@
 /**
- * The reported orchestrator version. Upstream clients of the cluster API enable features by it: dynamic host volumes,
- * drain metadata and events with `Deleted` exist from this version on, as they do here.
+ * The reported orchestrator version. Upstream clients of the cluster API enable features by it: the checks of host volumes
+ * on named nodes and of claims across namespaces, `NodeEligibility` events and the topic `Variable` are in it, as here.
  */
-export const ORCHESTRATOR_VERSION = "1.11.2";
+export const ORCHESTRATOR_VERSION = "2.0.5";
 
 /** Wire versions of that release's servers. */
 const SERF = { ProtocolMin: 1, ProtocolMax: 5, ProtocolCur: 2, DelegateMin: 2, DelegateMax: 5, DelegateCur: 4 };

@@ -31,6 +31,11 @@ const IMPLIED_FOR_VARIABLES: Implied<VariableCapability> = new Map([["read", ["l
 
 const IMPLIED_FOR_MOUNTS: Implied<HostVolumeCapability> = new Map([["mount-readwrite", ["mount-readonly"]]]);
 
+/** Any of them: a namespace is visible to holders of one. */
+export const ANY_CAPABILITY: readonly NamespaceRight[] = NAMESPACE_CAPABILITIES.filter(
+  (capability) => capability !== "deny",
+);
+
 /** Resolves a capability by name or alias; undefined when unknown. */
 export function namespaceCapability(word: string): NamespaceCapability | undefined {
   const bare = word.startsWith("namespace:") ? word.slice("namespace:".length) : word;

@@ -1,9 +1,16 @@
 import type { ClusterRights, NamespaceRight } from "../contracts/cluster-rights.ts";
 import type { Labels } from "../publishing/event-headers.ts";
-import { allowsNamespace, allowsNode, allowsOperator, allowsVariable, hasVariableRules } from "./cluster-rights.ts";
+import {
+  ANY_CAPABILITY,
+  allowsNamespace,
+  allowsNode,
+  allowsOperator,
+  allowsVariable,
+  hasVariableRules,
+} from "./cluster-rights.ts";
 
 /** Topics readable with a namespace capability (docs/guides/events.md). */
-const namespaced: ReadonlyMap<string, NamespaceRight> = new Map([
+const namespaced = new Map<string, NamespaceRight | readonly NamespaceRight[]>([
   ["Job", "read-job"],
   ["Allocation", "read-job"],
   ["Deployment", "read-job"],
@@ -12,6 +19,7 @@ const namespaced: ReadonlyMap<string, NamespaceRight> = new Map([
   ["CSIPlugin", "read-job"],
   ["HostVolume", "host-volume-read"],
   ["CSIVolume", "csi-read-volume"],
+  ["Namespace", ANY_CAPABILITY],
 ]);
 
 /** Variable rules apply per path: `list` is required. */

@@ -1,9 +1,8 @@
 import * as z from "zod";
-import { NAMESPACE_CAPABILITIES } from "../contracts/cluster-rights.ts";
 import { withoutUndefined } from "../lib/json.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
-import { allowsNamespace } from "../rights/cluster-rights.ts";
+import { ANY_CAPABILITY, allowsNamespace } from "../rights/cluster-rights.ts";
 import { accessControl, eventLog } from "../rpc/stubs.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
@@ -55,10 +54,9 @@ async function put(call: AuthorisedCall<never, "name">, body: z.output<typeof Na
   return clusterEmpty({ index: unwrap(written).ModifyIndex });
 }
 
-const ANY = NAMESPACE_CAPABILITIES.filter((capability) => capability !== "deny");
-
 /** A namespace is visible to callers with any capability in it. */
-const visible = (call: AuthorisedCall, name: string): boolean => allowsNamespace(call.grant.cluster, name, ANY);
+const visible = (call: AuthorisedCall, name: string): boolean =>
+  allowsNamespace(call.grant.cluster, name, ANY_CAPABILITY);
 
 export const clusterNamespaceRoutes = [
   cluster({

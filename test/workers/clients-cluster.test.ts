@@ -144,12 +144,12 @@ it("leader, peers and regions are returned without a token", async () => {
 
 it("returns the agent's fields that the Go client reads", async () => {
   const self = (await get("/v1/agent/self", UPSTREAM)).body;
-  expect(self.config).toMatchObject({ Region: "global", Datacenter: "dc1", Version: { Version: "1.11.2" } });
+  expect(self.config).toMatchObject({ Region: "global", Datacenter: "dc1", Version: { Version: "2.0.5" } });
   for (const group of Object.values<object>(self.stats))
     for (const value of Object.values(group)) expect(value).toBeTypeOf("string");
   const { Members } = (await get("/v1/agent/members", UPSTREAM)).body;
   expect(Members).toEqual([self.member]);
-  expect(Members[0]).toMatchObject({ Status: "alive", Tags: { build: "1.11.2", region: "global" } });
+  expect(Members[0]).toMatchObject({ Status: "alive", Tags: { build: "2.0.5", region: "global" } });
   // The command line identifies the leading member by this.
   expect(`${Members[0].Addr}:${Members[0].Tags.port}`).toBe((await get("/v1/status/leader", UPSTREAM)).body);
   expect((await get("/v1/agent/servers", UPSTREAM)).body).toEqual(["x:443"]);
@@ -187,6 +187,6 @@ it("returns errors in upstream's format for unsupported upstream paths", async (
 it("reports a node version that clients accept as current", async () => {
   await addNode(1);
   const version = async (options = {}) => (await get("/v1/nodes", options)).body[0].Version;
-  expect(await version(UPSTREAM)).toBe("1.11.2");
-  expect(await version()).not.toBe("1.11.2");
+  expect(await version(UPSTREAM)).toBe("2.0.5");
+  expect(await version()).not.toBe("2.0.5");
 });

@@ -1,6 +1,8 @@
+import type { NewEvent } from "../../contracts/event.ts";
 import { type ClusterNamespace, type JobSettings, NAMESPACE_NAME } from "../../contracts/namespaces.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { upperBound } from "../../lib/text-range.ts";
+import { accessAccount } from "../../publishing/event-accounts.ts";
 import { clusterRegistry } from "../../rpc/stubs.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import type { DeletableNamespaces, NamespaceDeletions } from "./namespace-deletions.ts";
@@ -79,7 +81,11 @@ export class ClusterNamespaces implements DeletableNamespaces {
         meta === null ? null : JSON.stringify(meta),
         Object.keys(jobs).length === 0 ? null : JSON.stringify(jobs),
       );
-      this.#publisher.emit([], [{ clusterNamespace: name }]);
+      const written = this.#row(name);
+      this.#publisher.emit(
+        written ? [namespaceEvent("NamespaceUpserted", { ...clusterNamespace(written), ModifyIndex: null })] : [],
+        [{ clusterNamespace: name }],
+      );
     });
     await this.#publisher.published();
     return this.read(name);
@@ -102,7 +108,10 @@ export class ClusterNamespaces implements DeletableNamespaces {
   /** Deletes a namespace without volumes and running jobs. */
   async delete(name: string): Promise<Result<null>> {
     if (name === "default") return refuse("invalid", `namespace "default" can not be deleted`);
-    return this.#row(name) ? this.#deletions.end(this, name) : missing(name);
+    if (!this.#row(name)) return missing(name);
+    const ended = await this.#deletions.end(this, name);
+    await this.#publisher.delivered();
+    return ended;
   }
 
   /** Asks the owner of the namespace's volumes and reports to close it. Idempotent. */
@@ -111,8 +120,10 @@ export class ClusterNamespaces implements DeletableNamespaces {
     return id.ok ? clusterRegistry(this.#env).endNamespace(id.value, name) : ok(null);
   }
 
-  /** Deletes the row inside the caller's transaction. */
+  /** Deletes the row and publishes its end, inside the caller's transaction. */
   complete(name: string): void {
+    const row = this.#row(name);
+    if (row) this.#publisher.emit([namespaceEvent("NamespaceDeleted", clusterNamespace(row))]);
     this.#sql.exec("DELETE FROM cluster_namespaces WHERE name = ?", name);
   }
 
@@ -133,6 +144,17 @@ export class ClusterNamespaces implements DeletableNamespaces {
 
 const quoted = (name: string): string => JSON.stringify(name.slice(0, 130));
 const missing = (name: string) => refuse("missing", `namespace ${quoted(name)} not found`);
+
+/** An event of the topic `Namespace`, which belongs to the namespace: its readers need a capability there. */
+const namespaceEvent = (Type: string, namespace: ClusterNamespace): NewEvent => ({
+  Topic: "Namespace",
+  Type,
+  Key: namespace.Name,
+  Namespace: namespace.Name,
+  FilterKeys: null,
+  Account: accessAccount(""),
+  Payload: { Namespace: namespace },
+});
 
 const clusterNamespace = (row: ClusterNamespaceRow): ClusterNamespace => ({
   Name: row.name,

@@ -111,7 +111,7 @@ export const events = group(
       right: [
         "of each topic: namespace:read-job (Job, Allocation, Evaluation, Deployment, Service, CSIPlugin)",
         "namespace:host-volume-read (HostVolume), namespace:csi-read-volume (CSIVolume)",
-        "node:read (Node, NodeDrain), operator:read (Operator)",
+        "any capability in the namespace (Namespace), node:read (Node, NodeDrain), operator:read (Operator)",
         "read or list on the path of each event (Secret, Sync, Lease, Engine); management for the others, and for all",
       ].join(", "),
       query: {

@@ -16,7 +16,7 @@ import requests
 
 address = urllib.parse.urlsplit(os.environ["SUITE_ADDRESS"])
 TOKEN = os.environ["SUITE_TOKEN"]
-os.environ.setdefault("NOMAD_VERSION", "1.11.2")
+os.environ.setdefault("NOMAD_VERSION", "2.0.5")
 
 common = types.ModuleType("tests.common")
 common.IP = address.hostname

@@ -29,6 +29,7 @@ export const TOPICS: ReadonlyArray<readonly [topic: string, needs: string]> = [
   ["Node", "node read"],
   ["NodeDrain", "node read"],
   ["NodePool", "management"],
+  ["Namespace", "any capability in the namespace"],
   ["Variable", "list on the path of variables"],
   ["HostVolume", "host-volume-read"],
   ["CSIVolume", "csi-read-volume"],
