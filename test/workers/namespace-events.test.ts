@@ -23,7 +23,8 @@ async function next(stream: Stream, count: number) {
   const events = [];
   while (events.length < count) events.push(...(await stream.nextLine()).Events);
   return events.map(({ Type, Key, Namespace, Payload, Index }) => {
-    const { Description, ModifyIndex } = Payload["Namespace"] as { Description: string; ModifyIndex: number };
+    const { Namespace: object } = Payload as unknown as { Namespace: { Description: string; ModifyIndex: number } };
+    const { Description, ModifyIndex } = object;
     return { Type, Key, Namespace, Description, isCurrent: Index === ModifyIndex };
   });
 }
@@ -62,7 +63,9 @@ it("filters by name and by namespace", async () => {
 it("requires any capability in the namespace", async () => {
   await namespace("prod");
   await namespace("other");
-  const token = await reader('namespace "prod" { capabilities = ["list-jobs"] }\nnamespace "other" { policy = "deny" }');
+  const token = await reader(
+    'namespace "prod" { capabilities = ["list-jobs"] }\nnamespace "other" { policy = "deny" }',
+  );
   const stream = await openStream("?topic=Namespace&namespace=prod", { token });
   await namespace("prod", "seen");
   expect((await next(stream, 2)).map(({ Description }) => Description)).toEqual(["", "seen"]);
