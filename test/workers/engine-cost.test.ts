@@ -5,30 +5,14 @@ import { performJobs } from "../../src/credentials/runner/job-worker.ts";
 import { AccessControl } from "../../src/objects/access-control.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import { clock } from "./clock.ts";
-import {
-  creds,
-  dynamicRole,
-  engineObject,
-  mountEngine,
-  openTenant,
-  revoke,
-  rows,
-  succeeded,
-  type Tenant,
-  writeRole,
-} from "./engine-helpers.ts";
+import { creds, engineObject, revoke, rows, succeeded } from "./engine-helpers.ts";
+import { openEngineWithRole, uuid } from "./engine-world.ts";
 import { type Cost, count } from "./object-costs.ts";
 import { eventually } from "./scripted-agent.ts";
 
 clock.moves = true;
 
-let tenant: Tenant;
-let uuid: string;
-beforeEach(async () => {
-  tenant = await openTenant();
-  uuid = await mountEngine(tenant);
-  await writeRole("web", dynamicRole(tenant));
-});
+beforeEach(() => openEngineWithRole());
 
 const TIMES = 4;
 

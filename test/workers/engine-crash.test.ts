@@ -13,7 +13,7 @@ import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import worker from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
-import type { Everything, Fault, OperationName } from "../doubles/cloud-b/azure-types.ts";
+import type { Fault, OperationName } from "../doubles/cloud-b/azure-types.ts";
 import { part } from "../support/long.ts";
 import { del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -24,33 +24,17 @@ import {
   dynamicRole,
   engineObject,
   lookup,
-  mountEngine,
-  openTenant,
   revoke,
   rows,
   skippingWaits,
   succeeded,
-  type Tenant,
   writeRole,
 } from "./engine-helpers.ts";
+import { expectNothingLeft, fresh, openEngine, tenant, uuid, writeExisting } from "./engine-world.ts";
 
 clock.moves = true;
 
-let tenant: Tenant;
-let fresh: Everything;
-let uuid: string;
-beforeEach(async () => {
-  tenant = await openTenant();
-  fresh = await tenant.everything();
-  uuid = await mountEngine(tenant);
-});
-
-/** The provider has no new resources, and the engine has no jobs. */
-const nothingIsLeft = async () => {
-  expect(await tenant.everything()).toEqual(fresh);
-  expect(await rows(uuid, "jobs")).toEqual([]);
-  expect(await rows(uuid, "work")).toEqual([]);
-};
+beforeEach(() => openEngine());
 
 type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => unknown;
 
@@ -74,17 +58,17 @@ describe("issuing credentials while the Worker dies", () => {
       if (leases.length > 0) expect([nth, when]).toEqual([POLLS_OF_AN_ISSUE[calls], "after"]);
       await byItself(uuid, async () => {
         expect(await rows(uuid, "leases")).toEqual([]);
-        await nothingIsLeft();
+        await expectNothingLeft();
       });
     },
   );
 
   it.each(part(deaths(1, TOGETHER)))("for an existing application at poll %i (%s)", async (nth, when, calls) => {
-    await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+    await writeExisting();
     const died = dieAt(nth, when, calls);
     await creds("app");
     expect(died()).toBe(true);
-    await byItself(uuid, nothingIsLeft);
+    await byItself(uuid, expectNothingLeft);
   });
 });
 
@@ -108,7 +92,7 @@ describe("a role with its own application", () => {
         expect(made.memberships).toHaveLength(1);
         expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
       }
-      await byItself(uuid, nothingIsLeft);
+      await byItself(uuid, expectNothingLeft);
     },
   );
 
@@ -122,7 +106,7 @@ describe("a role with its own application", () => {
       expect(died()).toBe(true);
       await byItself(uuid, settled);
       expect((await del("/v1/cloud-b/roles/r")).status).toBe(204);
-      await byItself(uuid, nothingIsLeft);
+      await byItself(uuid, expectNothingLeft);
     },
   );
 
@@ -133,7 +117,7 @@ describe("a role with its own application", () => {
       dieAt(nth, "before", ONE_BY_ONE);
       await del("/v1/cloud-b/roles/r");
       expect((await get("/v1/cloud-b/roles/r")).status).toBe(404);
-      await byItself(uuid, nothingIsLeft);
+      await byItself(uuid, expectNothingLeft);
     },
   );
 });
@@ -166,14 +150,14 @@ describe("a lost response of the provider", () => {
       expect(made.assignments).toHaveLength(fresh.assignments.length + 1);
       expect(made.memberships).toHaveLength(fresh.memberships.length + 1);
       expect((await revoke(issued.body.lease_id)).status).toBe(204);
-      await byItself(uuid, nothingIsLeft);
+      await byItself(uuid, expectNothingLeft);
     },
   );
 
   it.each(["apply-then-drop", "drop"] as const)(
     "to AddApplicationPassword (%s) leaves one password, and none after revocation",
     async (fault) => {
-      await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+      await writeExisting();
       await tenant.fault({ operation: "AddApplicationPassword", fault });
       const issued = await creds("app");
       expect(issued.status, issued.text).toBe(200);
@@ -200,7 +184,7 @@ describe("a lost response of the provider", () => {
     const answer = await skippingWaits(() => revoke(issued.body.lease_id));
     if (answer.status === 200) expect(answer.body.warnings).toEqual([expect.stringContaining("behind this answer")]);
     else expect(answer.status, answer.text).toBe(204);
-    await byItself(uuid, nothingIsLeft);
+    await byItself(uuid, expectNothingLeft);
     expect((await lookup(issued.body.lease_id)).status).toBe(400);
   });
 });
@@ -218,7 +202,7 @@ describe("issuing credentials with a refused call", () => {
     expect(refused.status, refused.text).toBe(400);
     expect(refused.body.errors.join()).toContain(code);
     expect(await rows(uuid, "leases")).toEqual([]);
-    await byItself(uuid, nothingIsLeft);
+    await byItself(uuid, expectNothingLeft);
   });
 });
 
@@ -247,7 +231,7 @@ describe("random deaths", () => {
       await put("/v1/sys/leases/revoke", { lease_id: `cloud-b/${id}`, sync: false });
     await byItself(uuid, async () => {
       expect(await rows(uuid, "leases")).toEqual([]);
-      await nothingIsLeft();
+      await expectNothingLeft();
     });
   });
 });
@@ -272,7 +256,7 @@ describe("a restart of the object", () => {
     expect(issued.status, issued.text).toBe(200);
     expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1);
     expect((await revoke(issued.body.lease_id)).status).toBe(204);
-    await byItself(uuid, nothingIsLeft);
+    await byItself(uuid, expectNothingLeft);
   });
 
   it("applies a repeated report once", async () => {
@@ -307,7 +291,7 @@ describe("a wake-up of an engine", () => {
     const { lease_id: lease } = (await creds("web")).body;
     succeeded(await put("/v1/sys/leases/revoke", { lease_id: lease, sync: false }));
     expect((await ring({ engine: uuid })).explicitAcks).toEqual(["m0"]);
-    await vi.waitFor(nothingIsLeft);
+    await vi.waitFor(expectNothingLeft);
   });
 
   it("is repeated after a failure of the object, and has no effect without ready jobs", async () => {

@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { AzureOptions, Everything, LagKind } from "../doubles/cloud-b/azure-types.ts";
+import type { LagKind } from "../doubles/cloud-b/azure-types.ts";
 import { accessObject, holderOf, path } from "./access.ts";
 import { get, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -8,29 +8,17 @@ import {
   creds,
   dynamicRole,
   lookup,
-  mountEngine,
-  openTenant,
   revoke,
   rows,
   skippingWaits,
   succeeded,
-  type Tenant,
-  unmount,
   writeRole,
 } from "./engine-helpers.ts";
+import { fresh, openEngine, tenant, uuid, writeExisting } from "./engine-world.ts";
 
 clock.moves = true;
 
-let tenant: Tenant;
-let fresh: Everything;
-let uuid: string;
-const begin = async (options: AzureOptions = {}) => {
-  await unmount();
-  tenant = await openTenant(options);
-  fresh = await tenant.everything();
-  uuid = await mountEngine(tenant);
-};
-beforeEach(() => begin());
+beforeEach(() => openEngine());
 
 describe("credentials with their own principal", () => {
   // Proves: A.config.used, A.config.write, A.creds.read, A.engine.credentials-stored, A.engine.principal-created,
@@ -137,8 +125,8 @@ describe("credentials of an existing application", () => {
   });
 
   it("return the reason when the application has its maximum of passwords", async () => {
-    await begin({ maxPasswords: 1 });
-    await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+    await openEngine({ maxPasswords: 1 });
+    await writeExisting();
     succeeded(await creds("app"));
     const refused = await creds("app");
     expect(refused.status).toBe(400);
@@ -147,7 +135,7 @@ describe("credentials of an existing application", () => {
   });
 
   it("are revoked after the application was deleted", async () => {
-    await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+    await writeExisting();
     const { lease_id: lease } = (await creds("app")).body;
     await tenant.call({ change: "DeleteApplication", id: tenant.existing_application.object_id, permanently: true });
     const answer = await skippingWaits(() => revoke(lease));
@@ -165,7 +153,7 @@ describe("a provider with slow replication", () => {
     );
 
   it("issues credentials and revokes them completely", async () => {
-    await begin({ lags: all(2) });
+    await openEngine({ lags: all(2) });
     await writeRole("web", dynamicRole(tenant));
     const issued = await creds("web");
     expect(issued.status, issued.text).toBe(200);
@@ -176,7 +164,7 @@ describe("a provider with slow replication", () => {
   });
 
   it("removes the resources of a failed request that were first reported missing", async () => {
-    await begin({ lags: { application: { requests: 1 }, principal: { requests: 1 } } });
+    await openEngine({ lags: { application: { requests: 1 }, principal: { requests: 1 } } });
     await writeRole("web", dynamicRole(tenant));
     await tenant.fault({
       operation: "CreateServicePrincipal",
@@ -241,7 +229,7 @@ describe("a mount in a namespace", () => {
 });
 
 it("reads its secrets after a rotation of the keys", async () => {
-  await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+  await writeExisting();
   const key = { "Idempotency-Key": "once" };
   const before = await creds("app", { headers: key });
   expect((await put("/v1/sys/rotate", {})).status).toBe(204);

@@ -5,23 +5,11 @@ import type { JobRef } from "../../src/contracts/credential-engine.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { WorkLease } from "../../src/platform/durable/lease.ts";
 import type { FormerCredentialEngineApi } from "../../src/rpc/renamed-methods.ts";
-import type { Everything, OperationName } from "../doubles/cloud-b/azure-types.ts";
+import type { OperationName } from "../doubles/cloud-b/azure-types.ts";
 import { issue, path, policies } from "./access.ts";
 import { clock } from "./clock.ts";
-import {
-  byItself,
-  creds,
-  dynamicRole,
-  engineObject,
-  lookup,
-  mountEngine,
-  openTenant,
-  revoke,
-  rows,
-  succeeded,
-  type Tenant,
-  writeRole,
-} from "./engine-helpers.ts";
+import { byItself, creds, engineObject, lookup, revoke, rows, succeeded } from "./engine-helpers.ts";
+import { expectNothingLeft, openEngineWithRole, tenant, uuid, writeExisting } from "./engine-world.ts";
 
 /** Credentials whose response never reached the caller are revoked soon; all others keep their TTL. */
 
@@ -29,22 +17,11 @@ clock.moves = true;
 
 const HOUR_MS = 3_600_000;
 
-let tenant: Tenant;
-let fresh: Everything;
-let uuid: string;
 beforeEach(async () => {
-  tenant = await openTenant();
-  fresh = await tenant.everything();
-  uuid = await mountEngine(tenant);
-  await writeRole("web", dynamicRole(tenant));
-  await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+  await openEngineWithRole();
+  await writeExisting();
 });
 
-const nothingIsLeft = async () => {
-  expect(await rows(uuid, "leases")).toEqual([]);
-  expect(await rows(uuid, "jobs")).toEqual([]);
-  expect(await tenant.everything()).toEqual(fresh);
-};
 /** At most three minutes in small steps, long before the expiry of any lease. */
 const soon = (check: () => Promise<void>) => byItself(uuid, check, 3_000);
 
@@ -92,13 +69,13 @@ describe("a caller that hangs up", () => {
     await hangUp(role, async () =>
       expect(await rows(uuid, "jobs")).toMatchObject([{ kind: "issue", seq: TURN[operation] }]),
     );
-    await soon(nothingIsLeft);
+    await soon(expectNothingLeft);
   });
 
   it("during verification of its credentials leaves no lease", async () => {
     await tenant.call({ change: "SetLags", lags: { password: { ms: HOUR_MS } } });
     await hangUp("web?verify=true", async () => expect(await rows(uuid, "leases")).toHaveLength(1));
-    await soon(nothingIsLeft);
+    await soon(expectNothingLeft);
   });
 
   it("while it waits for a lock does not affect the other callers", async () => {
@@ -139,7 +116,7 @@ describe("a caller that loses its right while it waits", () => {
     await vi.waitFor(isCalled("CreateApplication"));
     await allow("deny");
     expect(await asked).toMatchObject({ status: 403 });
-    await soon(nothingIsLeft);
+    await soon(expectNothingLeft);
   });
 });
 
@@ -163,7 +140,7 @@ describe("a lost response", () => {
     expect((await creds(role)).status).toBe(500);
     expect(await rows(uuid, "leases")).toHaveLength(1);
     vi.restoreAllMocks();
-    await soon(nothingIsLeft);
+    await soon(expectNothingLeft);
   });
 
   it("that arrives at the second attempt keeps its lease", async () => {
@@ -185,7 +162,7 @@ describe("a lost response", () => {
     });
     const refused = await creds("web");
     expect([refused.status, refused.body.errors.join()]).toEqual([503, expect.stringContaining("lease ended")]);
-    await soon(nothingIsLeft);
+    await soon(expectNothingLeft);
   });
 });
 
@@ -225,6 +202,6 @@ describe("a Worker of the version before", () => {
     });
     const asked = { kind: "steps", claim: { id }, steps: [{ call: "removeApplicationPassword" }] };
     expect(polls).toMatchObject([asked, asked]);
-    await byItself(uuid, nothingIsLeft);
+    await byItself(uuid, expectNothingLeft);
   });
 });

@@ -1,6 +1,5 @@
 import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it, vi } from "vitest";
-import type { Everything } from "../doubles/cloud-b/azure-types.ts";
 import { itRows } from "../support/rows.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { get, list, put, send } from "./client.ts";
@@ -16,22 +15,15 @@ import {
   revoke,
   rows,
   succeeded,
-  type Tenant,
   unmount,
   writeRole,
 } from "./engine-helpers.ts";
+import { fresh, openEngine, tenant, uuid } from "./engine-world.ts";
 import { holdAnswer } from "./held-call.ts";
 
 clock.moves = true;
 
-let tenant: Tenant;
-let fresh: Everything;
-let uuid: string;
-beforeEach(async () => {
-  tenant = await openTenant();
-  fresh = await tenant.everything();
-  uuid = await mountEngine(tenant);
-});
+beforeEach(() => openEngine());
 
 const renew = (lease_id: string, increment?: string | number) => put("/v1/sys/leases/renew", { lease_id, increment });
 const nothingIsLeft = async () => expect(await tenant.everything()).toEqual(fresh);
@@ -386,7 +378,7 @@ describe("a repeated request", () => {
 
 describe("verified credentials", () => {
   it("are returned once they work", async () => {
-    tenant = await openTenant({ lags: { password: { requests: 3 }, principalInLogin: { requests: 2 } } });
+    const tenant = await openTenant({ lags: { password: { requests: 3 }, principalInLogin: { requests: 2 } } });
     await mountEngine(tenant, "slow");
     await put("/v1/slow/roles/web", { cloud_roles: [{ role_name: "Reader", scope: tenant.resource_group }] });
     const issued = await get("/v1/slow/creds/web?verify=true");

@@ -5,25 +5,14 @@ import type { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { WorkLease } from "../../src/platform/durable/lease.ts";
 import { get } from "./client.ts";
 import { clock } from "./clock.ts";
-import {
-  creds,
-  engineObject,
-  mountEngine,
-  openTenant,
-  rows,
-  succeeded,
-  type Tenant,
-  writeRole,
-} from "./engine-helpers.ts";
+import { creds, engineObject, rows, succeeded } from "./engine-helpers.ts";
+import { openEngine, tenant, uuid, writeExisting } from "./engine-world.ts";
 
 clock.moves = true;
 
-let tenant: Tenant;
-let uuid: string;
 beforeEach(async () => {
-  tenant = await openTenant();
-  uuid = await mountEngine(tenant);
-  await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+  await openEngine();
+  await writeExisting();
 });
 
 const inEngine = <T>(act: (engine: CredentialEngine) => T | Promise<T>): Promise<T> =>

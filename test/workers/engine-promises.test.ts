@@ -1,25 +1,10 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Everything } from "../doubles/cloud-b/azure-types.ts";
 import { itRows } from "../support/rows.ts";
 import { get, put } from "./client.ts";
-import {
-  creds,
-  dynamicRole,
-  mountEngine,
-  openTenant,
-  revoke,
-  succeeded,
-  type Tenant,
-  writeRole,
-} from "./engine-helpers.ts";
+import { creds, dynamicRole, mountEngine, revoke, succeeded, writeRole } from "./engine-helpers.ts";
+import { fresh, openEngine, tenant } from "./engine-world.ts";
 
-let tenant: Tenant;
-let fresh: Everything;
-beforeEach(async () => {
-  tenant = await openTenant();
-  fresh = await tenant.everything();
-  await mountEngine(tenant);
-});
+beforeEach(() => openEngine());
 
 const config = async () => (await get("/v1/cloud-b/config")).body.data;
 const role = async (name: string) => (await get(`/v1/cloud-b/roles/${name}`)).body.data;

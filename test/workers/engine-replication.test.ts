@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Everything, OperationName } from "../doubles/cloud-b/azure-types.ts";
+import type { OperationName } from "../doubles/cloud-b/azure-types.ts";
 import { del, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import {
@@ -7,36 +7,21 @@ import {
   creds,
   dynamicRole,
   lookup,
-  mountEngine,
-  openTenant,
   revoke,
   rows,
   skippingWaits,
   succeeded,
-  type Tenant,
   writeRole,
 } from "./engine-helpers.ts";
+import { expectNothingLeft, fresh, openEngineWithRole, tenant, uuid } from "./engine-world.ts";
 
 /** New resources may not be replicated yet: "not found" is checked again before it counts. */
 
 clock.moves = true;
 
-let tenant: Tenant;
-let fresh: Everything;
-let uuid: string;
-beforeEach(async () => {
-  tenant = await openTenant();
-  fresh = await tenant.everything();
-  uuid = await mountEngine(tenant);
-  await writeRole("web", dynamicRole(tenant));
-});
+beforeEach(() => openEngineWithRole());
 
 const prefix = (of: "prefix" | "force") => put(`/v1/sys/leases/revoke-${of}/cloud-b/creds/web`, {});
-const ends = async () => {
-  expect(await tenant.everything()).toEqual(fresh);
-  expect(await rows(uuid, "leases")).toEqual([]);
-  expect(await rows(uuid, "jobs")).toEqual([]);
-};
 const notFound = { fault: "error", status: 404, code: "Request_ResourceNotFound" } as const;
 const issued = async (): Promise<string> => succeeded(await creds("web")).body.lease_id;
 /** The provider returns "not found" for the application in the next `requests` requests. */
@@ -47,7 +32,7 @@ describe("revoking credentials whose application is not replicated yet", () => {
     const lease = await issued();
     await hide(2);
     expect((await skippingWaits(() => (of === "lease" ? revoke(lease) : prefix("prefix")))).status).toBe(204);
-    await ends();
+    await expectNothingLeft();
   });
 
   it.each(["lease", "prefix"] as const)("returns 200 with a warning while it may still exist (%s)", async (of) => {
@@ -74,7 +59,7 @@ describe("revoking credentials whose application is not replicated yet", () => {
     await hide(3);
     expect((await skippingWaits(() => prefix("force"))).status).toBe(204);
     expect(await rows(uuid, "leases")).toEqual([]);
-    await byItself(uuid, ends);
+    await byItself(uuid, expectNothingLeft);
   });
 });
 
@@ -83,7 +68,7 @@ it("warns about the application of a deleted role that may still exist", async (
   await hide(5);
   const answer = await skippingWaits(() => del("/v1/cloud-b/roles/kept"));
   expect([answer.status, answer.body.warnings?.join()]).toEqual([200, expect.stringContaining("tried again until")]);
-  await byItself(uuid, ends);
+  await byItself(uuid, expectNothingLeft);
 });
 
 describe("an unreachable provider", () => {
@@ -105,7 +90,7 @@ describe("an unreachable provider", () => {
     const refused = await skippingWaits(() => creds("web"));
     expect(refused.status, refused.text).toBe(503);
     expect(await asked("CreateApplication")).toBeLessThan(10);
-    await byItself(uuid, ends);
+    await byItself(uuid, expectNothingLeft);
   });
 
   it("differs from a provider that reports a missing object", async () => {
@@ -116,7 +101,7 @@ describe("an unreachable provider", () => {
     await tenant.fault({ operation: "DeleteApplication", ...page });
     expect((await revoke(lease)).body.errors.join()).toContain("check its address");
     expect((await revoke(lease)).status).toBe(204);
-    await ends();
+    await expectNothingLeft();
   });
 });
 
@@ -141,7 +126,7 @@ describe("an orphan of an unanswered create call", () => {
     await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
     expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1);
     succeeded(await skippingWaits(() => revoke(lease)));
-    await byItself(uuid, ends);
+    await byItself(uuid, expectNothingLeft);
   });
 
   it("for a role's application is removed, and the role keeps its own", async () => {
@@ -163,7 +148,7 @@ describe("an orphan of an unanswered create call", () => {
     await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
     expect(await passwordsOf(app.object_id)).toHaveLength(1);
     succeeded(await skippingWaits(() => revoke(lease)));
-    await byItself(uuid, ends);
+    await byItself(uuid, expectNothingLeft);
   });
 
   it("for the root secret is removed, and the current one stays", async () => {

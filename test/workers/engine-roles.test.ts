@@ -1,32 +1,13 @@
 import { beforeEach, describe, expect, it } from "vitest";
-import type { Everything } from "../doubles/cloud-b/azure-types.ts";
 import { itRows } from "../support/rows.ts";
 import { del, get, list, put } from "./client.ts";
 import { clock } from "./clock.ts";
-import {
-  byItself,
-  creds,
-  dynamicRole,
-  groupOf,
-  mountEngine,
-  openTenant,
-  revoke,
-  rows,
-  succeeded,
-  type Tenant,
-  writeRole,
-} from "./engine-helpers.ts";
+import { byItself, creds, dynamicRole, groupOf, revoke, rows, succeeded, writeRole } from "./engine-helpers.ts";
+import { fresh, openEngine, tenant, uuid } from "./engine-world.ts";
 
 clock.moves = true;
 
-let tenant: Tenant;
-let fresh: Everything;
-let uuid: string;
-beforeEach(async () => {
-  tenant = await openTenant();
-  fresh = await tenant.everything();
-  uuid = await mountEngine(tenant);
-});
+beforeEach(() => openEngine());
 
 const role = async (name = "r") => (await get(`/v1/cloud-b/roles/${name}`)).body.data;
 const write = (body: Record<string, unknown>, name = "r", options?: Parameters<typeof put>[2]) =>

@@ -1,31 +1,14 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { PollResult } from "../../src/contracts/credential-engine.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
-import type { AzureOptions } from "../doubles/cloud-b/azure-types.ts";
 import { get, put } from "./client.ts";
 import { clock } from "./clock.ts";
-import {
-  byItself,
-  engineObject,
-  mountEngine,
-  openTenant,
-  rows,
-  succeeded,
-  type Tenant,
-  unmount,
-  writeRole,
-} from "./engine-helpers.ts";
+import { byItself, engineObject, rows, succeeded } from "./engine-helpers.ts";
+import { openEngine, tenant, uuid, writeExisting } from "./engine-world.ts";
 
 clock.moves = true;
 
-let tenant: Tenant;
-let uuid: string;
-const begin = async (options: AzureOptions = {}, config: Record<string, unknown> = {}) => {
-  await unmount();
-  tenant = await openTenant(options);
-  uuid = await mountEngine(tenant, "cloud-b", config);
-};
-beforeEach(() => begin());
+beforeEach(() => openEngine());
 
 const rotate = () => put("/v1/cloud-b/rotate-root", {});
 const config = async () => (await get("/v1/cloud-b/config")).body.data;
@@ -36,7 +19,7 @@ const keys = async () =>
 /** The engine can log in with its current secret, without a cached token. */
 const works = async () => {
   await tenant.call({ change: "RevokeTokens" });
-  await writeRole("app", { application_object_id: tenant.existing_application.object_id });
+  await writeExisting();
 };
 
 describe("rotate-root", () => {
@@ -69,7 +52,7 @@ describe("rotate-root", () => {
 
   // Proves: A.rotate-root.propagation
   it("waits until the new secret is replicated", async () => {
-    await begin({ lags: { password: { requests: 2 } } });
+    await openEngine({ lags: { password: { requests: 2 } } });
     expect((await rotate()).status).toBeLessThan(300);
     await byItself(uuid, async () => expect(await keys()).not.toContain(tenant.root.key_id), 5_000);
     await tenant.call({ change: "SetLags", lags: {} });
@@ -106,7 +89,7 @@ describe("rotate-root", () => {
   });
 
   it("is abandoned by a write of another secret, and removes only the new secret", async () => {
-    await begin({ lags: { password: { ms: 60_000 } } });
+    await openEngine({ lags: { password: { ms: 60_000 } } });
     const asked = rotate();
     await vi.waitFor(async () => expect(await keys()).toHaveLength(2));
     await tenant.call({ change: "SetLags", lags: {} });
@@ -170,7 +153,7 @@ const HOUR_MS = 3_610_000;
 
 describe("automatic rotation", () => {
   it("runs after each period", async () => {
-    await begin({}, { rotation_period: "1h" });
+    await openEngine({}, { rotation_period: "1h" });
     await byItself(uuid, async () => expect(await keys()).not.toContain(tenant.root.key_id), 5_000, HOUR_MS);
     const [first] = await keys();
     expect(await config()).toHaveProperty("root_password_expiration_date");
@@ -179,13 +162,13 @@ describe("automatic rotation", () => {
   });
 
   it("runs at the scheduled times", async () => {
-    await begin({}, { rotation_schedule: "17 * * * *" });
+    await openEngine({}, { rotation_schedule: "17 * * * *" });
     await byItself(uuid, async () => expect(await keys()).not.toContain(tenant.root.key_id), 5_000, HOUR_MS);
     await works();
   });
 
   it("is announced by the configuration, unless it is disabled", async () => {
-    await begin({}, { rotation_period: "1h" });
+    await openEngine({}, { rotation_period: "1h" });
     const { next_rotation_date: next } = (await config()) as { next_rotation_date: string };
     expect((Date.parse(next) - Date.now()) / 60_000).toBeCloseTo(60, 0);
     succeeded(await put("/v1/cloud-b/config", { disable_automated_rotation: true }));
@@ -193,7 +176,7 @@ describe("automatic rotation", () => {
   });
 
   it("is retried after a refusal by the provider", async () => {
-    await begin({}, { rotation_period: "1h" });
+    await openEngine({}, { rotation_period: "1h" });
     await tenant.fault({
       operation: "AddApplicationPassword",
       fault: "error",
@@ -205,7 +188,7 @@ describe("automatic rotation", () => {
   });
 
   it("does not run while it is disabled", async () => {
-    await begin({}, { rotation_period: "1h", disable_automated_rotation: true });
+    await openEngine({}, { rotation_period: "1h", disable_automated_rotation: true });
     // Until its events are delivered.
     await vi.waitFor(async () => expect(await engineObject(uuid).nextDue()).toBeNull());
     succeeded(await put("/v1/cloud-b/config", { disable_automated_rotation: false }));

@@ -3,30 +3,16 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { issue, path, policies } from "./access.ts";
 import { get, put, send } from "./client.ts";
 import { clock, ShiftedClock } from "./clock.ts";
-import {
-  byItself,
-  dynamicRole,
-  engineObject,
-  lookup,
-  mountEngine,
-  openTenant,
-  revoke,
-  rows,
-  type Tenant,
-  writeRole,
-} from "./engine-helpers.ts";
+import { byItself, engineObject, lookup, revoke, rows, writeRole } from "./engine-helpers.ts";
+import { openEngineWithRole, tenant, uuid } from "./engine-world.ts";
 
 clock.moves = true;
 
-let tenant: Tenant;
-let uuid: string;
 let time: ShiftedClock | null = null;
 const MINUTE = 60_000;
 
 beforeEach(async () => {
-  tenant = await openTenant();
-  uuid = await mountEngine(tenant);
-  await writeRole("web", dynamicRole(tenant, { ttl: "1h", max_ttl: "24h", share_until: "50" }));
+  await openEngineWithRole({ ttl: "1h", max_ttl: "24h", share_until: "50" });
   await policies({
     reader: path("cloud-b/creds/*", "read") + path("sys/leases/*", "update") + path("auth/token/create", "update"),
   });
