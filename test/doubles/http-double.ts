@@ -1,18 +1,7 @@
-import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type Loopback, type Received, received, startLoopback } from "./loopback.ts";
 import type { Fault } from "./stand-in.ts";
 
 /** The server that the doubles of HTTP APIs share: accounts by credentials, faults, and a log of paths. */
-
-/** A request as it arrived; header names in lower case. */
-export interface Received {
-  readonly method: string;
-  readonly url: URL;
-  /** Path and query. */
-  readonly target: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: Buffer;
-}
 
 export interface Reply {
   readonly status: number;
@@ -61,14 +50,8 @@ export interface DoubleRules<Account extends DoubleAccount> {
   readonly refusals: Readonly<Record<"throttled" | "unavailable" | "forbidden", Reply>>;
 }
 
-export interface HttpDouble {
-  /** The base URL, without a trailing slash. */
-  readonly url: string;
-  close(): Promise<void>;
-}
-
 /** Starts a double on a free port of loopback. */
-export async function startHttpDouble<Account extends DoubleAccount>(rules: DoubleRules<Account>): Promise<HttpDouble> {
+export async function startHttpDouble<Account extends DoubleAccount>(rules: DoubleRules<Account>): Promise<Loopback> {
   /** @returns null: the connection is cut */
   async function answer(request: Received): Promise<Reply | null> {
     const account = await rules.authenticate(request);
@@ -84,41 +67,17 @@ export async function startHttpDouble<Account extends DoubleAccount>(rules: Doub
     return fault === null ? rules.perform(request, account) : rules.refusals[fault];
   }
 
-  const server = createServer((incoming, outgoing) => {
-    receive(incoming)
-      .then(answer)
-      .catch((problem: unknown) => {
-        if (problem instanceof Refusal) return problem.reply;
-        throw problem;
-      })
-      .then((reply) => {
-        if (reply === null) return incoming.socket.destroy();
-        const { status, body, headers } = reply;
-        const text = typeof body === "string" ? body : body === undefined ? "" : JSON.stringify(body);
-        outgoing.writeHead(status, { ...(text !== "" && { "content-type": "application/json" }), ...headers });
-        return outgoing.end(text);
-      })
-      .catch((problem: unknown) => {
-        console.error(problem);
-        incoming.socket.destroy();
-      });
+  return startLoopback(async (incoming, outgoing) => {
+    const reply = await answer(await received(incoming)).catch((problem: unknown) => {
+      if (problem instanceof Refusal) return problem.reply;
+      throw problem;
+    });
+    if (reply === null) return incoming.socket.destroy();
+    const { status, body, headers } = reply;
+    const text = typeof body === "string" ? body : body === undefined ? "" : JSON.stringify(body);
+    outgoing.writeHead(status, { ...(text !== "" && { "content-type": "application/json" }), ...headers });
+    return outgoing.end(text);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
-}
-
-async function receive(incoming: IncomingMessage): Promise<Received> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
-  const { method = "", url: target = "" } = incoming;
-  const headers = Object.fromEntries(Object.entries(incoming.headers).map(([name, value]) => [name, String(value)]));
-  return { method, target, url: new URL(target, "http://double"), headers, body: Buffer.concat(chunks) };
 }
 
 /** The members of a JSON body; others than `known` are refused with `refuse`. */
@@ -139,7 +98,7 @@ export function fieldsOf(
   return { ...parsed };
 }
 
-export type AccountDouble<Account> = HttpDouble & { open(): Account };
+export type AccountDouble<Account> = Loopback & { open(): Account };
 
 interface TokenRules<Account extends DoubleAccount> extends Omit<DoubleRules<Account>, "authenticate" | "isWrite"> {
   newAccount(): Account;

@@ -1,5 +1,5 @@
-import { createServer, type IncomingMessage } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage } from "node:http";
+import { bodyOf, startLoopback } from "./loopback.ts";
 import { OidcProvider } from "./oidc-provider.ts";
 import { TokenReviews } from "./token-reviews.ts";
 
@@ -23,9 +23,7 @@ export async function startIssuer(): Promise<{ url: string; close: () => Promise
   /** The answer to one request. `PUT` sets a document, `GET /_double/requests/…` reads its requests. */
   async function answer(request: IncomingMessage): Promise<Document> {
     const path = request.url ?? "/";
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = Buffer.concat(parts).toString();
+    const body = String(await bodyOf(request));
     const headers = { "content-type": "application/json" };
     const made = path.replace(/^\/_double\/oidc/, "");
     if (made !== path) {
@@ -65,12 +63,8 @@ export async function startIssuer(): Promise<{ url: string; close: () => Promise
     return documents.get(path) ?? { status: 404, headers, body: "{}" };
   }
 
-  const server = createServer((request, response) => {
-    void answer(request).then(({ status, headers, body }) => response.writeHead(status, headers).end(body));
+  return startLoopback(async (request, response) => {
+    const { status, headers, body } = await answer(request);
+    response.writeHead(status, headers).end(body);
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    close: () => new Promise((resolve) => server.close(() => resolve())),
-  };
 }

@@ -1,7 +1,6 @@
-import { once } from "node:events";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { AccessTeam, ActionsIssuer, ClusterApi, type SystemAnswer, type SystemRequest } from "./login-systems.ts";
+import { bodyOf, startLoopback } from "./loopback.ts";
 import { OidcProvider } from "./oidc-provider.ts";
 import { ALGORITHM, SigningIssuer } from "./signing-issuer.ts";
 
@@ -24,10 +23,7 @@ const PEOPLE: Readonly<Record<string, string>> = { ann: "correct horse", bob: "b
  */
 export async function startLoginIssuers(serviceUrl: string): Promise<LoginIssuers> {
   const handlers = new Map<string, (request: SystemRequest) => Promise<SystemAnswer | null>>();
-  const server = createServer((request, response) => void serve(handlers, request, response));
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { url: base, close } = await startLoopback((request, response) => serve(handlers, request, response));
   const [actions, cluster, access, people] = await Promise.all([
     ActionsIssuer.create(`${base}/actions`),
     ClusterApi.create(`${base}/cluster`),
@@ -55,11 +51,7 @@ export async function startLoginIssuers(serviceUrl: string): Promise<LoginIssuer
       PEOPLE_CLIENT_ID: CLIENT.id,
       PEOPLE_CLIENT_SECRET: CLIENT.secret,
     },
-    close: async () => {
-      server.closeAllConnections();
-      server.close();
-      await once(server, "close");
-    },
+    close,
   };
 }
 
@@ -108,12 +100,10 @@ async function serve(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
 ): Promise<void> {
-  const parts: Buffer[] = [];
-  for await (const part of incoming) parts.push(part as Buffer);
   const { pathname, searchParams: query } = new URL(incoming.url ?? "/", "http://issuers");
   const [, system = "", path = "/"] = /^\/([^/]+)(\/.*)?$/.exec(pathname) ?? [];
   const { method = "GET", headers } = incoming;
-  const request = { method, path, query, headers, body: Buffer.concat(parts).toString() };
+  const request = { method, path, query, headers, body: String(await bodyOf(incoming)) };
   const answer = await handlers
     .get(system)?.(request)
     .catch((failure: unknown) => ({ status: 500, headers: {}, body: String(failure) }));

@@ -1,7 +1,5 @@
-import { once } from "node:events";
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
 import * as z from "zod";
+import { bodyOf, startLoopback } from "./loopback.ts";
 
 /**
  * A collector that takes OTLP over HTTP in JSON. It refuses each body of another shape than the protos of OpenTelemetry
@@ -89,10 +87,8 @@ const SHAPES: Readonly<Record<string, z.ZodType>> = { "/v1/traces": Traces, "/v1
 export async function startOtlpReceiver(): Promise<{ readonly url: string; close(): Promise<void> }> {
   const received: (Received & { readonly problem: string | null })[] = [];
   let answers: number[] = [];
-  const server = createServer(async (request, response) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk);
-    const text = Buffer.concat(chunks).toString();
+  return startLoopback(async (request, response) => {
+    const text = String(await bodyOf(request));
     const path = request.url ?? "";
     response.setHeader("Content-Type", "application/json");
     if (path === "/_double/received") return response.end(JSON.stringify(received));
@@ -109,13 +105,4 @@ export async function startOtlpReceiver(): Promise<{ readonly url: string; close
     received.push({ path, headers: request.headers as Record<string, string>, body, problem });
     response.writeHead(problem === null ? 200 : 400).end("{}");
   });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    close: async () => {
-      server.closeAllConnections();
-      server.close();
-    },
-  };
 }

@@ -1,5 +1,4 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { bodyOf, type Loopback, startLoopback } from "./loopback.ts";
 import type { Place, StandIn } from "./stand-in.ts";
 
 /** A call of a place over HTTP, and its result: objects as a list of name and object. */
@@ -11,16 +10,11 @@ const calls: Readonly<Record<string, (place: Place, given: readonly unknown[]) =
   writes: (place) => place.writes(),
 };
 
-export interface PlacesServer {
-  readonly url: string;
-  close(): Promise<void>;
-}
-
 /**
  * The stand-ins for tests inside the Workers runtime. `POST /<type>` opens a place and answers its id and bodies;
  * `POST /<id>/<method>` with the list of arguments calls a method of `Place`.
  */
-export async function startPlacesServer(standIns: readonly StandIn[]): Promise<PlacesServer> {
+export async function startPlacesServer(standIns: readonly StandIn[]): Promise<Loopback> {
   const places = new Map<string, Place>();
 
   async function answer(path: string, body: string): Promise<unknown> {
@@ -39,21 +33,12 @@ export async function startPlacesServer(standIns: readonly StandIn[]): Promise<P
     return call(place, JSON.parse(body) as unknown[]) ?? null;
   }
 
-  const server = createServer(async (incoming, outgoing) => {
-    const chunks: Buffer[] = [];
-    for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
+  return startLoopback(async (incoming, outgoing) => {
+    const body = String(await bodyOf(incoming));
     try {
-      outgoing.end(JSON.stringify(await answer(incoming.url ?? "", Buffer.concat(chunks).toString())));
+      outgoing.end(JSON.stringify(await answer(incoming.url ?? "", body)));
     } catch (problem) {
       outgoing.writeHead(500).end(String(problem));
     }
   });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
-  };
 }

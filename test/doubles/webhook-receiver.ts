@@ -1,6 +1,6 @@
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { Webhook } from "standardwebhooks";
+import { bodyOf, startLoopback } from "./loopback.ts";
 
 /** An answer of a hook. */
 interface HookAnswer {
@@ -34,9 +34,7 @@ export async function startWebhookReceiver(): Promise<{ url: string; close: () =
   const hooks = new Map<string, Hook>();
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const parts: Buffer[] = [];
-    for await (const part of request) parts.push(part as Buffer);
-    const body = Buffer.concat(parts).toString();
+    const body = String(await bodyOf(request));
     const [, control, name = ""] = /^\/(_double\/)?(.*)$/.exec(request.url ?? "/") ?? [];
     const hook = hooks.get(name);
     if (control !== undefined && request.method === "PUT") {
@@ -60,16 +58,7 @@ export async function startWebhookReceiver(): Promise<{ url: string; close: () =
     response.writeHead(status, headers).end();
   }
 
-  const server = createServer((request, response) => void serve(request, response));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    close: () =>
-      new Promise((resolve) => {
-        server.closeAllConnections();
-        server.close(() => resolve());
-      }),
-  };
+  return startLoopback(serve);
 }
 
 function faultOf(body: string, headers: IncomingHttpHeaders, secret: string): string | null {

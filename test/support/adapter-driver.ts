@@ -5,12 +5,12 @@ import type {
   ProviderSettings,
   RemoteDestinationType,
 } from "../../src/sync/destinations/destination-type.ts";
-import type { HttpDouble } from "../doubles/http-double.ts";
+import type { Loopback } from "../doubles/loopback.ts";
 
 /** Calls of one adapter with a create body, for tests beyond the contract of every adapter. */
 export function driverOf<Connection>(
   type: RemoteDestinationType<Connection>,
-  double: () => HttpDouble,
+  double: () => Loopback,
   body: () => Record<string, unknown>,
 ) {
   const context = (): CallContext => {

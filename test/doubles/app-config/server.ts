@@ -1,12 +1,5 @@
-import {
-  type AccountDouble,
-  bearerOf,
-  DoubleAccount,
-  type Received,
-  Refusal,
-  type Reply,
-  startTokenDouble,
-} from "../http-double.ts";
+import { type AccountDouble, bearerOf, DoubleAccount, Refusal, type Reply, startTokenDouble } from "../http-double.ts";
+import type { Received } from "../loopback.ts";
 
 /** Config vars of Heroku's Platform API, version 3. */
 

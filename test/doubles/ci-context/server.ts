@@ -1,12 +1,5 @@
-import {
-  type AccountDouble,
-  DoubleAccount,
-  fieldsOf,
-  type Received,
-  Refusal,
-  type Reply,
-  startTokenDouble,
-} from "../http-double.ts";
+import { type AccountDouble, DoubleAccount, fieldsOf, Refusal, type Reply, startTokenDouble } from "../http-double.ts";
+import type { Received } from "../loopback.ts";
 
 /** Variables of contexts and projects by CircleCI's API v2, stricter in unknown fields. */
 

@@ -1,12 +1,5 @@
-import {
-  DoubleAccount,
-  fieldsOf,
-  type HttpDouble,
-  type Received,
-  Refusal,
-  type Reply,
-  startHttpDouble,
-} from "../http-double.ts";
+import { DoubleAccount, fieldsOf, Refusal, type Reply, startHttpDouble } from "../http-double.ts";
+import type { Loopback, Received } from "../loopback.ts";
 
 /** CI/CD variables of GitLab's REST API (`lib/api/ci/variables.rb`, `Ci::Maskable`), stricter in unknown fields. */
 
@@ -140,7 +133,7 @@ function perform(request: Received, account: CiAccount): Reply {
   }
 }
 
-export interface CiDouble extends HttpDouble {
+export interface CiDouble extends Loopback {
   open(): CiAccount;
 }
 

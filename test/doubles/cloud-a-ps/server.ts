@@ -1,7 +1,8 @@
 import { ServiceError } from "../cloud-a-sm/parameters.ts";
 import { type KnownKey, verifySignature } from "../cloud-a-sts/signature.ts";
 import { callSts, errorXml } from "../cloud-a-sts/sts.ts";
-import { DoubleAccount, type HttpDouble, type Received, Refusal, type Reply, startHttpDouble } from "../http-double.ts";
+import { DoubleAccount, Refusal, type Reply, startHttpDouble } from "../http-double.ts";
+import type { Loopback, Received } from "../loopback.ts";
 import { checkParameters, operations, refuse } from "./model.ts";
 
 interface Parameter {
@@ -124,7 +125,7 @@ const shown = (Name: string, { value, type, version }: Parameter, decrypted: boo
   DataType: "text",
 });
 
-export interface ParameterDouble extends HttpDouble {
+export interface ParameterDouble extends Loopback {
   open(): ParameterAccount;
 }
 

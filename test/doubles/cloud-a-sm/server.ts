@@ -1,9 +1,9 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { type KnownKey, type Received, type Verdict, verifySignature } from "../cloud-a-sts/signature.ts";
 import { callSts, errorXml, type Role } from "../cloud-a-sts/sts.ts";
 import { assumeWithWebIdentity, type WebIdentityRole } from "../cloud-a-sts/web-identity.ts";
+import { received, startLoopback } from "../loopback.ts";
 import { operationNames, ServiceError } from "./parameters.ts";
 import { RateQuota } from "./quota.ts";
 import { SecretsStore, type SecretView } from "./secrets.ts";
@@ -185,7 +185,7 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
   }
 
   async function serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const request = await receive(incoming);
+    const request = await received(incoming, maxBodyBytes);
     if (request.target.startsWith("/_double/")) {
       send(outgoing, inspect(request));
       return;
@@ -260,20 +260,10 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
     }
   }
 
-  const server = createServer((incoming, outgoing) => {
-    serve(incoming, outgoing).catch((defect: unknown) => {
-      console.error("cloud-a double:", defect);
-      if (!outgoing.headersSent)
-        send(outgoing, { status: 500, contentType: "text/plain", body: "defect in the double" });
-    });
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(options.port ?? 0, "127.0.0.1", resolve);
-  });
+  const { url, close } = await startLoopback(serve, options.port ?? 0);
 
   const double: CloudADouble = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     openAccount() {
       const key = { accessKeyId: `AKIA${opened.size}X${randomHex()}`, secretAccessKey: randomHex() };
       opened.set(key.accessKeyId, { account: newAccount(), key });
@@ -296,24 +286,9 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
       main.log.length = 0;
       main.faults.length = 0;
     },
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
   return double;
-}
-
-async function receive(incoming: IncomingMessage): Promise<Received> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of incoming as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size <= maxBodyBytes) chunks.push(chunk);
-  }
-  const headers = Object.entries(incoming.headers).map(([name, value]) => [name, String(value)]);
-  const { method = "", url: target = "" } = incoming;
-  return { method, target, headers: Object.fromEntries(headers), body: Buffer.concat(chunks) };
 }
 
 function describeRequest(request: Received): LoggedRequest {

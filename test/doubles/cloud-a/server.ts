@@ -1,8 +1,8 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { ServiceError } from "../cloud-a-sm/parameters.ts";
 import { type Received, verifySignature } from "../cloud-a-sts/signature.ts";
 import { assumeWithWebIdentity, type WebIdentityRole } from "../cloud-a-sts/web-identity.ts";
+import { received, startLoopback } from "../loopback.ts";
 import { Account, type Fault, type Lags } from "./account.ts";
 import { callIam, iamActions } from "./iam.ts";
 import { answerXml, errorXml, Parameters, readParameters, type Service } from "./query.ts";
@@ -119,7 +119,7 @@ export async function startIam({ port = 0, followsCaller = false }: Options = {}
   }
 
   async function serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const request = await receive(incoming);
+    const request = await received(incoming);
     if (request.target.startsWith("/_double/")) {
       outgoing.writeHead(200, { "content-type": "application/json" });
       outgoing.end(JSON.stringify(control(new URL(request.target, "http://double"), request.body.toString())));
@@ -197,21 +197,12 @@ export async function startIam({ port = 0, followsCaller = false }: Options = {}
     }
   }
 
-  const server = createServer((incoming, outgoing) => {
-    serve(incoming, outgoing).catch((defect: unknown) => {
-      console.error("cloud-a IAM double:", defect);
-      incoming.socket.destroy();
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const { url, close } = await startLoopback(serve, port);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     open,
     account: accountOf,
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
 }
 
@@ -238,11 +229,3 @@ const timeOf = (text = ""): number | null => {
   const at = Date.parse(text.replace(/^(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z$/, "$1-$2-$3T$4:$5:$6Z"));
   return Number.isNaN(at) ? null : at;
 };
-
-async function receive(incoming: IncomingMessage): Promise<Received> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of incoming as AsyncIterable<Buffer>) chunks.push(chunk);
-  const headers = Object.fromEntries(Object.entries(incoming.headers).map(([name, value]) => [name, String(value)]));
-  const { method = "", url: target = "" } = incoming;
-  return { method, target, headers, body: Buffer.concat(chunks) };
-}

@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import type { OtherAccounts } from "../cloud-c/server.ts";
+import { type Received, received, startLoopback } from "../loopback.ts";
 import { Account, type AccountOptions, type AccountState, type Fault, type LoggedRequest } from "./account.ts";
 import { Federation, type PoolProvider } from "./federation.ts";
 import { errorInfo, httpStatus, type Parsed, parseBody, parseJson, parseTarget, StatusError } from "./requests.ts";
@@ -53,13 +53,6 @@ interface Answer {
   contentType?: string;
   headers?: Record<string, string>;
   error?: string;
-}
-
-interface Received {
-  method: string;
-  target: string;
-  headers: Record<string, string | undefined>;
-  body: Buffer;
 }
 
 const maxBodyBytes = 256 * 1024;
@@ -191,7 +184,7 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
   }
 
   async function serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const request = await receive(incoming);
+    const request = await received(incoming, maxBodyBytes);
     if (request.target.startsWith("/_double/")) {
       send(outgoing, await control(request));
       return;
@@ -285,18 +278,7 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
     }
   }
 
-  const server = createServer((incoming, outgoing) => {
-    serve(incoming, outgoing).catch((defect: unknown) => {
-      console.error("cloud-c double:", defect);
-      if (!outgoing.headersSent)
-        send(outgoing, { status: 500, contentType: "text/plain", body: "defect in the double" });
-    });
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, "127.0.0.1", resolve);
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const { url, close } = await startLoopback(serve, port);
 
   const double: CloudCDouble = {
     url,
@@ -322,10 +304,7 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
       accounts.clear();
       accounts.set(main.id, main);
     },
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
     [Symbol.asyncDispose]: () => double.close(),
   };
   return double;
@@ -338,18 +317,6 @@ function parse({ method, target }: Received): Parsed | StatusError {
     if (problem instanceof StatusError) return problem;
     throw problem;
   }
-}
-
-async function receive(incoming: IncomingMessage): Promise<Received> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of incoming as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size <= maxBodyBytes) chunks.push(chunk);
-  }
-  const headers = Object.entries(incoming.headers).map(([name, value]) => [name, String(value)]);
-  const { method = "", url: target = "" } = incoming;
-  return { method, target, headers: Object.fromEntries(headers), body: Buffer.concat(chunks) };
 }
 
 function describe(

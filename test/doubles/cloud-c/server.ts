@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { httpStatus, StatusError, type StatusName } from "../cloud-c-sm/requests.ts";
 import type { Registered } from "../cloud-c-sm/token.ts";
+import { bodyOf, startLoopback } from "../loopback.ts";
 import { Project } from "./iam.ts";
 
 /** Loses or refuses the next answers to calls whose method and path match. */
@@ -99,9 +99,7 @@ export async function startGoogle() {
 
   async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = new URL(request.url ?? "/", "http://localhost");
-    const chunks: Buffer[] = [];
-    for await (const chunk of request) chunks.push(chunk as Buffer);
-    const text = Buffer.concat(chunks).toString();
+    const text = String(await bodyOf(request));
     const send = (status: number, body: unknown) => {
       response.writeHead(status, { "content-type": "application/json; charset=UTF-8" }).end(JSON.stringify(body));
     };
@@ -118,20 +116,10 @@ export async function startGoogle() {
     }
   }
 
-  const server = createServer((request, response) => {
-    serve(request, response).catch((defect: unknown) => {
-      console.error("cloud-c double:", defect);
-      response.destroy();
-    });
-  });
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  const { port } = server.address() as AddressInfo;
+  const { url, close } = await startLoopback(serve);
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
     others,
-    close: async () => {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
 }

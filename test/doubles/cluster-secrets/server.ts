@@ -1,6 +1,6 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import * as yaml from "yaml";
+import { bodyOf, startLoopback } from "../loopback.ts";
 import { ApiError, Secrets } from "./secrets.ts";
 
 /**
@@ -74,7 +74,7 @@ export async function startCluster({ port = 0 } = {}): Promise<ClusterDouble> {
     const holder = [...accounts.values()].find((one) => one.accepts(token));
     if (!holder) throw new ApiError(401, "Unauthorized", "Unauthorized");
     if (url.pathname === "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" && method === "POST") {
-      return review(holder, bodyOf(text, headers["content-type"], "application/json"));
+      return review(holder, parsed(text, headers["content-type"], "application/json"));
     }
     const [, namespace = "", secret] =
       /^\/api\/v1\/namespaces\/([^/]+)(?:\/secrets\/([^/]+))?$/.exec(url.pathname) ?? [];
@@ -93,7 +93,7 @@ export async function startCluster({ port = 0 } = {}): Promise<ClusterDouble> {
       isMetadata ? { kind: "PartialObjectMetadata", apiVersion: "meta.k8s.io/v1", metadata: object.metadata } : object;
     if (verb === "get") return { status: 200, body: shown(secrets.view(name)) };
     if (verb === "delete") {
-      const { preconditions } = bodyOf(text, headers["content-type"], "application/json") as { preconditions?: object };
+      const { preconditions } = parsed(text, headers["content-type"], "application/json") as { preconditions?: object };
       secrets.remove(name, preconditions);
       return { status: 200, body: { kind: "Status", apiVersion: "v1", status: "Success" } };
     }
@@ -103,7 +103,7 @@ export async function startCluster({ port = 0 } = {}): Promise<ClusterDouble> {
     if (!known || query["fieldValidation"] !== "Strict" || !/^(true|false)$/.test(query["force"] ?? "")) {
       throw new ApiError(400, "BadRequest", "query");
     }
-    const body = bodyOf(text, headers["content-type"], "application/apply-patch+yaml");
+    const body = parsed(text, headers["content-type"], "application/apply-patch+yaml");
     const manager = String(query["fieldManager"]);
     if (holder.denied.has("create") && !secrets.names().includes(name)) throw forbidden("cannot create");
     const { created, object } = secrets.apply(name, body, { manager, force: query["force"] === "true" });
@@ -133,19 +133,15 @@ export async function startCluster({ port = 0 } = {}): Promise<ClusterDouble> {
     else send(outgoing, done);
   }
 
-  const server = createServer((incoming, outgoing) => void serve(incoming, outgoing));
-  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const { url, close } = await startLoopback(serve, port);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     open() {
       const account = new Account(`web-${opened++}`);
       accounts.set(account.namespace, account);
       return account;
     },
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
 }
 
@@ -162,7 +158,7 @@ const missing = (namespace: string) =>
   new ApiError(404, "NotFound", `namespaces "${namespace}" not found`, { name: namespace, kind: "namespaces" });
 
 /** The body, which the API server reads as YAML with a parser that misses some escapes of JSON. */
-function bodyOf(text: string, given: string | undefined, expected: string): unknown {
+function parsed(text: string, given: string | undefined, expected: string): unknown {
   if (given !== expected) throw new ApiError(415, "UnsupportedMediaType", `the body of the request was in ${given}`);
   if (/[^\x20-\x7e]|\\/.test(text)) throw new ApiError(400, "BadRequest", "an escape, or a character beyond ASCII");
   const body: unknown = JSON.parse(text);
@@ -184,10 +180,8 @@ function guarded(run: () => Answer): Answer {
 }
 
 async function receive(incoming: IncomingMessage): Promise<Received> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of incoming) chunks.push(chunk as Buffer);
   const url = new URL(incoming.url ?? "", "http://double");
-  return { method: incoming.method ?? "", url, headers: incoming.headers, text: Buffer.concat(chunks).toString() };
+  return { method: incoming.method ?? "", url, headers: incoming.headers, text: String(await bodyOf(incoming)) };
 }
 
 function send(outgoing: ServerResponse, { status, body, headers }: Answer): void {

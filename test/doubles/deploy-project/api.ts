@@ -1,6 +1,6 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
+import { bodyOf, startLoopback } from "../loopback.ts";
 import { Account, type AccountOptions, type Stored, type Token } from "./account.ts";
 import { type Answer, json, type Operation, parseJson, perform } from "./operations.ts";
 import { ApiError, bad, readChange, readCreations } from "./rules.ts";
@@ -224,19 +224,10 @@ export async function startDeployProject(
     });
   }
 
-  const server = createServer((incoming, outgoing) => {
-    serve(incoming, outgoing).catch((defect: unknown) => {
-      console.error("deploy-project double:", defect);
-      if (!outgoing.headersSent) send(outgoing, { status: 500, body: "defect in the double" });
-    });
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(port, "127.0.0.1", resolve);
-  });
+  const { url, close } = await startLoopback(serve, port);
 
   const double: DeployProjectDouble = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     get account() {
       return first;
     },
@@ -266,10 +257,7 @@ export async function startDeployProject(
       accounts.clear();
       first = open();
     },
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
   return double;
 }
@@ -321,14 +309,8 @@ function rateLimited({ total, reset }: { total: number; reset: number }): ApiErr
 }
 
 async function receive(incoming: IncomingMessage): Promise<Received> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of incoming as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size <= maxBodyBytes) chunks.push(chunk);
-  }
   const { method = "", url = "", headers } = incoming;
-  return { method, url: new URL(url, "http://double"), headers, body: Buffer.concat(chunks) };
+  return { method, url: new URL(url, "http://double"), headers, body: await bodyOf(incoming, maxBodyBytes) };
 }
 
 function describe({ method, url, body }: Received, operation: LoggedRequest["operation"]): LoggedRequest {

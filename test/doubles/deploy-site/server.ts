@@ -1,12 +1,5 @@
-import {
-  type AccountDouble,
-  bearerOf,
-  DoubleAccount,
-  type Received,
-  Refusal,
-  type Reply,
-  startTokenDouble,
-} from "../http-double.ts";
+import { type AccountDouble, bearerOf, DoubleAccount, Refusal, type Reply, startTokenDouble } from "../http-double.ts";
+import type { Received } from "../loopback.ts";
 
 /** Environment variables of Netlify's API, stricter in unknown fields; judged by its published document (open-api.test.ts). */
 

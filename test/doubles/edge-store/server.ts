@@ -1,6 +1,6 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import * as z from "zod";
+import { bodyOf, startLoopback } from "../loopback.ts";
 
 /**
  * The part of the Cloudflare API about the secrets of a Secrets Store, on loopback. Stricter than the real one: no unknown
@@ -124,8 +124,7 @@ export async function startEdgeStore({ port = 0 } = {}): Promise<StoreDouble> {
   }
 
   async function serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
-    const chunks: Buffer[] = [];
-    for await (const chunk of incoming) chunks.push(chunk as Buffer);
+    const text = String(await bodyOf(incoming));
     const { method = "", headers } = incoming;
     const url = new URL(incoming.url ?? "", "http://double");
     const account = accounts.get(/^\/accounts\/(\w+)\/secrets_store\//.exec(url.pathname)?.[1] ?? "");
@@ -136,24 +135,20 @@ export async function startEdgeStore({ port = 0 } = {}): Promise<StoreDouble> {
       const errors = fault.errors ?? [{ code: 10_001, message: "fault" }];
       return send(outgoing, fault.status ?? 503, { success: false, errors, messages: [], result: null }, fault.headers);
     }
-    const [status, body] = enveloped(() => answer(method, url, headers, Buffer.concat(chunks).toString()));
+    const [status, body] = enveloped(() => answer(method, url, headers, text));
     if (fault?.kind === "lost") incoming.socket.destroy();
     else send(outgoing, status, body);
   }
 
-  const server = createServer((incoming, outgoing) => void serve(incoming, outgoing));
-  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const { url, close } = await startLoopback(serve, port);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     open() {
       const account = new Account();
       accounts.set(account.id, account);
       return account;
     },
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
 }
 

@@ -1,6 +1,6 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import * as z from "zod";
+import { bodyOf, startLoopback } from "../loopback.ts";
 
 /**
  * The part of the Cloudflare API about the secrets of a Worker, on loopback. Stricter than the real one: exact media
@@ -118,15 +118,11 @@ export async function startEdgeWorker({ port = 0 } = {}): Promise<EdgeDouble> {
     return account;
   }
 
-  const server = createServer((incoming, outgoing) => void serve(incoming, outgoing));
-  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const { url, close } = await startLoopback(serve, port);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     open,
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
 }
 
@@ -172,9 +168,7 @@ function enveloped(run: () => unknown): [status: number, body: object] {
 }
 
 async function receive(incoming: IncomingMessage): Promise<Received> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of incoming) chunks.push(chunk as Buffer);
-  const text = Buffer.concat(chunks).toString();
+  const text = String(await bodyOf(incoming));
   return { method: incoming.method ?? "", path: incoming.url ?? "", headers: incoming.headers, text };
 }
 

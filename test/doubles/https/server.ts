@@ -4,11 +4,11 @@ import {
   bearerOf,
   DoubleAccount,
   fieldsOf,
-  type Received,
   Refusal,
   type Reply,
   startTokenDouble,
 } from "../http-double.ts";
+import type { Received } from "../loopback.ts";
 
 /** A key-value API of the kind that a generic destination calls: versions, ETags, optional signatures. */
 

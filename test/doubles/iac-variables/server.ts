@@ -3,11 +3,11 @@ import {
   bearerOf,
   DoubleAccount,
   fieldsOf,
-  type Received,
   Refusal,
   type Reply,
   startTokenDouble,
 } from "../http-double.ts";
+import type { Received } from "../loopback.ts";
 
 /** Variables of workspaces and variable sets by the JSON:API of HCP Terraform, stricter in unknown attributes. */
 

@@ -1,5 +1,5 @@
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { bodyOf, startLoopback } from "../loopback.ts";
 import { ApiError, Engine } from "./engine.ts";
 
 /**
@@ -135,20 +135,16 @@ export async function startKvV2({ port = 0 } = {}): Promise<KvV2Double> {
     else send(outgoing, done);
   }
 
-  const server = createServer((incoming, outgoing) => void serve(incoming, outgoing));
-  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const { url, close } = await startLoopback(serve, port);
   const double: KvV2Double = {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     clusterId: crypto.randomUUID(),
     open() {
       const account = new Account(`kv${opened++}`);
       accounts.set(account.mount, account);
       return account;
     },
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
   return double;
 }
@@ -207,15 +203,13 @@ function guarded(run: () => Answer): Answer {
 }
 
 async function receive(incoming: IncomingMessage): Promise<Received> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of incoming) chunks.push(chunk as Buffer);
   const url = new URL(incoming.url ?? "", "http://double");
   const path = url.search === "" ? url.pathname.replace(/^\/v1\//, "") : "query";
   return {
     method: incoming.method ?? "",
     path: path.split("/").map(decodeURIComponent).join("/"),
     headers: incoming.headers,
-    text: Buffer.concat(chunks).toString(),
+    text: String(await bodyOf(incoming)),
   };
 }
 

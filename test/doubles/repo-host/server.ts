@@ -1,8 +1,8 @@
 import { generateKeyPair, randomBytes } from "node:crypto";
-import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { promisify } from "node:util";
+import { bodyOf, startLoopback } from "../loopback.ts";
 import { Account, type Change, type Fault, type LoggedRequest } from "./account.ts";
 import { type Actor, authenticate } from "./auth.ts";
 import { documentedLimits, RateLimiter, type RateLimitQuotas } from "./limits.ts";
@@ -160,38 +160,20 @@ export async function startRepoHost(options: RepoHostOptions = {}): Promise<Repo
     }
   }
 
-  const server = createServer((incoming, outgoing) => {
-    serve(incoming, outgoing).catch((defect: unknown) => {
-      console.error("repo-host double:", defect);
-      if (!outgoing.headersSent) send(outgoing, { status: 500, headers: {}, text: "defect in the double" }, now());
-    });
-  });
-  await new Promise<void>((resolve, reject) => {
-    server.once("error", reject);
-    server.listen(options.port ?? 0, "127.0.0.1", resolve);
-  });
+  const { url, close } = await startLoopback(serve, options.port ?? 0);
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url,
     main,
     openAccount,
-    async close() {
-      server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
-    },
+    close,
   };
 }
 
 async function receive(incoming: IncomingMessage): Promise<Received> {
-  const chunks: Buffer[] = [];
-  let size = 0;
-  for await (const chunk of incoming as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size <= maxBodyBytes) chunks.push(chunk);
-  }
   const { method = "", url = "", headers } = incoming;
   const [target = "", query = ""] = url.split("?");
   const path = target.replace(/^\/api\/v3(?=\/)/, "");
-  return { method, path, query: new URLSearchParams(query), headers, body: Buffer.concat(chunks) };
+  return { method, path, query: new URLSearchParams(query), headers, body: await bodyOf(incoming, maxBodyBytes) };
 }
 
 function logEntry({ method, path, headers, body }: Received, actor: Actor | null, route: Route | null): LoggedRequest {
