@@ -48,6 +48,17 @@ esac`,
   };
 }
 
+/** A slow node whose agent is creating a volume. */
+async function creating() {
+  const node = await slowNode();
+  const first = startAgent(node.path);
+  const before = await node.service.session();
+  await before.welcome();
+  before.request({ op: OP, ...creation(ID, "slow") });
+  await node.begun(1);
+  return { node, first, before };
+}
+
 const volumesIn = (node: { at: (name: string) => string }) => readdirSync(node.at("volumes")).sort();
 
 it("creates and deletes a volume, and reports the node's new state before the result", async () => {
@@ -124,12 +135,7 @@ it("registers a directory below a configured root, refuses and logs any other", 
 });
 
 it("repeats an interrupted operation after a crash, and sends its result", async () => {
-  const node = await slowNode();
-  const first = startAgent(node.path);
-  const before = await node.service.session();
-  await before.welcome();
-  before.request({ op: OP, ...creation(ID, "slow") });
-  await node.begun(1);
+  const { node, first, before } = await creating();
   await expect.poll(() => before.acks(OP)).toEqual(["accepted"]);
   await first.kill();
 
@@ -175,12 +181,7 @@ it("keeps a result that the service has not acknowledged over a lost connection 
 });
 
 it("continues an operation while disconnected, and sends its result on the next connection", async () => {
-  const node = await slowNode();
-  startAgent(node.path);
-  const before = await node.service.session();
-  await before.welcome();
-  before.request({ op: OP, ...creation(ID, "slow") });
-  await node.begun(1);
+  const { node, before } = await creating();
   before.socket.close(1000);
   const after = await node.service.session();
   expect((await after.hello()).journal).toEqual([{ op: OP, gen: 1, state: "running" }]);
@@ -196,12 +197,7 @@ it("continues an operation while disconnected, and sends its result on the next 
 });
 
 it("connects while a plugin hangs at the start, and reports its volume as unavailable until it is restored", async () => {
-  const node = await slowNode();
-  const first = startAgent(node.path);
-  const before = await node.service.session();
-  await before.welcome();
-  before.request({ op: OP, ...creation(ID, "slow") });
-  await node.begun(1);
+  const { node, first } = await creating();
   await first.kill();
   startAgent(node.path);
   const after = await node.service.session();
@@ -235,12 +231,7 @@ it("refuses a creation that arrives after the deletion of its volume, also after
 });
 
 it("neither repeats nor reports operations that the service has forgotten", async () => {
-  const node = await slowNode();
-  const first = startAgent(node.path);
-  const before = await node.service.session();
-  await before.welcome();
-  before.request({ op: OP, ...creation(ID, "slow") });
-  await node.begun(1);
+  const { node, first } = await creating();
   await first.kill();
   node.go();
   startAgent(node.path);
@@ -254,12 +245,7 @@ it("neither repeats nor reports operations that the service has forgotten", asyn
 });
 
 it("a stopped agent completes running operations, and keeps their results for the next start", async () => {
-  const node = await slowNode();
-  const first = startAgent(node.path);
-  const before = await node.service.session();
-  await before.welcome();
-  before.request({ op: OP, ...creation(ID, "slow") });
-  await node.begun(1);
+  const { node, first, before } = await creating();
   first.child.kill("SIGTERM");
   await before.closed;
   node.go();

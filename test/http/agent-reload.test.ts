@@ -2,19 +2,11 @@ import { writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { expect, it, vi } from "vitest";
+import { freePort } from "../smoke/local-service.ts";
 import { type AgentProcess, eventually, fakeService, nodeDirectory, startAgent, writePlugin } from "./agent-service.ts";
 import { startDriver } from "./csi-process.ts";
 
 vi.setConfig({ testTimeout: 120_000 });
-
-/** A port of this machine that no process has now. */
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 const reload = (agent: AgentProcess, path: string, config: object) => {
   writeFileSync(path, JSON.stringify(config));

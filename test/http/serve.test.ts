@@ -7,9 +7,10 @@ import { connect, type TLSSocket } from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { randomFrom } from "../crash/random.ts";
 import { S3Double } from "../doubles/s3.ts";
+import { freePort } from "../smoke/local-service.ts";
 import { amount } from "../support/long.ts";
 import { FIRST, SECOND } from "./certificates.ts";
-import { freePort, Served } from "./served.ts";
+import { Served } from "./served.ts";
 
 const KILLS = amount(4, 16);
 const BOOTSTRAP_SECRET = "bootstrap-secret-of-the-tests";

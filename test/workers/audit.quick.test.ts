@@ -5,7 +5,7 @@ import { handle } from "../../src/routes/handle.ts";
 import { get, mountKv, patch, put, send } from "./client.ts";
 import { deployment } from "./deployment.ts";
 import { parseText, valueIn } from "./metrics-text.ts";
-import { done, operation, outcomes, ScriptedAgent } from "./scripted-agent.ts";
+import { agentWithOperation, done } from "./scripted-agent.ts";
 import { eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
 type Line = Record<string, unknown>;
@@ -350,11 +350,10 @@ describe("actions without a request", () => {
   });
 
   it("have lines: operations of a node's agent, and their outcomes", async () => {
-    outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation({ method: "dhv.create", params: { secret: "canary-parameter" } });
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { agent, socket, wanted } = await agentWithOperation({
+      method: "dhv.create",
+      params: { secret: "canary-parameter" },
+    });
     socket.send(done(wanted.id, { path: "/canary-result", bytes: 7 }));
     const about = { node: agent.node, operation: wanted.id, about: wanted.key };
     await eventually(() => {

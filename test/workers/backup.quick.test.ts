@@ -18,21 +18,9 @@ import { get, put } from "./client.ts";
 import { objectIds } from "./created-objects.ts";
 import { lookup, revoke } from "./engine-helpers.ts";
 import { nodeId } from "./host-volumes.ts";
+import { NAMESPACES } from "./object-namespaces.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { eventually, objects } from "./sync-helpers.ts";
-
-const NAMESPACES = {
-  "kv-store": env.KV_STORE,
-  "credential-engine": env.CREDENTIAL_ENGINE,
-  "sync-destination": env.SYNC_DESTINATION,
-  "sync-control": env.SYNC_CONTROL,
-  "identity-issuer": env.IDENTITY_ISSUER,
-  "cluster-registry": env.CLUSTER_REGISTRY,
-  "node-session": env.NODE_SESSION,
-  "event-subscription": env.EVENT_SUBSCRIPTION,
-  "event-log": env.EVENT_LOG,
-  "access-control": env.ACCESS_CONTROL,
-};
 
 describe("a snapshot restored into a new deployment", () => {
   it("restores every row of every object before any of them starts, and the lists", async () => {

@@ -12,24 +12,13 @@ import {
 import { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { get, put } from "./client.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
+import { NAMESPACES } from "./object-namespaces.ts";
 import { migrateInSteps } from "./prepared-schemas.ts";
 
 /** Data of an older version opens in this one; data of a newer one is not changed. */
 
 afterEach(emptyDeployment);
 
-const NAMESPACES = {
-  "kv-store": env.KV_STORE,
-  "credential-engine": env.CREDENTIAL_ENGINE,
-  "sync-destination": env.SYNC_DESTINATION,
-  "sync-control": env.SYNC_CONTROL,
-  "identity-issuer": env.IDENTITY_ISSUER,
-  "cluster-registry": env.CLUSTER_REGISTRY,
-  "node-session": env.NODE_SESSION,
-  "event-subscription": env.EVENT_SUBSCRIPTION,
-  "event-log": env.EVENT_LOG,
-  "access-control": env.ACCESS_CONTROL,
-};
 type Kind = keyof typeof NAMESPACES;
 
 /** An object of this test only; a fresh stub each time. */

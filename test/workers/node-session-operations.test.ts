@@ -5,7 +5,15 @@ import { describe, expect, it, vi } from "vitest";
 import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import { accessControl } from "../../src/rpc/stubs.ts";
 import { del, get, put } from "./client.ts";
-import { type AgentSocket, done, eventually, operation, outcomes, ScriptedAgent } from "./scripted-agent.ts";
+import {
+  type AgentSocket,
+  agentWithOperation,
+  done,
+  eventually,
+  operation,
+  outcomes,
+  ScriptedAgent,
+} from "./scripted-agent.ts";
 
 const stateOf = async (agent: ScriptedAgent, id: string): Promise<unknown> =>
   (await agent.rows("SELECT state FROM operations WHERE id = ?", id))[0]?.["state"];
@@ -60,11 +68,7 @@ describe("an operation", () => {
   });
 
   it("that failed returns the reason", async () => {
-    const owner = outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation();
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { owner, socket, wanted } = await agentWithOperation();
     socket.send({ t: "ack", op: wanted.id, state: "rejected" });
     socket.send(failed(wanted.id, "failed", "stale"));
     await told(1, owner);
@@ -72,11 +76,7 @@ describe("an operation", () => {
   });
 
   it("with a repeated result is delivered once, and acknowledged each time", async () => {
-    const owner = outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation();
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { owner, agent, socket, wanted } = await agentWithOperation();
     for (const count of [1, 2, 3]) {
       socket.send(done(wanted.id));
       await socket.seen("done", count);
@@ -87,11 +87,7 @@ describe("an operation", () => {
   });
 
   it("whose result does not match its method has an unknown outcome", async () => {
-    const owner = outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation({ method: "dhv.create" });
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { owner, socket, wanted } = await agentWithOperation({ method: "dhv.create" });
     socket.send(done(wanted.id, { path: 7 }));
     await told(1, owner);
     expect(owner.told[0]?.[2]).toMatchObject({ state: "unknown", error: { message: expect.stringContaining("path") } });
@@ -241,11 +237,7 @@ describe("a new connection", () => {
 
 describe("an unknown outcome", () => {
   it("is delivered, retried on the next connection, and delivered again once it is known", async () => {
-    const owner = outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation();
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { owner, agent, socket, wanted } = await agentWithOperation();
     socket.send(failed(wanted.id, "unknown", "timeout"));
     await told(1, owner);
     await socket.settled();
@@ -264,11 +256,7 @@ describe("an unknown outcome", () => {
   });
 
   it("of an operation that still runs leaves its later result deliverable", async () => {
-    const owner = outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation();
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { owner, socket, wanted } = await agentWithOperation();
     socket.send(failed(wanted.id, "unknown", "timeout"));
     await told(1, owner);
     await socket.settled();
@@ -281,11 +269,7 @@ describe("an unknown outcome", () => {
   });
 
   it("is tried again at once by its owner", async () => {
-    const owner = outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation();
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { owner, agent, socket, wanted } = await agentWithOperation();
     socket.send(failed(wanted.id, "unknown", "timeout"));
     await told(1, owner);
     expect(await agent.session.start(wanted)).toEqual({ ok: true, value: null });

@@ -4,7 +4,15 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { NodeSession } from "../../src/objects/node-session.ts";
 import { get } from "./client.ts";
 import { clock } from "./clock.ts";
-import { done, eventually, operation, outcomes, ScriptedAgent, statusOf } from "./scripted-agent.ts";
+import {
+  agentWithOperation,
+  done,
+  eventually,
+  operation,
+  outcomes,
+  ScriptedAgent,
+  statusOf,
+} from "./scripted-agent.ts";
 
 clock.moves = true;
 
@@ -53,11 +61,7 @@ describe("a socket", () => {
   });
 
   it("that sends again after that is ignored", async () => {
-    const owner = outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation();
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { owner, agent, socket, wanted } = await agentWithOperation();
     await pass(agent, 61_000);
     try {
       socket.send(done(wanted.id));
@@ -114,11 +118,7 @@ describe("a socket", () => {
 
 describe("an operation", () => {
   it("whose deadline passes has an unknown outcome, and a late result is still delivered", async () => {
-    const owner = outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation({ deadlineMs: 5_000 });
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { owner, agent, socket, wanted } = await agentWithOperation({ deadlineMs: 5_000 });
     await pass(agent, 16_000);
     await eventually(() => expect(owner.told).toHaveLength(1));
     expect(owner.told[0]?.[2]).toMatchObject({ state: "unknown", error: { kind: "timeout" } });
@@ -145,11 +145,7 @@ describe("an operation", () => {
   });
 
   it("of unknown outcome is retried automatically while its agent is connected", async () => {
-    const owner = outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation();
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { owner, agent, socket, wanted } = await agentWithOperation();
     const error = { kind: "timeout", message: "slow", outcome: "unknown" } as const;
     for (const count of [2, 3]) {
       socket.send({ t: "res", op: wanted.id, ms: 1, ok: false, error });
@@ -210,11 +206,7 @@ describe("an operation", () => {
   });
 
   it("is stored for a day after its end, then deleted", async () => {
-    outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation();
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { agent, socket, wanted } = await agentWithOperation();
     socket.send(done(wanted.id));
     await socket.seen("done");
     await pass(agent, 23 * 3_600_000);
@@ -224,11 +216,7 @@ describe("an operation", () => {
   });
 
   it("of unknown outcome is abandoned after 30 days, reported to its owner, and later deleted", async () => {
-    const owner = outcomes();
-    const [agent, socket] = await ScriptedAgent.connected();
-    const wanted = operation();
-    await agent.session.start(wanted);
-    await socket.seen("req");
+    const { owner, agent, socket, wanted } = await agentWithOperation();
     socket.close();
     await pass(agent, 3_600_000);
     expect(await stateOf(agent, wanted.id)).toBe("unknown");

@@ -275,3 +275,13 @@ export const done = (op: string, result: Record<string, unknown> = {}): AgentFra
   ok: true,
   result,
 });
+
+/** A connected agent that was sent an operation. */
+export async function agentWithOperation(more: Parameters<typeof operation>[0] = {}) {
+  const owner = outcomes();
+  const [agent, socket] = await ScriptedAgent.connected();
+  const wanted = operation(more);
+  await agent.session.start(wanted);
+  await socket.seen("req");
+  return { owner, agent, socket, wanted };
+}

@@ -1,18 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import * as z from "zod";
+import { ApiError, enveloped, type Fault, send } from "../edge-worker/envelope.ts";
 import { bodyOf, startLoopback } from "../loopback.ts";
 
 /**
  * The part of the Cloudflare API about the secrets of a Secrets Store, on loopback. Stricter than the real one: no unknown
  * fields or parameters, and a new secret is `pending` until it is listed. Each account has one store.
  */
-
-export interface Fault {
-  readonly kind: "status" | "lost" | "cut";
-  readonly status?: number;
-  readonly errors?: readonly { readonly code: number; readonly message: string }[];
-  readonly headers?: Readonly<Record<string, string>>;
-}
 
 export interface Stored {
   readonly id: string;
@@ -69,17 +63,6 @@ export interface StoreDouble {
   readonly url: string;
   open(): Account;
   close(): Promise<void>;
-}
-
-class ApiError extends Error {
-  readonly status: number;
-  readonly code: number;
-
-  constructor(status: number, code: number, message: string) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
 }
 
 const value = z.string().refine((text) => Buffer.byteLength(text) <= 65_536);
@@ -166,24 +149,4 @@ function parse<T>(schema: z.ZodType<T>, text: string): T {
   const parsed = schema.safeParse(JSON.parse(text));
   if (!parsed.success) throw new ApiError(400, 1002, `invalid body ${text}`);
   return parsed.data;
-}
-
-function enveloped(run: () => unknown): [status: number, body: object] {
-  try {
-    return [200, { success: true, errors: [], messages: [], result: run() }];
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    const { status, code, message } = error;
-    return [status, { success: false, errors: [{ code, message }], messages: [], result: null }];
-  }
-}
-
-function send(
-  outgoing: ServerResponse,
-  status: number,
-  body: object,
-  headers: Readonly<Record<string, string>> = {},
-): void {
-  outgoing.writeHead(status, { "content-type": "application/json", ...headers });
-  outgoing.end(JSON.stringify(body));
 }

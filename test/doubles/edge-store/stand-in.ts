@@ -1,13 +1,6 @@
-import { byName, type Fault, type Place, type StandIn } from "../stand-in.ts";
-import { type Fault as DoubleFault, startEdgeStore } from "./server.ts";
-
-const faults: Readonly<Record<Fault, DoubleFault>> = {
-  throttled: { kind: "status", status: 429, headers: { "retry-after": "1" } },
-  unavailable: { kind: "status", status: 503 },
-  lost: { kind: "lost" },
-  cut: { kind: "cut" },
-  forbidden: { kind: "status", status: 403, errors: [{ code: 10_000, message: "Authentication error" }] },
-};
+import { faults } from "../edge-worker/envelope.ts";
+import { byName, type Place, type StandIn } from "../stand-in.ts";
+import { startEdgeStore } from "./server.ts";
 
 /** Cloudflare Secrets Store, with one store an account. */
 export async function startStandIn(): Promise<StandIn> {

@@ -1,18 +1,12 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import * as z from "zod";
 import { bodyOf, startLoopback } from "../loopback.ts";
+import { ApiError, enveloped, type Fault, send } from "./envelope.ts";
 
 /**
  * The part of the Cloudflare API about the secrets of a Worker, on loopback. Stricter than the real one: exact media
  * types, no unknown fields, and a merge patch without an effect is refused. Each account has one Worker, `shop`.
  */
-
-export interface Fault {
-  readonly kind: "status" | "lost" | "cut";
-  readonly status?: number;
-  readonly errors?: readonly { readonly code: number; readonly message: string }[];
-  readonly headers?: Readonly<Record<string, string>>;
-}
 
 export class Account {
   readonly id = crypto.randomUUID().replaceAll("-", "");
@@ -44,17 +38,6 @@ export interface EdgeDouble {
   readonly url: string;
   open(): Account;
   close(): Promise<void>;
-}
-
-class ApiError extends Error {
-  readonly status: number;
-  readonly code: number;
-
-  constructor(status: number, code: number, message: string) {
-    super(message);
-    this.status = status;
-    this.code = code;
-  }
 }
 
 interface Received {
@@ -157,27 +140,7 @@ function describe({ method, path, text }: Received): string {
   return `${method} ${Object.keys(secrets).length}`;
 }
 
-function enveloped(run: () => unknown): [status: number, body: object] {
-  try {
-    return [200, { success: true, errors: [], messages: [], result: run() }];
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error;
-    const { status, code, message } = error;
-    return [status, { success: false, errors: [{ code, message }], messages: [], result: null }];
-  }
-}
-
 async function receive(incoming: IncomingMessage): Promise<Received> {
   const text = String(await bodyOf(incoming));
   return { method: incoming.method ?? "", path: incoming.url ?? "", headers: incoming.headers, text };
-}
-
-function send(
-  outgoing: ServerResponse,
-  status: number,
-  body: object,
-  headers: Readonly<Record<string, string>> = {},
-): void {
-  outgoing.writeHead(status, { "content-type": "application/json", ...headers });
-  outgoing.end(JSON.stringify(body));
 }

@@ -1,22 +1,10 @@
-import type { Account, Fault as ApiFault } from "../repo-host/account.ts";
+import type { Account } from "../repo-host/account.ts";
 import type { RepoHostDouble } from "../repo-host/server.ts";
+import { faults } from "../repo-host/stand-in.ts";
 import { vaultAt } from "../repo-host/state.ts";
-import { byName, type Fault, type Place, type StandIn } from "../stand-in.ts";
+import { byName, type Place, type StandIn } from "../stand-in.ts";
 
 const writes = ["createVariable", "updateVariable", "deleteVariable"];
-
-const faults: Record<Fault, ApiFault> = {
-  throttled: {
-    fault: "error",
-    status: 429,
-    message: "You have exceeded a rate limit",
-    headers: { "retry-after": "1" },
-  },
-  unavailable: { fault: "error", status: 503 },
-  lost: { fault: "apply-then-drop" },
-  cut: { fault: "drop" },
-  forbidden: { fault: "error", status: 403, message: "Resource not accessible by personal access token" },
-};
 
 /** GitHub's variables, with the repository of an account. */
 export async function startStandIn(shared: { repoHost(): Promise<RepoHostDouble> }): Promise<StandIn> {

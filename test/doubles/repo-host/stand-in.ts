@@ -5,7 +5,7 @@ import { vaultAt } from "./state.ts";
 
 const writes = ["putSecret", "deleteSecret"];
 
-const faults: Record<Fault, ApiFault> = {
+export const faults: Readonly<Record<Fault, ApiFault>> = {
   throttled: {
     fault: "error",
     status: 429,
