@@ -3,11 +3,11 @@ import {
   bearerOf,
   DoubleAccount,
   fieldsOf,
-  type Received,
   Refusal,
   type Reply,
   startTokenDouble,
 } from "../http-double.ts";
+import type { Received } from "../loopback.ts";
 
 /**
  * Environment variables of Render's API, stricter in unknown fields and parameters; judged by its published document
