@@ -15,6 +15,7 @@ import { startStandIn as deployService } from "./deploy-service/stand-in.ts";
 import { startStandIn as deploySite } from "./deploy-site/stand-in.ts";
 import { startStandIn as edgeStore } from "./edge-store/stand-in.ts";
 import { startStandIn as edgeWorker } from "./edge-worker/stand-in.ts";
+import { startStandIn as functionSecrets } from "./function-secrets/stand-in.ts";
 import { startStandIn as https } from "./https/stand-in.ts";
 import { startStandIn as iacVariables } from "./iac-variables/stand-in.ts";
 import { startStandIn as kvV2 } from "./kv-v2/stand-in.ts";
@@ -52,6 +53,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   deploySite,
   appConfig,
   deployService,
+  functionSecrets,
   clusterSecrets,
   edgeWorker,
   edgeStore,

@@ -57,7 +57,9 @@ it("leaves out the objects that a rule or a policy keeps from being written", as
 
 it("reports config vars that are too large together", async () => {
   account.vars.set("LARGE", "v".repeat(60_000));
-  expect(await putMany({ name: "A", value: "v".repeat(10_000) })).toMatchObject(
-    new Map([["A", { outcome: "client", code: "invalid_request" }]]),
-  );
+  const refused = { outcome: "client", code: "invalid_request" };
+  const large = { name: "A", value: "v".repeat(10_000) };
+  expect(await putMany(large)).toMatchObject(refused);
+  // The whole is refused, so that smaller batches follow.
+  expect(await putMany({ name: "B" }, large, { name: "not valid" })).toMatchObject(refused);
 });

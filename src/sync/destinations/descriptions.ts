@@ -12,6 +12,7 @@ import { description as deploySite } from "./deploy-site/description.ts";
 import type { DestinationDescription } from "./description.ts";
 import { description as edgeStore } from "./edge-store/description.ts";
 import { description as edgeWorker } from "./edge-worker/description.ts";
+import { description as functionSecrets } from "./function-secrets/description.ts";
 import { description as https } from "./https/description.ts";
 import { description as iacVariables } from "./iac-variables/description.ts";
 import { description as inMem } from "./in-mem/description.ts";
@@ -35,6 +36,7 @@ const all = [
   deploySite,
   appConfig,
   deployService,
+  functionSecrets,
   clusterSecrets,
   edgeWorker,
   edgeStore,

@@ -12,6 +12,7 @@ import { deploySite } from "./deploy-site/adapter.ts";
 import type { DestinationType } from "./destination-type.ts";
 import { edgeStore } from "./edge-store/adapter.ts";
 import { edgeWorker } from "./edge-worker/adapter.ts";
+import { functionSecrets } from "./function-secrets/adapter.ts";
 import { https } from "./https/adapter.ts";
 import { iacVariables } from "./iac-variables/adapter.ts";
 import { inMem } from "./in-mem/adapter.ts";
@@ -42,6 +43,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     deploySite,
     appConfig,
     deployService,
+    functionSecrets,
     clusterSecretsDestination,
     edgeWorker,
     edgeStore,
