@@ -122,10 +122,12 @@ export async function callProvider(
 }
 
 /**
- * The wait requested by `Retry-After`, in milliseconds from `now`, at most an hour; null when the header is absent or
- * unreadable. Accepts both forms of RFC 9110 10.2.3: seconds and an HTTP date.
+ * The wait requested by `retry-after-ms` (Azure) or `Retry-After`, in milliseconds from `now`, at most an hour; null when
+ * both are absent or unreadable. Accepts both forms of RFC 9110 10.2.3: seconds and an HTTP date.
  */
 export function retryAfterMs(response: Response, now = Date.now()): number | null {
+  const precise = response.headers.get("retry-after-ms")?.trim() ?? "";
+  if (/^\d+(\.\d+)?$/.test(precise)) return Math.min(Number(precise), maxRetryAfterMs);
   const header = response.headers.get("retry-after")?.trim();
   if (!header) return null;
   // HTTP dates end in GMT; Date.parse alone would accept nearly any text, even -1.
@@ -142,8 +144,6 @@ export function retryAfterMs(response: Response, now = Date.now()): number | nul
  */
 export function throttleHintMs(response: Response, now = Date.now()): number | null {
   const { headers } = response;
-  const precise = headers.get("retry-after-ms")?.trim() ?? "";
-  if (/^\d+(\.\d+)?$/.test(precise)) return Math.min(Number(precise), maxRetryAfterMs);
   const reset = (headers.get("ratelimit-reset") ?? headers.get("x-ratelimit-reset"))?.trim() ?? "";
   return retryAfterMs(response, now) ?? resetMs(reset, now);
 }

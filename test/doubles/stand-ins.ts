@@ -5,7 +5,9 @@ import { startStandIn as ciVariables } from "./ci-variables/stand-in.ts";
 import { startStandIn as cloudAPs } from "./cloud-a-ps/stand-in.ts";
 import { startStandIn as cloudASm } from "./cloud-a-sm/stand-in.ts";
 import type { KnownKey } from "./cloud-a-sts/signature.ts";
+import { startStandIn as cloudBAc } from "./cloud-b-ac/stand-in.ts";
 import type { CloudBOptions } from "./cloud-b-kv/server.ts";
+import { type SharedCloudB, startSharedCloudB } from "./cloud-b-kv/shared.ts";
 import { startStandIn as cloudBKv } from "./cloud-b-kv/stand-in.ts";
 import type { OtherAccounts } from "./cloud-c/server.ts";
 import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
@@ -33,8 +35,9 @@ export interface Shared extends Pick<CloudBOptions, "otherTenants"> {
   readonly otherAccounts?: OtherAccounts;
   /** Access keys that the first double with STS knows; a double adds its own. */
   readonly awsKeys: KnownKey[];
-  /** The double of all types of one provider, started once. */
+  /** The doubles of all types of one provider, started once. */
   readonly repoHost: () => Promise<RepoHostDouble>;
+  readonly cloudB: () => Promise<SharedCloudB>;
 }
 
 /** Starts the double of each destination type, on a port of its own. */
@@ -43,6 +46,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   cloudASm,
   cloudAPs,
   cloudBKv,
+  cloudBAc,
   cloudCSm,
   repoHost,
   repoHostVariables,
@@ -62,7 +66,12 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
 ];
 
 export function startStandIns(shared: Pick<Shared, "otherTenants" | "otherAccounts"> = {}): Promise<StandIn[]> {
-  const parts: Shared = { ...shared, awsKeys: [], repoHost: memo(() => startRepoHost()) };
+  const parts: Shared = {
+    ...shared,
+    awsKeys: [],
+    repoHost: memo(() => startRepoHost()),
+    cloudB: memo(() => startSharedCloudB(shared)),
+  };
   return Promise.all(starts.map((start) => start(parts)));
 }
 

@@ -7,16 +7,20 @@ import type {
 } from "../../src/sync/destinations/destination-type.ts";
 import type { Loopback } from "../doubles/loopback.ts";
 
-/** Calls of one adapter with a create body, for tests beyond the contract of every adapter. */
+/**
+ * Calls of one adapter with a create body, for tests beyond the contract of every adapter.
+ * @param more settings beyond the addresses that the type's description names
+ */
 export function driverOf<Connection>(
   type: RemoteDestinationType<Connection>,
   double: () => Loopback,
   body: () => Record<string, unknown>,
+  more: () => ProviderSettings = () => ({}),
 ) {
   const context = (): CallContext => {
     const settings: ProviderSettings = { SYNC_ALLOWED_HOSTS: "127.0.0.1" };
     for (const name of type.description.settings ?? []) Object.assign(settings, { [name]: double().url });
-    return { settings, send: sender({ deadlineMs: 5000 }) };
+    return { settings: { ...settings, ...more() }, send: sender({ deadlineMs: 5000 }) };
   };
   const connect = (changed: Record<string, unknown>): Connection => {
     const parsed = type.connection.parse({ ...body(), ...changed });

@@ -3,6 +3,7 @@ import { description as ciContext } from "./ci-context/description.ts";
 import { description as ciVariables } from "./ci-variables/description.ts";
 import { description as cloudAPs } from "./cloud-a-ps/description.ts";
 import { description as cloudASm } from "./cloud-a-sm/description.ts";
+import { description as cloudBAc } from "./cloud-b-ac/description.ts";
 import { description as cloudBKv } from "./cloud-b-kv/description.ts";
 import { description as cloudCSm } from "./cloud-c-sm/description.ts";
 import { description as clusterSecrets } from "./cluster-secrets/description.ts";
@@ -26,6 +27,7 @@ const all = [
   cloudASm,
   cloudAPs,
   cloudBKv,
+  cloudBAc,
   cloudCSm,
   repoHost,
   repoHostVariables,

@@ -3,6 +3,7 @@ import { ciContext } from "./ci-context/adapter.ts";
 import { ciVariables } from "./ci-variables/adapter.ts";
 import { cloudAPs } from "./cloud-a-ps/adapter.ts";
 import { cloudASm } from "./cloud-a-sm/adapter.ts";
+import { cloudBAc } from "./cloud-b-ac/adapter.ts";
 import { cloudBKv } from "./cloud-b-kv/adapter.ts";
 import { cloudCSm } from "./cloud-c-sm/adapter.ts";
 import { clusterSecretsDestination } from "./cluster-secrets/adapter.ts";
@@ -33,6 +34,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     cloudASm,
     cloudAPs,
     cloudBKv,
+    cloudBAc,
     cloudCSm,
     repoHost,
     repoHostVariables,

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
-import { type Answer, type Application, Directory, loginError, type Received } from "../cloud-b/login.ts";
+import { type Answer, type Application, type Claims, Directory, loginError, type Received } from "../cloud-b/login.ts";
 import { type Handler, Listeners } from "../cloud-b/server.ts";
 import type { Trust } from "../trusted-token.ts";
 import {
@@ -35,6 +35,8 @@ export interface AccountOptions {
   vaultUri?: string;
   /** Whether conflicts name no reason (`innererror`). */
   bareConflicts?: boolean;
+  /** Faults that another double of the account's application shares; those of `fault` come beside them. */
+  faults?: Fault[];
 }
 
 /**
@@ -99,6 +101,8 @@ export interface CloudBDouble {
     parameters: Partial<Omit<Operation, "operation">>,
     tenant?: string,
   ): Record<string, unknown> | undefined;
+  /** The claims of a token that is valid now, for doubles of other services; null for anything else. */
+  verify(token: string): Claims | null;
   /** A separate account: tenant, application, vault. */
   newAccount(options?: AccountOptions): Promise<CloudBAccount>;
   /** All tokens of all accounts are refused from now on. */
@@ -140,7 +144,7 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
   const { now = Date.now } = options;
   const directory = new Directory({
     now,
-    resources: [resource, "https://graph.microsoft.com", "https://management.azure.com"],
+    resources: [resource, "https://graph.microsoft.com", "https://management.azure.com", "https://azconfig.io"],
   });
   const accounts = new Map<string, Account>();
   const listeners = new Listeners();
@@ -158,7 +162,7 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
       permissions: given.permissions ?? Object.values(permissions),
       bareConflicts: given.bareConflicts ?? false,
       log: [],
-      faults: [],
+      faults: given.faults ?? [],
     };
     account.vaultUrl = await listeners.listen(0, (request, incoming) =>
       logged(account, entryOf(request), incoming, () => performInVault(account, request)),
@@ -262,6 +266,7 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
       main.faults.length = 0;
     },
     call: (operation, parameters, tenant) => of(tenant).vault.perform(operationOf({ operation, ...parameters })),
+    verify: (token) => directory.verify(token),
     newAccount: async (given = {}) => connectionOf(await open(given)),
     revokeTokens: () => directory.revokeTokens(),
     rotateSecret: () => directory.rotateSecret(main.application),

@@ -1,16 +1,11 @@
 import { byName, type Fault, type Place, type StandIn } from "../stand-in.ts";
-import {
-  type Fault as ApiFault,
-  type CloudBAccount,
-  type CloudBDouble,
-  type CloudBOptions,
-  startCloudB,
-} from "./server.ts";
+import type { Fault as ApiFault, CloudBAccount, CloudBDouble } from "./server.ts";
+import type { SharedCloudB } from "./shared.ts";
 
 const marker = "hashicorp:vault";
-const writes = ["SetSecret", "UpdateSecret", "DeleteSecret", "RecoverDeletedSecret", "PurgeDeletedSecret"];
+export const vaultWrites = ["SetSecret", "UpdateSecret", "DeleteSecret", "RecoverDeletedSecret", "PurgeDeletedSecret"];
 
-const faults: Record<Fault, ApiFault> = {
+export const vaultFaults: Record<Fault, ApiFault> = {
   throttled: { fault: "error", type: "Throttled", status: 429, headers: { "retry-after": "1" } },
   unavailable: { fault: "error", type: "ServiceUnavailable", status: 503 },
   lost: { fault: "apply-then-drop" },
@@ -19,13 +14,8 @@ const faults: Record<Fault, ApiFault> = {
 };
 
 /** Azure Key Vault, with the vault and application of a tenant. */
-export async function startStandIn(options: Pick<CloudBOptions, "otherTenants"> = {}): Promise<StandIn> {
-  let aheadMs = 0;
-  const double = await startCloudB({ ...options, now: () => Date.now() + aheadMs });
-  /** Times of versions are whole seconds. */
-  const nextSecond = () => {
-    aheadMs += 1000;
-  };
+export async function startStandIn(shared: { cloudB(): Promise<SharedCloudB> }): Promise<StandIn> {
+  const { double, nextSecond } = await shared.cloudB();
   const foreign = await double.newAccount();
   let first: CloudBAccount | null = double.account;
   return {
@@ -69,7 +59,7 @@ function placeOf(double: CloudBDouble, account: CloudBAccount, { foreignVault, n
       nextSecond();
     },
     remove: (name) => void change("DeleteSecret", name),
-    fail: (fault, count) => double.fault({ ...faults[fault], count, operation: writes }, tenant),
-    writes: () => double.requests(tenant).filter(({ operation }) => writes.includes(operation)).length,
+    fail: (fault, count) => double.fault({ ...vaultFaults[fault], count, operation: vaultWrites }, tenant),
+    writes: () => double.requests(tenant).filter(({ operation }) => vaultWrites.includes(operation)).length,
   };
 }

@@ -336,7 +336,7 @@ const notOwned = (name: string): Failure =>
   );
 
 /** Up to 15 tags of 256 characters each ("About Azure Key Vault secrets", Secret tags). */
-function checkTags(tags: Record<string, string>): string | null {
+export function checkTags(tags: Record<string, string>): string | null {
   const entries = Object.entries(tags);
   if (entries.length > 15) return `custom_tags: ${entries.length} tags with the built-in one; at most 15 are possible`;
   for (const [key, value] of entries) {

@@ -1,0 +1,88 @@
+import { createHash } from "node:crypto";
+import { tryParseJson } from "../../../lib/json.ts";
+import { cloudBKv } from "../cloud-b-kv/adapter.ts";
+import { type CloudBConnection, refuseVaultHost } from "../cloud-b-kv/client.ts";
+import type { CallContext, Done, ExternalObject, Inspection, Put } from "../destination-type.ts";
+import type { ConfigConnection } from "./connection.ts";
+
+/** The secret in the key vault to which one key-value refers. */
+export interface SecretOf {
+  /** The media type by which the provider's clients know a reference. */
+  readonly contentType: string;
+  /** The content of the key-value. @param version null: the newest, whichever it is */
+  valueOf(version: string | null): string;
+  /** Whether a key-value with this content refers to the secret. */
+  isReferredBy(value: string | null): boolean;
+  write(object: ExternalObject): Promise<Put>;
+  remove(ownedOnly: boolean): Promise<Done>;
+  inspect(version: string | null): Promise<Inspection>;
+  probe(): Promise<Done>;
+}
+
+const CONTENT_TYPE = "application/vnd.microsoft.appconfig.keyvaultref+json;charset=utf-8";
+
+/** The vault of a connection and its application; null when the store keeps the values. */
+function vaultOf({ key_vault_uri: uri, tenant_id = "", client_id = "", ...given }: ConfigConnection) {
+  if (uri === undefined) return null;
+  const { client_secret, identity_token_audience, identity_token_key, identity_token_ttl, cloud } = given;
+  const vault: CloudBConnection = {
+    key_vault_uri: uri,
+    tenant_id,
+    client_id,
+    client_secret,
+    identity_token_audience,
+    identity_token_key,
+    identity_token_ttl,
+    cloud,
+  };
+  return vault;
+}
+
+/** The refusal of the vault's host, as of destinations of type `cloud-b-kv`. */
+export function refuseReferencedVault(
+  connection: ConfigConnection,
+  settings: { SYNC_ALLOWED_HOSTS?: string | undefined },
+): string | null {
+  const vault = vaultOf(connection);
+  return vault && refuseVaultHost(vault, settings);
+}
+
+/**
+ * The name of a key's secret: the key as a vault spells names, and a hash of store, label and key. The same key of
+ * another label, and keys that differ in characters that a vault does not take, have secrets of their own.
+ */
+export function secretNameOf(key: string, { endpoint, label = "" }: ConfigConnection): string {
+  const hash = createHash("sha256")
+    .update(JSON.stringify([endpoint, label, key]))
+    .digest("hex")
+    .slice(0, 12);
+  const readable = key.replace(/[^0-9A-Za-z]+/g, "-").replace(/^-/, "");
+  return `${readable.slice(0, 127 - 1 - hash.length)}-${hash}`;
+}
+
+/** The secret of a key-value; null when the store keeps the values. */
+export function secretOf(key: string, connection: ConfigConnection, context: CallContext): SecretOf | null {
+  const vault = vaultOf(connection);
+  if (vault === null) return null;
+  const name = secretNameOf(key, connection);
+  const uri = `${vault.key_vault_uri}/secrets/${name}`;
+  return {
+    contentType: CONTENT_TYPE,
+    valueOf: (version) => JSON.stringify({ uri: version ? `${uri}/${version}` : uri }),
+    isReferredBy(value) {
+      const parsed = tryParseJson(value ?? "");
+      const given = typeof parsed === "object" && parsed !== null && "uri" in parsed ? parsed.uri : null;
+      return given === uri || (typeof given === "string" && given.startsWith(`${uri}/`));
+    },
+    // The key-value decides under the policies; a secret without our marker is only replaced by `replace`.
+    write: (object) =>
+      cloudBKv.put(
+        { ...object, name, updatePolicy: object.updatePolicy === "replace" ? "replace" : "owned-only" },
+        vault,
+        context,
+      ),
+    remove: (ownedOnly) => cloudBKv.remove({ name, reference: null, ownedOnly }, vault, context),
+    inspect: (version) => cloudBKv.inspect({ name, reference: version }, vault, context),
+    probe: () => cloudBKv.probe(vault, context),
+  };
+}
