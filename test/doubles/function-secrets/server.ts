@@ -1,13 +1,6 @@
 import { createHash } from "node:crypto";
-import {
-  type AccountDouble,
-  bearerOf,
-  DoubleAccount,
-  type Received,
-  Refusal,
-  type Reply,
-  startTokenDouble,
-} from "../http-double.ts";
+import { type AccountDouble, bearerOf, DoubleAccount, Refusal, type Reply, startTokenDouble } from "../http-double.ts";
+import type { Received } from "../loopback.ts";
 
 /**
  * Edge Function secrets of Supabase's Management API, stricter in unknown fields; judged by its published document
