@@ -16,7 +16,7 @@ export interface AnswerLeases {
   hold<T>(answer: T, key: string | null): T;
 }
 
-/** What the components of `KvStore` share: its rows, its keys, its transactions, and the notices of a change. */
+/** The rows, keys, transactions and notices of a change that the components of `KvStore` share. */
 export interface KvRecords {
   readonly object: ObjectContext;
   readonly keys: DataKeys;
