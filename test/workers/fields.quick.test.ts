@@ -255,6 +255,16 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "engine-aws › take TTL, role and name from the query or the body, at either path",
   ],
   [
+    /\{cloud-a\}\/static-roles/,
+    "username rotation_period",
+    "engine-aws-static › answers the role of a write and of a read, and lists and deletes it with its keys, but not its user",
+  ],
+  [
+    /\{cloud-a\}\/static-roles/,
+    "assume_role_arn assume_role_session_name external_id",
+    "engine-aws-static › manages a user in another account by the role that it assumes",
+  ],
+  [
     /\{cloud-a\}\/(creds|sts)/,
     "ttl role_arn role_session_name",
     "engine-aws › take TTL, role and name from the query or the body, at either path",

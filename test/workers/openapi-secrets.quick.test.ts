@@ -496,7 +496,7 @@ it("describes credentials of Google Cloud", async () => {
 
 it("describes credentials of AWS", async () => {
   const { ok, any } = bound(run);
-  const { config, role_arn, policy_arn } = await openAwsAccount();
+  const { config, role_arn, policy_arn, call } = await openAwsAccount();
   await ok("POST", "/v1/sys/mounts/cloud-a", { type: "cloud-a" });
   await any("GET", "/v1/cloud-a/config/root");
   await ok("POST", "/v1/cloud-a/config/root", { ...config, rotation_period: "720h" });
@@ -519,6 +519,14 @@ it("describes credentials of AWS", async () => {
   }
   await ok("POST", "/v1/cloud-a/config/rotate-root");
   await ok("DELETE", "/v1/cloud-a/roles/app");
+  await call({ action: "CreateUser", parameters: { UserName: "worker" } });
+  await ok("POST", "/v1/cloud-a/static-roles/app", { username: "worker", rotation_period: "1h" });
+  await any("POST", "/v1/cloud-a/static-roles/bad", { username: "nobody", rotation_period: "1h" });
+  await ok("GET", "/v1/cloud-a/static-roles/app");
+  await ok("LIST", "/v1/cloud-a/static-roles");
+  await ok("GET", "/v1/cloud-a/static-creds/app");
+  await any("GET", "/v1/cloud-a/static-creds/none");
+  await ok("DELETE", "/v1/cloud-a/static-roles/app");
   await ok("DELETE", "/v1/sys/mounts/cloud-a");
 });
 

@@ -102,8 +102,8 @@ export interface KeptRules<S extends EngineStates> {
   subjectOf(write: S["write"]): string | null;
   /** The refusal of a role whose subject has another role. @param other its name */
   taken(subject: string, other: string): string;
-  /** The answer's `data`. @param due time of the replacement, ms since 1970 */
-  data(role: S["role"], secret: S["secret"], due: number, now: number): Record<string, unknown>;
+  /** The answer's `data`. */
+  data(role: S["role"], secret: S["secret"], now: number): Record<string, unknown>;
 }
 
 /** Roles, and the saga that writes one: it looks up references and makes what belongs to the role itself. */

@@ -10,11 +10,6 @@ const RETRY = { base: 10_000, cap: 3_600_000 };
 /** A replacement whose Worker never reports begins again after this time. */
 const SILENT_MS = 10 * 60_000;
 
-interface Row extends Record<string, SqlStorageValue> {
-  sealed: ArrayBuffer;
-  due: number;
-}
-
 /**
  * The credentials that one engine keeps with its static roles, a sealed row each, and the time of the next replacement.
  * Written by `JobOutcomes` and `RoleChanges`, inside the object's transaction.
@@ -59,10 +54,11 @@ export class KeptCredentials {
   }
 
   /** @throws Sealed */
-  find(role: string): { secret: Secret; due: number } | null {
-    const [row] = this.#sql.exec<Row>("SELECT sealed, due FROM kept_credentials WHERE role = ?", role).toArray();
-    if (!row) return null;
-    return { secret: JSON.parse(this.#keys.openText(row.sealed, this.#context(role))) as Secret, due: row.due };
+  find(role: string): Secret | null {
+    const [row] = this.#sql
+      .exec<{ sealed: ArrayBuffer }>("SELECT sealed FROM kept_credentials WHERE role = ?", role)
+      .toArray();
+    return row ? (JSON.parse(this.#keys.openText(row.sealed, this.#context(role))) as Secret) : null;
   }
 
   /** The role whose credentials a subject has; null without one. */

@@ -61,6 +61,31 @@ const Credentials = z
   })
   .meta({ id: "AwsCredentials" });
 
+const [staticRoles] = description.kinds;
+
+const StaticRole = z
+  .object({
+    name: z.string(),
+    id: z.string().describe("The provider's id of the user."),
+    username: z.string(),
+    rotation_period: seconds,
+    assume_role_arn: z.string(),
+    assume_role_session_name: z.string(),
+    external_id: z.string(),
+  })
+  .meta({ id: "AwsStaticRole" });
+
+const StaticCredentials = z
+  .object({
+    access_key: z.string(),
+    secret_key: z.string(),
+    expiration: time.describe("Time of the next rotation."),
+    ttl: seconds.describe("Until then."),
+    last_vault_rotation: time,
+    rotation_period: seconds,
+  })
+  .meta({ id: "AwsStaticCredentials" });
+
 const lease = z.string().describe('A duration such as `"30m0s"`.');
 
 const parameters = {
@@ -159,6 +184,35 @@ export const awsCredentials = group(
       id: "deleteAwsRole",
       summary: "Delete a role",
       answers: { ...noContent, ...warned("Deleted.") },
+    },
+    "LIST /cloud-a/static-roles": {
+      id: "listAwsStaticRoles",
+      summary: "List the static roles",
+      answers: data("Their names.", keys),
+    },
+    "GET /cloud-a/static-roles/:name": {
+      id: "readAwsStaticRole",
+      summary: "Read a static role",
+      answers: data("The role.", StaticRole),
+    },
+    "POST /cloud-a/static-roles/:name": {
+      id: "writeAwsStaticRole",
+      summary: "Create or update a static role",
+      description:
+        "A new role gets a key of its user. The oldest of two keys is deleted before, because the provider allows two.",
+      body: { fields: helpOf(staticRoles.fields) },
+      answers: data("The role.", StaticRole),
+      errors: [409, 502, 504],
+    },
+    "DELETE /cloud-a/static-roles/:name": {
+      id: "deleteAwsStaticRole",
+      summary: "Delete a static role and its keys; the user stays",
+      answers: { ...noContent, ...warned("Deleted; the removal of a key is repeated.") },
+    },
+    "GET /cloud-a/static-creds/:name": {
+      id: "readAwsStaticCredentials",
+      summary: "Read the key of a static role",
+      answers: data("The key; no lease.", StaticCredentials),
     },
     ...issuing("creds", "Credentials"),
     ...issuing("sts", "Session"),

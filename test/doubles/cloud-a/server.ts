@@ -208,7 +208,8 @@ export async function startIam({ port = 0, followsCaller = false }: Options = {}
 
 function change(account: Account, given: Change): unknown {
   if ("action" in given) {
-    const now = account.users.get(given.parameters["UserName"] ?? "")?.knownFrom ?? Date.now();
+    // Others have made it long ago: the time of a request has whole seconds only.
+    const now = account.users.get(given.parameters["UserName"] ?? "")?.knownFrom ?? 0;
     return callIam(account, given.action, new Parameters(new Map(Object.entries(given.parameters))), "sallyport", now);
   }
   const user = account.users.get(given.user);

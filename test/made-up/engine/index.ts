@@ -253,7 +253,10 @@ export const madeUp: EngineType<States> = {
     kept: {
       subjectOf: ({ role }) => role.owner ?? null,
       taken: (owner, other) => `owner: ${owner} has the key of the role ${other}`,
-      data: (role, { id, key }, due, now) => ({ ...role, key_id: id, key, ttl: Math.ceil((due - now) / 1000) }),
+      data: (role, { id, key }, now) => {
+        const due = (role.madeAt ?? now) + (role.period ?? 0) * 1000;
+        return { ...role, key_id: id, key, ttl: Math.ceil((due - now) / 1000) };
+      },
     },
     rotate: (name, role) =>
       ok(

@@ -32,10 +32,13 @@ export const awsCalls: CallRules = {
     calls("attachPolicy", "putPolicy", "addToGroup"),
     calls("deleteKey", "detachPolicy", "deletePolicy", "removeFromGroup", "deleteAddition"),
   ],
-  describe: (call) => DESCRIPTIONS[call as keyof Cloud] ?? "error removing credentials",
+  describe: (call, [about]) =>
+    call === "keyHolder"
+      ? `unable to validate username ${JSON.stringify(about)}`
+      : (DESCRIPTIONS[call as keyof Cloud] ?? "error removing credentials"),
   searchedFor(kind: JobRef["kind"], call: string) {
     if (kind === "issue") return call === "getUser" ? "createUser" : call === "listKeys" ? "createKey" : null;
-    return kind === "rotation" && call === "listKeys" ? "createKey" : null;
+    return (kind === "rotation" || kind === "role") && call === "listKeys" ? "createKey" : null;
   },
 };
 
@@ -52,6 +55,7 @@ const DESCRIPTIONS: Partial<Record<keyof Cloud, string>> = {
   addToGroup: "Error adding user to group",
   createKey: "Error creating access keys",
   listKeys: "Error creating access keys",
+  makeRoom: "Error deleting the oldest access key",
   self: "error calling GetUser",
   identify: "the new key cannot be used",
 };

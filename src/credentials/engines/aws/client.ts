@@ -7,7 +7,7 @@ import { signed } from "../../../providers/identity-token.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { type Issued, TokenCache } from "../../../providers/token-cache.ts";
 import type { ClientContext } from "../engine-type.ts";
-import type { Addition, Cloud, Contents, Session, SessionRequest, UserView } from "./cloud.ts";
+import type { Addition, Assumed, Cloud, Contents, Session, SessionRequest, UserView } from "./cloud.ts";
 import type { CloudAccount } from "./config.ts";
 import { queryResult } from "./errors.ts";
 
@@ -37,8 +37,32 @@ const nothing = ({ ok, ...rest }: CloudResult<unknown>): CloudResult<null> =>
 export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<ClientContext, "settings">): Cloud {
   const loginKey = [account.sts[0], account.roleArn, assertion?.issuer, assertion?.subject, assertion?.audience];
 
-  /** The credentials that calls are signed with. */
-  async function signer(): Promise<CloudResult<Credentials>> {
+  /** The credentials that calls are signed with. @param as a role that the account assumes first */
+  async function signer(as?: Assumed): Promise<CloudResult<Credentials>> {
+    const own = await ownSigner();
+    if (!as || !own.ok) return own;
+    const login = await logins.get(keyOfLogin(as), async () => {
+      const opened = await assume(as, own.value);
+      return opened.ok ? { ok: true, token: opened.value } : { ...opened, outcome: NO_LOGIN };
+    });
+    return login.ok ? { ok: true, value: login.token.credentials } : { ok: false, failure: login.failure };
+  }
+
+  const keyOfLogin = (as: Assumed) => [...loginKey, account.accessKey, account.secretKey, as];
+
+  async function assume({ roleArn, sessionName, externalId }: Assumed, own: Credentials): Promise<CloudResult<Login>> {
+    const parameters = {
+      RoleArn: roleArn,
+      RoleSessionName: sessionName,
+      ...(externalId && { ExternalId: externalId }),
+    };
+    const answer = await sts("AssumeRole", { ...parameters, DurationSeconds: String(LOGIN_SECONDS) }, own);
+    if (!answer.ok) return answer;
+    const session = sessionOf(answer.value);
+    return session ? { ok: true, value: session } : unanswered("AssumeRole was answered without a session.");
+  }
+
+  async function ownSigner(): Promise<CloudResult<Credentials>> {
     const { accessKey, secretKey } = account;
     if (!account.federation) return { ok: true, value: { accessKeyId: accessKey, secretAccessKey: secretKey } };
     const login = await logins.get(loginKey, async () => {
@@ -85,27 +109,36 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     return withSigner((credentials) => sts(action, parameters, credentials));
   }
 
-  function iam(action: string, parameters: Parameters, reads = false): Promise<CloudResult<XmlElement>> {
+  function iam(
+    action: string,
+    parameters: Parameters,
+    { reads = false, as }: { readonly reads?: boolean; readonly as?: Assumed | undefined } = {},
+  ): Promise<CloudResult<XmlElement>> {
     const { url, region, named: isNamed } = account.iam;
     return withSigner(async (credentials) => {
       const request = { url, region, service: "iam", action, parameters, credentials } as const;
       return queryResult(await queryCall(isNamed ? sendTo : send, request), { service: "iam", name: action, reads });
-    });
+    }, as);
   }
 
   /** A login that ended early is opened once more. */
-  async function withSigner<T>(call: (credentials: Credentials) => Promise<CloudResult<T>>): Promise<CloudResult<T>> {
-    const first = await signer();
+  async function withSigner<T>(
+    call: (credentials: Credentials) => Promise<CloudResult<T>>,
+    as?: Assumed,
+  ): Promise<CloudResult<T>> {
+    const first = await signer(as);
     if (!first.ok) return first;
     const answer = await call(first.value);
-    if (answer.ok || !account.federation || !forgets.has(answer.failure.providerCode)) return answer;
+    const isLogin = account.federation !== undefined || as !== undefined;
+    if (answer.ok || !isLogin || !forgets.has(answer.failure.providerCode)) return answer;
     logins.forget(loginKey);
-    const again = await signer();
+    if (as) logins.forget(keyOfLogin(as));
+    const again = await signer(as);
     return again.ok ? call(again.value) : again;
   }
 
-  const change = async (action: string, parameters: Parameters): Promise<CloudResult<null>> =>
-    nothing(await iam(action, parameters));
+  const change = async (action: string, parameters: Parameters, as?: Assumed): Promise<CloudResult<null>> =>
+    nothing(await iam(action, parameters, { as }));
 
   /** All entries of a list. */
   async function list<T>(
@@ -113,13 +146,14 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     parameters: Parameters,
     element: string,
     read: (member: XmlElement) => T,
+    as?: Assumed,
   ): Promise<CloudResult<T[]>> {
     const found: T[] = [];
     let marker: string | null = null;
     for (let page = 0; page < MAX_PAGES; page++) {
       const at: Parameters = marker === null ? {} : { Marker: marker };
       const paging: Parameters = WITHOUT_PAGES.has(action) ? {} : { MaxItems: "1000", ...at };
-      const answer = await iam(action, { ...parameters, ...paging }, true);
+      const answer = await iam(action, { ...parameters, ...paging }, { reads: true, as });
       if (!answer.ok) return answer;
       found.push(...membersOf(answer.value, element).map(read));
       marker = textNamed(answer.value, "IsTruncated") === "true" ? textNamed(answer.value, "Marker") : null;
@@ -142,14 +176,11 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     return { ok: true, value: { ...key, endsAt: opened.expiresAt, arn } };
   }
 
-  const keysOf = (user: string) =>
-    list("ListAccessKeys", { UserName: user }, "AccessKeyMetadata", (member) => ({
-      id: textNamed(member, "AccessKeyId") ?? "",
-      createdAt: Date.parse(textNamed(member, "CreateDate") ?? "") || 0,
-    }));
+  const keysOf = (user: string, as?: Assumed) =>
+    list("ListAccessKeys", { UserName: user }, "AccessKeyMetadata", keyView, as);
 
-  async function userBy(parameters: Parameters): Promise<CloudResult<UserView>> {
-    const answer = await iam("GetUser", parameters, true);
+  async function userBy(parameters: Parameters, as?: Assumed): Promise<CloudResult<UserView>> {
+    const answer = await iam("GetUser", parameters, { reads: true, as });
     if (!answer.ok) return answer;
     const tags = membersOf(answer.value, "Tags").map((tag) => [
       textNamed(tag, "Key") ?? "",
@@ -158,6 +189,13 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     const [name, id] = [textNamed(answer.value, "UserName"), textNamed(answer.value, "UserId")];
     if (!name || !id) return unanswered("GetUser was answered without a user.");
     return { ok: true, value: { name, id, tags: Object.fromEntries(tags) } };
+  }
+
+  async function holderBy(parameters: Parameters, as?: Assumed) {
+    const user = await userBy(parameters, as);
+    if (!user.ok) return user;
+    const keys = await keysOf(user.value.name, as);
+    return keys.ok ? ({ ok: true, value: { ...user.value, keys: keys.value } } as const) : keys;
   }
 
   return {
@@ -175,7 +213,7 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
       if (!names.ok) return names;
       const documents: string[] = [];
       for (const name of names.value) {
-        const answer = await iam("GetGroupPolicy", { ...of, PolicyName: name }, true);
+        const answer = await iam("GetGroupPolicy", { ...of, PolicyName: name }, { reads: true });
         if (!answer.ok) return answer;
         documents.push(decodeURIComponent(textNamed(answer.value, "PolicyDocument") ?? ""));
       }
@@ -198,8 +236,8 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     putPolicy: (user, name, document) =>
       change("PutUserPolicy", { UserName: user, PolicyName: name, PolicyDocument: document }),
     addToGroup: (user, group) => change("AddUserToGroup", { UserName: user, GroupName: group }),
-    async createKey(user) {
-      const answer = await iam("CreateAccessKey", { UserName: user });
+    async createKey(user, as) {
+      const answer = await iam("CreateAccessKey", { UserName: user }, { as });
       if (!answer.ok) return answer;
       const [accessKey, secretKey] = [
         textNamed(answer.value, "AccessKeyId"),
@@ -210,12 +248,8 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     },
     listKeys: keysOf,
     getUser: (user) => userBy({ UserName: user }),
-    async self() {
-      const user = await userBy({});
-      if (!user.ok) return user;
-      const keys = await keysOf(user.value.name);
-      return keys.ok ? { ok: true, value: { ...user.value, keys: keys.value } } : keys;
-    },
+    self: () => holderBy({}),
+    keyHolder: (user, as) => holderBy({ UserName: user }, as),
 
     async contents(user) {
       const of = { UserName: user };
@@ -251,7 +285,8 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
       }
       return { ok: true, value: found };
     },
-    deleteKey: (user, id) => change("DeleteAccessKey", { UserName: user, AccessKeyId: id }),
+    makeRoom: (user, id, as) => change("DeleteAccessKey", { UserName: user, AccessKeyId: id }, as),
+    deleteKey: (user, id, as) => change("DeleteAccessKey", { UserName: user, AccessKeyId: id }, as),
     detachPolicy: (user, arn) => change("DetachUserPolicy", { UserName: user, PolicyArn: arn }),
     deletePolicy: (user, name) => change("DeleteUserPolicy", { UserName: user, PolicyName: name }),
     removeFromGroup: (user, group) => change("RemoveUserFromGroup", { UserName: user, GroupName: group }),
@@ -262,6 +297,11 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     deleteUser: (user) => change("DeleteUser", { UserName: user }),
   };
 }
+
+const keyView = (member: XmlElement) => ({
+  id: textNamed(member, "AccessKeyId") ?? "",
+  createdAt: Date.parse(textNamed(member, "CreateDate") ?? "") || 0,
+});
 
 /** The action that removes an addition, and the parameter with its id. */
 const ADDITIONS: Readonly<Record<Addition["kind"], readonly [action: string, parameter: string | null]>> = {

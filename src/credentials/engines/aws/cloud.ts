@@ -20,21 +20,33 @@ export interface Cloud {
   attachPolicy(user: string, arn: string): Promise<CloudResult<null>>;
   putPolicy(user: string, name: string, document: string): Promise<CloudResult<null>>;
   addToGroup(user: string, group: string): Promise<CloudResult<null>>;
-  createKey(user: string): Promise<CloudResult<NewKey>>;
-  listKeys(user: string): Promise<CloudResult<readonly KeyView[]>>;
+  createKey(user: string, as?: Assumed): Promise<CloudResult<NewKey>>;
+  listKeys(user: string, as?: Assumed): Promise<CloudResult<readonly KeyView[]>>;
   getUser(user: string): Promise<CloudResult<UserView>>;
   /** The user that the engine calls as, with its keys. */
   self(): Promise<CloudResult<UserView & { readonly keys: readonly KeyView[] }>>;
+  /** A user that others have made, with its keys. */
+  keyHolder(user: string, as?: Assumed): Promise<CloudResult<UserView & { readonly keys: readonly KeyView[] }>>;
+  /** Deletes a key of a user that has two, which is the most. */
+  makeRoom(user: string, id: string, as?: Assumed): Promise<CloudResult<null>>;
   /** Keys, policies and groups of a user, which must go before it. */
   contents(user: string): Promise<CloudResult<Contents>>;
   /** Additions by others, which keep a user from deletion. */
   additions(user: string): Promise<CloudResult<readonly Addition[]>>;
-  deleteKey(user: string, id: string): Promise<CloudResult<null>>;
+  deleteKey(user: string, id: string, as?: Assumed): Promise<CloudResult<null>>;
   detachPolicy(user: string, arn: string): Promise<CloudResult<null>>;
   deletePolicy(user: string, name: string): Promise<CloudResult<null>>;
   removeFromGroup(user: string, group: string): Promise<CloudResult<null>>;
   deleteAddition(user: string, kind: Addition["kind"], id: string): Promise<CloudResult<null>>;
   deleteUser(user: string): Promise<CloudResult<null>>;
+}
+
+/** A role, mostly of another account, that calls about its users assume. */
+export interface Assumed {
+  readonly roleArn: string;
+  readonly sessionName: string;
+  /** Empty without one. */
+  readonly externalId: string;
 }
 
 export interface SessionRequest {

@@ -71,4 +71,22 @@ export const description = {
     },
   },
   roles,
+  kinds: [
+    {
+      path: "/static-roles",
+      issue: [],
+      reads: ["/static-creds"],
+      answersWrites: true,
+      fields: {
+        username: { label: "User name", help: "An IAM user that exists." },
+        rotation_period: { label: "Rotation period", help: "Time after which the key is replaced; a minute at least." },
+        assume_role_arn: {
+          label: "Assumed role",
+          help: "A role, mostly of another account, that may manage the user.",
+        },
+        assume_role_session_name: { label: "Session name", help: "Of `assume_role_arn`; required with it." },
+        external_id: { label: "External ID", help: "The id that the trust of `assume_role_arn` requires." },
+      },
+    },
+  ],
 } as const satisfies EngineDescription;

@@ -1,7 +1,8 @@
-import { ok } from "../../../lib/result.ts";
-import { isTransient, type Saga } from "../../runner/saga.ts";
+import { ok, refuse } from "../../../lib/result.ts";
+import { mapDecision } from "../../runner/saga.ts";
+import { plainName } from "../description.ts";
 import type { EngineType } from "../engine-type.ts";
-import { awsCalls, type CloudStep, performStep } from "./calls.ts";
+import { awsCalls, type CloudSaga, type CloudStep, performStep } from "./calls.ts";
 import {
   accountOf,
   type CloudAccount,
@@ -30,18 +31,33 @@ import {
 import { type LeaseResources, type Removal, removalSaga, revocationOf } from "./removal.ts";
 import { draftRole, ROLE_NAME, type Role, RoleBody, ttlsOf } from "./role.ts";
 import { beginRotation, outcomeOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
+import { isStatic, isStaticName, StaticBody, type StaticRole, staticView, subjectOf } from "./static-role.ts";
+import {
+  beginStatic,
+  beginStaticRotation,
+  isUntouched,
+  outcomeOfStatic,
+  type StaticWrite,
+  staticData,
+  staticSaga,
+  undoOfStatic,
+  undoOfStaticRole,
+} from "./static-write.ts";
 
 interface RoleWrite {
   readonly name: string;
   readonly role: Role;
 }
+type Write = RoleWrite | StaticWrite;
+
+const isStaticWrite = (write: Write): write is StaticWrite => "change" in write;
 
 interface AwsStates {
   readonly config: EngineConfig;
-  readonly role: Role;
+  readonly role: Role | StaticRole;
   readonly account: CloudAccount;
   readonly issue: Issue;
-  readonly write: RoleWrite;
+  readonly write: Write;
   readonly renewal: never;
   readonly rotation: Rotation;
   readonly removal: Removal;
@@ -49,12 +65,23 @@ interface AwsStates {
   readonly secret: Secret;
 }
 
-/** Writes of roles call nothing: what they name is checked by the provider when credentials are issued, as upstream. */
-const withoutCalls: Saga<RoleWrite> = {
-  next: () => null,
-  onSuccess: (state) => state,
-  onError: (_state, _step, failure) => (isTransient(failure) ? { kind: "retry" } : { kind: "failed" }),
+/**
+ * Writes of static roles make a key. Others call nothing: what they name is checked by the provider when credentials are
+ * issued, as upstream.
+ */
+const writeSaga: CloudSaga<Write> = {
+  next: (write, now) => (isStaticWrite(write) ? staticSaga.next(write, now) : null),
+  beforeCall: (write, each) => (isStaticWrite(write) ? (staticSaga.beforeCall?.(write, each) ?? write) : write),
+  onSuccess: (write, each, value, now) =>
+    isStaticWrite(write) ? staticSaga.onSuccess(write, each, value, now) : write,
+  onError: (write, each, failure, now, tries) =>
+    isStaticWrite(write)
+      ? mapDecision(staticSaga.onError(write, each, failure, now, tries), (state): Write => state)
+      : { kind: "failed" },
 };
+
+/** Static roles have no leases. */
+const NO_TTLS = { ttl: 0, max_ttl: 0, explicit_max_ttl: 0 };
 
 /** Time for a new key to work everywhere, from the start of its request. */
 const VERIFY_MS = 25_000;
@@ -79,26 +106,40 @@ export const aws: EngineType<AwsStates> = {
     federationOf: ({ federation }) => federation ?? null,
   },
   roles: {
-    ...withoutCalls,
+    ...writeSaga,
     body: RoleBody,
+    kinds: { "/static-roles": StaticBody },
     nameOf: (text) => (ROLE_NAME.test(text) ? text : null),
-    view: (role) => ({ ...role }),
+    view: (role) => (isStatic(role) ? staticView(role) : { ...role }),
     translate: (_dialect, view) => ({ ...view }),
-    ttls: ttlsOf,
-    missing: (name) => `Role ${JSON.stringify(name)} not found`,
-    begin(name, before, body, { account }) {
-      const role = draftRole(before, body as RoleBody, account.ok ? account.value : null);
+    ttls: (role, config) => (isStatic(role) ? NO_TTLS : ttlsOf(role, config)),
+    missing: (name) => `Role ${JSON.stringify(plainName(name))} not found`,
+    begin(name, before, body, context) {
+      if (isStaticName(name)) {
+        return beginStatic(name, before && isStatic(before) ? before : null, body as StaticBody, context);
+      }
+      const { account } = context;
+      const stored = before && !isStatic(before) ? before : null;
+      const role = draftRole(stored, body as RoleBody, account.ok ? account.value : null);
       return role.ok ? ok({ name, role: role.value }) : role;
     },
-    isReplaceable: () => true,
-    outcome: ({ role }) => ({ role, removals: [] }),
-    undo: () => null,
-    undoOfRole: () => null,
+    rotate: (name, role, _at, context) =>
+      isStatic(role) ? beginStaticRotation(name, role, context) : refuse("invalid", "the role keeps no credentials"),
+    kept: {
+      subjectOf: (write) => (isStaticWrite(write) ? subjectOf(write.role) : null),
+      taken: (_subject, other) => `username: the static role ${JSON.stringify(other)} has this user`,
+      data: (role, secret, now) => (isStatic(role) && secret.kind === "static" ? staticData(role, secret, now) : {}),
+    },
+    isReplaceable: (write) => !isStaticWrite(write) || isUntouched(write),
+    outcome: (write, _before, now) =>
+      isStaticWrite(write) ? outcomeOfStatic(write, now) : { role: write.role, removals: [] },
+    undo: (write, _stored, now) => (isStaticWrite(write) ? undoOfStatic(write, now) : null),
+    undoOfRole: (role) => (isStatic(role) ? undoOfStaticRole(role) : null),
   },
   issue: {
     ...issueSaga,
     request: IssueParameters,
-    begin: newIssue,
+    begin: (role, context) => (isStatic(role) ? refuse("missing") : newIssue(role, context)),
     outcome: outcomeOfIssue,
     undo: undoOfIssue,
     orphans: orphansOfIssue,

@@ -38,7 +38,9 @@ export const issueSaga: CloudSaga<Issue> = {
 };
 
 /** The credentials as `creds` answers them. */
-export type Secret = ({ readonly kind: "user" } & NewKey) | ({ readonly kind: "session" } & Omit<Session, "endsAt">);
+export type Secret =
+  | ({ readonly kind: "user" | "static" } & NewKey)
+  | ({ readonly kind: "session" } & Omit<Session, "endsAt">);
 
 type Context = Pick<IssueContext<never>, "name" | "displayName" | "lifeMs" | "maxTtlMs" | "request"> & {
   readonly account: CloudAccount;
@@ -76,7 +78,7 @@ export const orphansOfIssue = (issue: Issue, now: number): Removal | null =>
 export function dataOf(secret: Secret, ttl: number): Record<string, unknown> {
   const { accessKey, secretKey } = secret;
   const key = { access_key: accessKey, secret_key: secretKey };
-  if (secret.kind === "user") return { ...key, session_token: null };
+  if (secret.kind !== "session") return { ...key, session_token: null };
   const { sessionToken, arn } = secret;
   return { ...key, security_token: sessionToken, session_token: sessionToken, ...(arn !== null && { arn }), ttl };
 }

@@ -1,7 +1,7 @@
 import type { CloudFailure } from "../../../contracts/cloud-calls.ts";
 import { type RemovalState, removalSagaOf, searchFrom } from "../../runner/removal.ts";
 import { type CloudStep, resultOf, step } from "./calls.ts";
-import type { Addition } from "./cloud.ts";
+import type { Addition, Assumed } from "./cloud.ts";
 
 /** Our tag of a user. */
 export const MARKER = "sallyport";
@@ -15,7 +15,8 @@ export const isOurs = ({ marker }: { readonly marker: string }, tags: Readonly<R
 /** Something to remove. `notBefore` (ms since 1970): the time of the next attempt. */
 type Item = Thing & { readonly notBefore?: number };
 type Thing =
-  | { readonly kind: "key"; readonly user: string; readonly id: string }
+  /** `as`: of a user in an account of others. */
+  | { readonly kind: "key"; readonly user: string; readonly id: string; readonly as?: Assumed }
   /** Keys, policies and groups of a user, which are looked up. */
   | { readonly kind: "contents"; readonly user: string }
   | { readonly kind: "attached"; readonly user: string; readonly arn: string }
@@ -30,7 +31,7 @@ type Thing =
 /** Search for a user by name and tag, or for keys of a user without the ones to keep. */
 type Search = { readonly until: number; readonly next: number } & (
   | { readonly kind: "user"; readonly name: string; readonly marker: string }
-  | { readonly kind: "keys"; readonly name: string; readonly except: readonly string[] }
+  | { readonly kind: "keys"; readonly name: string; readonly except: readonly string[]; readonly as?: Assumed }
 );
 
 export type Removal = RemovalState<Item, Search>;
@@ -44,10 +45,11 @@ export const userSearch = (name: string, marker: string, now: number): Search =>
   ...searchFrom(now),
 });
 
-export const keySearch = (name: string, except: readonly string[], now: number): Search => ({
+export const keySearch = (name: string, except: readonly string[], now: number, as?: Assumed): Search => ({
   kind: "keys",
   name,
   except,
+  ...(as && { as }),
   ...searchFrom(now),
 });
 
@@ -79,16 +81,19 @@ const itemsOf = (user: string, swept: boolean): Item[] => [
 export const removalSaga = removalSagaOf<Item, Search, Removal>({
   stepOf,
 
-  searchStep: ({ kind, name }) => (kind === "user" ? step("getUser", name) : step("listKeys", name)),
+  searchStep: (search) =>
+    search.kind === "user"
+      ? step("getUser", search.name)
+      : step("listKeys", search.name, ...(search.as ? [search.as] : [])),
 
   found(search, _step, value) {
     if (search.kind === "user") {
       const { name, tags } = resultOf("getUser", value);
       return isOurs(search, tags) ? itemsOf(name, false) : [];
     }
-    const { name, except } = search;
+    const { name, except, as } = search;
     const keys = resultOf("listKeys", value).filter(({ id }) => !except.includes(id));
-    return keys.map(({ id }) => ({ kind: "key", user: name, id }));
+    return keys.map(({ id }) => ({ kind: "key", user: name, id, ...(as && { as }) }));
   },
 
   isNothingLeft: ({ call }, failure) => (call === "getUser" || call === "listKeys") && isMissing(failure),
@@ -137,7 +142,7 @@ function stepOf(item: Item): CloudStep {
   const { user } = item;
   switch (item.kind) {
     case "key":
-      return step("deleteKey", user, item.id);
+      return step("deleteKey", user, item.id, ...(item.as ? [item.as] : []));
     case "contents":
       return step("contents", user);
     case "attached":
