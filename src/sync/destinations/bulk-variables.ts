@@ -22,7 +22,7 @@ import type {
 export interface ShownVariable {
   /** Absent when the provider does not show it. */
   readonly value?: string;
-  /** A digest or version that equals the reference of our last push when nothing has changed since. */
+  /** A digest or version that equals that of our last push when nothing has changed since. */
   readonly version?: string;
 }
 
@@ -30,8 +30,8 @@ export interface ShownVariable {
 export const WRITTEN = "written";
 
 export interface BulkPlace {
-  /** All variables by name, at least as new as the push with this reference. */
-  all(reference?: string): Promise<ReadonlyMap<string, ShownVariable> | Failure>;
+  /** All variables by name, as they were after the pushes with these references or later. */
+  all(references?: readonly string[]): Promise<ReadonlyMap<string, ShownVariable> | Failure>;
   /** Creates or changes variables. The references by name, of those that the answer confirms. */
   write(doing: string, values: ReadonlyMap<string, string>): Promise<ReadonlyMap<string, string> | Failure>;
   /** Removes present variables. */
@@ -51,6 +51,8 @@ interface BulkRules<Connection> {
   placeOf(connection: Connection, context: CallContext): BulkPlace;
   /** The version of a value, where it can be calculated. */
   versionOf?(value: string): string;
+  /** The version in a reference. Default: the reference itself. */
+  versionIn?(reference: string): string;
   /** Whether import offers the variable. Default: all. */
   isOffered?(name: string): boolean;
 }
@@ -60,7 +62,15 @@ type Operations<Connection> = Pick<RemoteDestinationType<Connection>, "put" | "r
 
 /** The operations of a type with these rules. Its connection is checked by reading all variables. */
 export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operations<Connection> {
-  const { noun, windowMs, most, showsValues, placeOf, isOffered = () => true } = rules;
+  const {
+    noun,
+    windowMs,
+    most,
+    showsValues,
+    placeOf,
+    isOffered = () => true,
+    versionIn = (reference) => reference,
+  } = rules;
   const unnamed = failure("unknown", "unreadable_answer", `The answer does not name the ${noun}.`);
   const subject = (names: readonly string[]): string =>
     names.length === 1 ? (names[0] ?? "") : `${names.length} ${noun}s`;
@@ -129,7 +139,7 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
     // Without a record of a push, a variable is not ours.
     const ours = objects.filter(({ ownedOnly, reference }) => !ownedOnly || reference !== null);
     // Shows a missing place, which a removal must not take for an absent variable.
-    const present = await place.all();
+    const present = await place.all(objects.flatMap(({ reference }) => reference ?? []));
     if ("outcome" in present) return present;
     const obsolete = ours.map(({ name }) => name).filter((name) => present.has(name));
     if (obsolete.length > 0) {
@@ -167,10 +177,10 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
       return "outcome" in removed ? removed : (removed.get(object.name) ?? unnamed);
     },
     async inspect({ name, reference, desired }, connection, context): Promise<Inspection> {
-      const present = await placeOf(connection, context).all(reference ?? undefined);
+      const present = await placeOf(connection, context).all(reference === null ? [] : [reference]);
       if ("outcome" in present) return present;
       const shown = present.get(name);
-      const state = shown === undefined ? "absent" : stateOf(shown, reference, desired?.value);
+      const state = shown === undefined ? "absent" : stateOf(shown, reference && versionIn(reference), desired?.value);
       return { outcome: "ok", state, owned: null };
     },
     /** A missing right to write shows at the first push. */
@@ -183,11 +193,11 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
 
 function stateOf(
   { value, version }: ShownVariable,
-  reference: string | null,
+  pushed: string | null,
   desired: string | undefined,
 ): "unchanged" | "changed" | "present" {
-  if (reference === null) return "present";
+  if (pushed === null) return "present";
   if (value !== undefined && desired !== undefined) return value === desired ? "unchanged" : "changed";
-  if (version === undefined || reference === WRITTEN) return "present";
-  return version === reference ? "unchanged" : "changed";
+  if (version === undefined || pushed === WRITTEN) return "present";
+  return version === pushed ? "unchanged" : "changed";
 }

@@ -18,6 +18,7 @@ import { description as https } from "./https/description.ts";
 import { description as iacVariables } from "./iac-variables/description.ts";
 import { description as inMem } from "./in-mem/description.ts";
 import { description as kvV2 } from "./kv-v2/description.ts";
+import { description as machineSecrets } from "./machine-secrets/description.ts";
 import { description as repoHost } from "./repo-host/description.ts";
 import { description as repoHostVariables } from "./repo-host-variables/description.ts";
 
@@ -39,6 +40,7 @@ const all = [
   appConfig,
   deployService,
   functionSecrets,
+  machineSecrets,
   clusterSecrets,
   edgeWorker,
   edgeStore,

@@ -18,6 +18,7 @@ import { https } from "./https/adapter.ts";
 import { iacVariables } from "./iac-variables/adapter.ts";
 import { inMem } from "./in-mem/adapter.ts";
 import { kvV2Destination } from "./kv-v2/adapter.ts";
+import { machineSecrets } from "./machine-secrets/adapter.ts";
 import { repoHost } from "./repo-host/adapter.ts";
 import { repoHostVariables } from "./repo-host-variables/adapter.ts";
 
@@ -46,6 +47,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     appConfig,
     deployService,
     functionSecrets,
+    machineSecrets,
     clusterSecretsDestination,
     edgeWorker,
     edgeStore,

@@ -1,0 +1,134 @@
+import * as z from "zod";
+import { memo } from "../../../lib/memo.ts";
+import { type Meaning, restClient, unreadable } from "../../../providers/rest.ts";
+import { type BulkPlace, bulkOperations, WRITTEN } from "../bulk-variables.ts";
+import { fromDescription } from "../description.ts";
+import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
+import { requiredText } from "../fields.ts";
+import { checkVariable } from "../variables.ts";
+import { description } from "./description.ts";
+
+/** A destination's connection to its app. */
+interface MachineSecretsConnection {
+  api_token: string;
+  app: string;
+}
+
+const defaultUrl = "https://api.machines.dev";
+/** The provider states no limit of one value. */
+const maxValueBytes = 64 * 1024;
+const MOST = 100;
+/** An app takes one write a second, so a burst of changes is one call. */
+const WINDOW_MS = 2_000;
+
+const schemas = memo(() => {
+  const secrets = z.array(z.object({ name: z.string(), digest: z.string().nullish() })).nullish();
+  return {
+    connection: z.object({
+      api_token: requiredText(
+        /^(FlyV1 )?[\x21-\x7e]{1,8192}$/,
+        "must be 1 to 8192 printable characters without spaces, after FlyV1 or alone",
+      ),
+      app: requiredText(
+        /^[a-z0-9][a-z0-9-]{0,62}$/,
+        "must be the app's name: 1 to 63 lower-case letters, digits or -, not beginning with -",
+      ),
+    }),
+    listed: z.object({ secrets }),
+    changed: z.object({ secrets, version: z.number().int() }),
+  };
+});
+
+/**
+ * Secrets of a Fly.io app. One external object is one secret. Reads show digests, and may be older than the last write
+ * unless they name its version: a reference is that version and the digest.
+ */
+export const machineSecrets: RemoteDestinationType<MachineSecretsConnection> = {
+  kind: "remote",
+  ...fromDescription(description),
+  get connection() {
+    return schemas().connection;
+  },
+  targets: ({ app }) => [app],
+  defaults: {
+    granularity: "secret-key",
+    template: {
+      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
+      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
+    },
+  },
+  naming: {
+    allowed: /^[A-Za-z0-9_]$/,
+    maxLength: 255,
+    replacement: "_",
+    adapt: (name) => (/^\d/.test(name) ? `_${name}` : name),
+  },
+  maxValueBytes,
+  pace: { atOnce: 1, burst: 300, perMinute: 3_000 },
+  ...bulkOperations({
+    noun: "secret",
+    windowMs: WINDOW_MS,
+    most: MOST,
+    showsValues: false,
+    check: (object) =>
+      checkVariable(object, {
+        name: /^[A-Za-z_]\w{0,254}$/,
+        rule: "1 to 255 letters, digits or _, not beginning with a digit",
+        maxBytes: maxValueBytes,
+      }),
+    placeOf,
+    versionIn: (reference) => reference.replace(/^\d+:/, ""),
+  }),
+};
+
+/** The scheme of a token, as the provider's own client chooses it. */
+function authorizationOf(token: string): string {
+  if (token.startsWith("FlyV1 ")) return token;
+  return /(^|,)fm(2|1r)_/.test(token) ? `FlyV1 ${token}` : `Bearer ${token}`;
+}
+
+/** The version of all secrets in a reference; 0 for none. */
+const leastVersion = (reference: string): number => Number(/^(\d+):/.exec(reference)?.[1] ?? "0");
+
+function placeOf({ api_token: token, app }: MachineSecretsConnection, { settings, send }: CallContext): BulkPlace {
+  const base = `${(settings.MACHINE_SECRETS_URL || defaultUrl).replace(/\/+$/, "")}/v1`;
+  const call = restClient({ base, headers: { authorization: authorizationOf(token) }, send, meaningOf });
+  const path = `/apps/${app}/secrets`;
+
+  /** Sets secrets, and removes those that are null: as a whole, as one version. */
+  async function change(doing: string, values: Readonly<Record<string, string | null>>) {
+    const answer = await call(doing, "POST", path, { values });
+    if (!answer.ok) return answer.outcome;
+    return schemas().changed.safeParse(answer.body).data ?? unreadable(doing, "POST").outcome;
+  }
+
+  return {
+    async all(references = []) {
+      const doing = "Listing the secrets";
+      const version = Math.max(0, ...references.map(leastVersion));
+      const answer = await call(doing, "GET", version === 0 ? path : `${path}?min_version=${version}`);
+      if (!answer.ok) return answer.outcome;
+      const listed = schemas().listed.safeParse(answer.body);
+      if (!listed.success) return unreadable(doing, "GET").outcome;
+      const secrets = listed.data.secrets ?? [];
+      return new Map(secrets.map(({ name, digest }) => [name, digest ? { version: digest } : {}]));
+    },
+    async write(doing, values) {
+      const changed = await change(doing, Object.fromEntries(values));
+      if ("outcome" in changed) return changed;
+      const digests = new Map(changed.secrets?.map(({ name, digest }) => [name, digest]));
+      const referenceOf = (name: string) => {
+        const digest = digests.get(name);
+        return digest ? `${changed.version}:${digest}` : WRITTEN;
+      };
+      return new Map([...values.keys()].map((name) => [name, referenceOf(name)]));
+    },
+    async remove(doing, names) {
+      const changed = await change(doing, Object.fromEntries(names.map((name) => [name, null])));
+      return "outcome" in changed ? changed : { outcome: "ok" };
+    },
+  };
+}
+
+const meaningOf = (status: number): Meaning | null =>
+  status === 404 ? ["client", "not_found", "there is no such app, or the token may not see it"] : null;
