@@ -22,6 +22,7 @@ interface Route {
   perform(call: GraphCall): Done;
 }
 
+const on = (method: string, path: string, perform: Route["perform"]): Route => ({ method, path, perform });
 const ok = (body: unknown): Done => ({ status: 200, body });
 const created = (body: unknown): Done => ({ status: 201, body });
 const nothing: Done = { status: 204 };
@@ -38,171 +39,103 @@ const groupReaders = [
 const memberWriters = ["GroupMember.ReadWrite.All", "Group.ReadWrite.All"];
 
 const routes: Partial<Record<OperationName, Route>> = {
-  ListApplications: {
-    method: "GET",
-    path: "applications",
-    perform(call) {
-      call.require(...readers, ...writers);
-      const seen = live(call.state.applications).filter(({ id }) => !call.state.unseen.hides("application", id));
-      return ok(call.list(seen.map(showApplication), ["appId", "displayName"]));
-    },
-  },
-  CreateApplication: {
-    method: "POST",
-    path: "applications",
-    perform(call) {
-      call.require(...writers);
-      const { tags, signInAudience, displayName } = call.body(bodies.application);
-      const given = { displayName, ...(tags && { tags }), ...(signInAudience && { signInAudience }) };
-      return created(showApplication(call.state.createApplication(given, call.caller)));
-    },
-  },
-  GetApplication: {
-    method: "GET",
-    path: "applications/*",
-    perform(call) {
-      call.require(...readers, ...writers);
-      call.options("$select");
-      const application = call.application();
-      if (!readers.some((permission) => call.has(permission))) call.requireOwner(application);
-      return ok(call.selected(showApplication(application)));
-    },
-  },
-  UpdateApplication: {
-    method: "PATCH",
-    path: "applications/*",
-    perform(call) {
-      Object.assign(owned(call, call.application), definedOnly(call.body(bodies.changedApplication)));
-      return nothing;
-    },
-  },
-  DeleteApplication: {
-    method: "DELETE",
-    path: "applications/*",
-    perform(call) {
-      call.state.deleteApplication(owned(call, call.application));
-      return nothing;
-    },
-  },
-  AddApplicationPassword: {
-    method: "POST",
-    path: "applications/*/addPassword",
-    perform: (call) => addPassword(call, owned(call, call.application)),
-  },
-  RemoveApplicationPassword: {
-    method: "POST",
-    path: "applications/*/removePassword",
-    perform: (call) => removePassword(call, owned(call, call.application)),
-  },
-  ListServicePrincipals: {
-    method: "GET",
-    path: "servicePrincipals",
-    perform(call) {
-      call.require(...readers, ...writers);
-      const seen = live(call.state.principals).filter(({ id }) => !call.state.unseen.hides("principal", id));
-      return ok(call.list(seen.map(showPrincipal), ["appId", "displayName"]));
-    },
-  },
-  CreateServicePrincipal: { method: "POST", path: "servicePrincipals", perform: createPrincipal },
-  GetServicePrincipal: {
-    method: "GET",
-    path: "servicePrincipals/*",
-    perform(call) {
-      call.require(...readers, ...writers);
-      call.options("$select");
-      const principal = call.principal();
-      if (!readers.some((permission) => call.has(permission))) call.requireOwner(principal);
-      return ok(call.selected(showPrincipal(principal)));
-    },
-  },
-  DeleteServicePrincipal: {
-    method: "DELETE",
-    path: "servicePrincipals/*",
-    perform(call) {
-      call.state.deletePrincipal(owned(call, call.principal));
-      return nothing;
-    },
-  },
-  AddServicePrincipalPassword: {
-    method: "POST",
-    path: "servicePrincipals/*/addPassword",
-    perform: (call) => addPassword(call, owned(call, call.principal)),
-  },
-  RemoveServicePrincipalPassword: {
-    method: "POST",
-    path: "servicePrincipals/*/removePassword",
-    perform: (call) => removePassword(call, owned(call, call.principal)),
-  },
-  ListDeletedApplications: {
-    method: "GET",
-    path: "directory/deletedItems/microsoft.graph.application",
-    perform(call) {
-      call.require(...readers, ...writers);
-      const seen = [...call.state.applications.values()].filter(
-        ({ id, deleted }) => deleted && !call.state.unseen.hides("deletedItem", id),
-      );
-      return ok(call.list(seen.map(showApplication), ["appId", "displayName"]));
-    },
-  },
-  GetDeletedItem: {
-    method: "GET",
-    path: "directory/deletedItems/*",
-    perform(call) {
-      call.require(...readers, ...writers);
-      const { id, appId, displayName } = owned(call, call.deletedItem);
-      return ok({ id, appId, displayName });
-    },
-  },
-  DeleteDeletedItem: {
-    method: "DELETE",
-    path: "directory/deletedItems/*",
-    perform(call) {
-      call.state.deletePermanently(owned(call, call.deletedItem));
-      return nothing;
-    },
-  },
-  ListGroups: {
-    method: "GET",
-    path: "groups",
-    perform(call) {
-      call.require(...groupReaders);
-      return ok(call.list([...call.state.groups.values()].map(showGroup), ["displayName"]));
-    },
-  },
-  GetGroup: {
-    method: "GET",
-    path: "groups/*",
-    perform(call) {
-      call.require(...groupReaders);
-      call.options("$select");
-      return ok(call.selected(showGroup(call.group())));
-    },
-  },
-  ListGroupMembers: {
-    method: "GET",
-    path: "groups/*/members",
-    perform(call) {
-      call.require(...groupReaders);
-      return ok(
-        call.list(
-          [...call.group().members].map((id) => ({ "@odata.type": principalType, id })),
-          [],
-        ),
-      );
-    },
-  },
-  AddGroupMember: { method: "POST", path: "groups/*/members/$ref", perform: addMember },
-  RemoveGroupMember: {
-    method: "DELETE",
-    path: "groups/*/members/*/$ref",
-    perform(call) {
-      call.require(...memberWriters);
-      call.noBody();
-      const [, id = ""] = call.ids;
-      if (!call.group().members.delete(id)) throw notFound(id);
-      return nothing;
-    },
-  },
+  ListApplications: on("GET", "applications", (call) => {
+    call.require(...readers, ...writers);
+    const seen = live(call.state.applications).filter(({ id }) => !call.state.unseen.hides("application", id));
+    return ok(call.list(seen.map(showApplication), ["appId", "displayName"]));
+  }),
+  CreateApplication: on("POST", "applications", (call) => {
+    call.require(...writers);
+    const { tags, signInAudience, displayName } = call.body(bodies.application);
+    const given = { displayName, ...(tags && { tags }), ...(signInAudience && { signInAudience }) };
+    return created(showApplication(call.state.createApplication(given, call.caller)));
+  }),
+  GetApplication: on("GET", "applications/*", (call) => {
+    call.require(...readers, ...writers);
+    call.options("$select");
+    const application = call.application();
+    if (!readers.some((permission) => call.has(permission))) call.requireOwner(application);
+    return ok(call.selected(showApplication(application)));
+  }),
+  UpdateApplication: on("PATCH", "applications/*", (call) => {
+    Object.assign(owned(call, call.application), definedOnly(call.body(bodies.changedApplication)));
+    return nothing;
+  }),
+  DeleteApplication: on("DELETE", "applications/*", (call) => {
+    call.state.deleteApplication(owned(call, call.application));
+    return nothing;
+  }),
+  AddApplicationPassword: on("POST", "applications/*/addPassword", (call) =>
+    addPassword(call, owned(call, call.application)),
+  ),
+  RemoveApplicationPassword: on("POST", "applications/*/removePassword", (call) =>
+    removePassword(call, owned(call, call.application)),
+  ),
+  ListServicePrincipals: on("GET", "servicePrincipals", (call) => {
+    call.require(...readers, ...writers);
+    const seen = live(call.state.principals).filter(({ id }) => !call.state.unseen.hides("principal", id));
+    return ok(call.list(seen.map(showPrincipal), ["appId", "displayName"]));
+  }),
+  CreateServicePrincipal: on("POST", "servicePrincipals", createPrincipal),
+  GetServicePrincipal: on("GET", "servicePrincipals/*", (call) => {
+    call.require(...readers, ...writers);
+    call.options("$select");
+    const principal = call.principal();
+    if (!readers.some((permission) => call.has(permission))) call.requireOwner(principal);
+    return ok(call.selected(showPrincipal(principal)));
+  }),
+  DeleteServicePrincipal: on("DELETE", "servicePrincipals/*", (call) => {
+    call.state.deletePrincipal(owned(call, call.principal));
+    return nothing;
+  }),
+  AddServicePrincipalPassword: on("POST", "servicePrincipals/*/addPassword", (call) =>
+    addPassword(call, owned(call, call.principal)),
+  ),
+  RemoveServicePrincipalPassword: on("POST", "servicePrincipals/*/removePassword", (call) =>
+    removePassword(call, owned(call, call.principal)),
+  ),
+  ListDeletedApplications: on("GET", "directory/deletedItems/microsoft.graph.application", (call) => {
+    call.require(...readers, ...writers);
+    const seen = [...call.state.applications.values()].filter(
+      ({ id, deleted }) => deleted && !call.state.unseen.hides("deletedItem", id),
+    );
+    return ok(call.list(seen.map(showApplication), ["appId", "displayName"]));
+  }),
+  GetDeletedItem: on("GET", "directory/deletedItems/*", (call) => {
+    call.require(...readers, ...writers);
+    const { id, appId, displayName } = owned(call, call.deletedItem);
+    return ok({ id, appId, displayName });
+  }),
+  DeleteDeletedItem: on("DELETE", "directory/deletedItems/*", (call) => {
+    call.state.deletePermanently(owned(call, call.deletedItem));
+    return nothing;
+  }),
+  ListGroups: on("GET", "groups", (call) => {
+    call.require(...groupReaders);
+    return ok(call.list([...call.state.groups.values()].map(showGroup), ["displayName"]));
+  }),
+  GetGroup: on("GET", "groups/*", (call) => {
+    call.require(...groupReaders);
+    call.options("$select");
+    return ok(call.selected(showGroup(call.group())));
+  }),
+  ListGroupMembers: on("GET", "groups/*/members", (call) => {
+    call.require(...groupReaders);
+    return ok(
+      call.list(
+        [...call.group().members].map((id) => ({ "@odata.type": principalType, id })),
+        [],
+      ),
+    );
+  }),
+  AddGroupMember: on("POST", "groups/*/members/$ref", addMember),
+  RemoveGroupMember: on("DELETE", "groups/*/members/*/$ref", (call) => {
+    call.require(...memberWriters);
+    call.noBody();
+    const [, id = ""] = call.ids;
+    if (!call.group().members.delete(id)) throw notFound(id);
+    return nothing;
+  }),
 };
 
 const principalType = "#microsoft.graph.servicePrincipal";
