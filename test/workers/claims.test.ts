@@ -5,15 +5,10 @@ import { amount } from "../support/long.ts";
 import { eventsOf } from "./access.ts";
 import { claims, ended, holders, listClaims, placed, stickyJob } from "./claims-helpers.ts";
 import { del, get, put } from "./client.ts";
-import { addNode, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
+import { lose, make, nodeId, nodes, openNodes } from "./host-volumes.ts";
 import { gone, report, send } from "./reports.ts";
 
-let nodes: ScriptedNodes;
-
-beforeEach(async () => {
-  nodes = new ScriptedNodes();
-  await addNode(1);
-});
+beforeEach(() => openNodes(1));
 
 const onlyClaim = async () => {
   const [claim, ...more] = await claims();

@@ -4,18 +4,15 @@ import { ClaimController } from "../../src/volumes/csi/claim-controller.ts";
 import { eventsOf } from "./access.ts";
 import { get } from "./client.ts";
 import { clock } from "./clock.ts";
-import { addCsiNodes, type Behaviour, claimsOf, create, ends, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
+import { type Behaviour, claimsOf, create, csi, ends, openCsiNodes, runs, statesOf } from "./csi-world.ts";
 import { nodeId } from "./host-volumes.ts";
 import { byItself, killRegistry } from "./host-volumes-world.ts";
 
 clock.moves = true;
 
 const NODE = nodeId(2);
-let csi: ScriptedCsi;
-
 beforeEach(async () => {
-  csi = new ScriptedCsi();
-  await addCsiNodes();
+  await openCsiNodes();
   await create();
 });
 

@@ -1,14 +1,10 @@
 import { beforeEach, expect, it } from "vitest";
-import { addCsiNodes, create, ends, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
+import { create, csi, ends, openCsiNodes, runs, statesOf } from "./csi-world.ts";
 import { nodeId } from "./host-volumes.ts";
 
-let csi: ScriptedCsi;
 const NODE = nodeId(2);
 
-beforeEach(async () => {
-  csi = new ScriptedCsi();
-  await addCsiNodes();
-});
+beforeEach(openCsiNodes);
 
 const sent = (method: string) => csi.sent.find(({ operation }) => operation.method === method) ?? expect.fail();
 

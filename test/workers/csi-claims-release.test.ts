@@ -5,21 +5,16 @@ import type { OperationResult } from "../../src/contracts/node-operation.ts";
 import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { type Answer, del, get } from "./client.ts";
 import { clock } from "./clock.ts";
-import { addCsiNode, addCsiNodes, claimsOf, create, ends, putOff, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
+import { addCsiNode, claimsOf, create, csi, ends, openCsiNodes, putOff, runs, statesOf } from "./csi-world.ts";
 import { lose, nodeId } from "./host-volumes.ts";
 import { byItself } from "./host-volumes-world.ts";
 
 clock.moves = true;
 
-let csi: ScriptedCsi;
-
 /** The first runs the controller, the second mounts: one may go without the other. */
 const [HEAD, NODE] = [nodeId(1), nodeId(2)];
 
-beforeEach(async () => {
-  csi = new ScriptedCsi();
-  await addCsiNodes();
-});
+beforeEach(openCsiNodes);
 
 const published = async () => {
   const made = await create();

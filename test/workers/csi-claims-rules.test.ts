@@ -9,17 +9,17 @@ import { type CsiFields, requestOf } from "../../src/volumes/csi/request-body.ts
 import { del, get } from "./client.ts";
 import { clock } from "./clock.ts";
 import {
-  addCsiNodes,
   type Behaviour,
   claimsOf,
   create,
+  csi,
   definition,
   ends,
   nodePlugins,
+  openCsiNodes,
   putOff,
   register,
   runs,
-  ScriptedCsi,
   statesOf,
 } from "./csi-world.ts";
 import { addNode, nodeId } from "./host-volumes.ts";
@@ -28,12 +28,7 @@ clock.moves = true;
 
 /** It mounts; another one runs the controller. */
 const NODE = nodeId(2);
-let csi: ScriptedCsi;
-
-beforeEach(async () => {
-  csi = new ScriptedCsi();
-  await addCsiNodes();
-});
+beforeEach(openCsiNodes);
 
 const use = async (more: Record<string, unknown> = {}) => {
   expect((await create(more)).status).toBe(200);

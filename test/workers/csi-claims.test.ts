@@ -7,24 +7,20 @@ import {
   addCsiNode,
   claimsOf,
   create,
+  csi,
   ends,
   nodePlugins,
+  openCsi,
   PLUGIN,
   putOff,
   runs,
-  ScriptedCsi,
   statesOf,
 } from "./csi-world.ts";
 import { lose, nodeId } from "./host-volumes.ts";
 
 const capability = (AccessMode: string) => ({ AccessMode, AttachmentMode: "file-system" });
 
-let csi: ScriptedCsi;
-
-beforeEach(async () => {
-  csi = new ScriptedCsi();
-  await addCsiNode(1);
-});
+beforeEach(openCsi);
 
 describe("a claim", () => {
   it("goes from its allocation's report to a published path, and is released completely", async () => {

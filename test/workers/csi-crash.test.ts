@@ -8,18 +8,13 @@ import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { eventsOf } from "./access.ts";
 import { del, get } from "./client.ts";
 import { clock } from "./clock.ts";
-import { addCsiNode, controllers, create, ScriptedCsi } from "./csi-world.ts";
+import { addCsiNode, controllers, create, csi, openCsi } from "./csi-world.ts";
 import { nodeId } from "./host-volumes.ts";
 import { byItself, killRegistry } from "./host-volumes-world.ts";
 
 clock.moves = true;
 
-let csi: ScriptedCsi;
-
-beforeEach(async () => {
-  csi = new ScriptedCsi();
-  await addCsiNode(1);
-});
+beforeEach(openCsi);
 
 const listed = async (): Promise<string[]> =>
   (await get("/v1/volumes?type=csi")).body.map(({ ID }: { ID: string }) => ID);

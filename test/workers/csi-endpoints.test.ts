@@ -2,16 +2,13 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
 import { type Answer, del, get, send } from "./client.ts";
-import { addCsiNode, create, definition, PLUGIN, runs, ScriptedCsi, shown, statesOf } from "./csi-world.ts";
+import { create, csi, definition, openCsi, PLUGIN, runs, shown, statesOf } from "./csi-world.ts";
 import { nodeId } from "./host-volumes.ts";
 
 /* CSI volumes and snapshots, endpoint by endpoint. */
 
-let csi: ScriptedCsi;
-
 beforeEach(async () => {
-  csi = new ScriptedCsi();
-  await addCsiNode(1);
+  await openCsi();
   const made = await create();
   if (made.status !== 200) throw new Error(made.text);
 });

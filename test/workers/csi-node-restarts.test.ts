@@ -5,7 +5,7 @@ import type { OperationResult } from "../../src/contracts/node-operation.ts";
 import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { del, get } from "./client.ts";
 import { clock } from "./clock.ts";
-import { addCsiNodes, claimsOf, create, ends, runs, ScriptedCsi, statesOf } from "./csi-world.ts";
+import { addCsiNodes, claimsOf, create, csi, ends, openCsiNodes, runs, statesOf } from "./csi-world.ts";
 import { addNode, lose, nodeId } from "./host-volumes.ts";
 import { byItself, killRegistry } from "./host-volumes-world.ts";
 
@@ -15,11 +15,8 @@ clock.moves = true;
 
 /** It mounts; another one runs the controller. */
 const NODE = nodeId(2);
-let csi: ScriptedCsi;
-
 beforeEach(async () => {
-  csi = new ScriptedCsi();
-  await addCsiNodes();
+  await openCsiNodes();
   await starts("monday");
   expect((await create()).status).toBe(200);
   await runs(NODE);

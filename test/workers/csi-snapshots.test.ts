@@ -1,14 +1,9 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { itRows } from "../support/rows.ts";
 import { type Answer, del, get, send } from "./client.ts";
-import { addCsiNode, create, PLUGIN, ScriptedCsi, shown } from "./csi-world.ts";
+import { addCsiNode, create, csi, openCsi, PLUGIN, shown } from "./csi-world.ts";
 
-let csi: ScriptedCsi;
-
-beforeEach(async () => {
-  csi = new ScriptedCsi();
-  await addCsiNode(1);
-});
+beforeEach(openCsi);
 
 const refusal = ({ status, text }: Answer) => [status, text];
 const snapshot = (more: Record<string, unknown> = {}, headers = {}) =>

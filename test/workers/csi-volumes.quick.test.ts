@@ -6,15 +6,10 @@ import { CsiVolumes } from "../../src/volumes/csi/csi-volumes.ts";
 import { itRows } from "../support/rows.ts";
 import { eventsOf, holderOf } from "./access.ts";
 import { type Answer, del, get, put } from "./client.ts";
-import { addCsiNode, create, definition, PLUGIN, register, ScriptedCsi, statesOf, UPSTREAM } from "./csi-world.ts";
+import { addCsiNode, create, csi, definition, openCsi, PLUGIN, register, statesOf, UPSTREAM } from "./csi-world.ts";
 import { addNode, nodeId, run } from "./host-volumes.ts";
 
-let csi: ScriptedCsi;
-
-beforeEach(async () => {
-  csi = new ScriptedCsi();
-  await addCsiNode(1);
-});
+beforeEach(openCsi);
 
 const refusal = ({ status, text }: Answer) => [status, text];
 const listed = async (query = ""): Promise<string[]> =>

@@ -251,3 +251,18 @@ export const create = (more: Record<string, unknown> = {}, options?: Options): P
 
 export const register = (more: Record<string, unknown> = {}, options: Options = UPSTREAM): Promise<Answer> =>
   put(`/v1/volume/csi/${more["ID"] ?? "v1"}`, { Volumes: [definition(more)] }, options);
+
+/** The provider and the nodes of the running test. */
+export let csi: ScriptedCsi;
+
+/** Opens the provider of a test, with one node that has both services of the plugin. */
+export async function openCsi(): Promise<void> {
+  csi = new ScriptedCsi();
+  await addCsiNode(1);
+}
+
+/** Opens the provider of a test, with a node for each service of the plugin. */
+export async function openCsiNodes(): Promise<void> {
+  csi = new ScriptedCsi();
+  await addCsiNodes();
+}

@@ -1,14 +1,9 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { itRows } from "../support/rows.ts";
 import { del, get, put } from "./client.ts";
-import { addNode, make, nodeId, register, ScriptedNodes, storedRows, volume } from "./host-volumes.ts";
+import { make, nodeId, nodes, openNodes, register, storedRows, volume } from "./host-volumes.ts";
 
-let nodes: ScriptedNodes;
-
-beforeEach(async () => {
-  nodes = new ScriptedNodes();
-  await addNode(1);
-});
+beforeEach(() => openNodes(1));
 
 type Row = readonly [volume: unknown, status: number, says: string | RegExp];
 

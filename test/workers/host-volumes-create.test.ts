@@ -3,16 +3,11 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { eventsOf } from "./access.ts";
 import { type Answer, get, put } from "./client.ts";
-import { addNode, ask, listed, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
+import { addNode, ask, listed, lose, make, nodeId, nodes, openNodes } from "./host-volumes.ts";
 
 const KERNEL = `\${attr.kernel.name}`;
 
-let nodes: ScriptedNodes;
-
-beforeEach(async () => {
-  nodes = new ScriptedNodes();
-  await addNode(1);
-});
+beforeEach(() => openNodes(1));
 
 const refusal = ({ status, text }: Answer) => [status, text];
 const nothingStored = async () => expect(await listed()).toEqual([]);

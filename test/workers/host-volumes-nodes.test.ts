@@ -4,15 +4,10 @@ import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { VolumeUsage } from "../../src/volumes/host/usage.ts";
 import { eventsOf } from "./access.ts";
 import { del, get, put } from "./client.ts";
-import { addNode, ask, finish, listed, lose, make, nodeId, run, ScriptedNodes } from "./host-volumes.ts";
+import { addNode, ask, finish, listed, lose, make, nodeId, nodes, openNodes, run } from "./host-volumes.ts";
 import { gone, report } from "./reports.ts";
 
-let nodes: ScriptedNodes;
-
-beforeEach(async () => {
-  nodes = new ScriptedNodes();
-  await addNode(1);
-});
+beforeEach(() => openNodes(1));
 
 const stateOf = async (id: string) => (await get(`/v1/volume/host/${id}`)).body.State;
 const told = async () =>

@@ -4,7 +4,7 @@ import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { randomFrom } from "../crash/random.ts";
 import { del } from "./client.ts";
 import { clock } from "./clock.ts";
-import { addNode, ask, type Behaviour, listed, lose, nodeId, run, ScriptedNodes } from "./host-volumes.ts";
+import { ask, type Behaviour, listed, lose, nodeId, nodes, openNodes, run } from "./host-volumes.ts";
 import { byItself, expectSettled, killRegistry } from "./host-volumes-world.ts";
 
 clock.moves = true;
@@ -18,12 +18,7 @@ const STEPS = 60;
 const NODES = [1, 2, 3];
 const NAMES = ["db", "cache"];
 
-let nodes: ScriptedNodes;
-
-beforeEach(async () => {
-  nodes = new ScriptedNodes();
-  for (const number of NODES) await addNode(number);
-});
+beforeEach(() => openNodes(...NODES));
 
 it.each(Array.from({ length: 8 }, (_, seed) => [seed + 1]))(
   "rows, disks and events agree after random requests, reports and crashes (history %i)",

@@ -4,14 +4,9 @@ import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
 import { type Answer, del, get, put } from "./client.ts";
-import { addNode, ask, finish, listed, make, nodeId, register, run, ScriptedNodes, volume } from "./host-volumes.ts";
+import { addNode, ask, finish, listed, make, nodeId, nodes, openNodes, register, run, volume } from "./host-volumes.ts";
 
-let nodes: ScriptedNodes;
-
-beforeEach(async () => {
-  nodes = new ScriptedNodes();
-  await addNode(1);
-});
+beforeEach(() => openNodes(1));
 
 const names = (answer: Answer): string[] => answer.body.map(({ Name }: { Name: string }) => Name).sort();
 const list = (query = "", options?: Parameters<typeof get>[1]) => get(`/v1/volumes?type=host${query}`, options);

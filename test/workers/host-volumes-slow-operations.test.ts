@@ -7,7 +7,7 @@ import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { eventsOf } from "./access.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
-import { addNode, ask, listed, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
+import { ask, listed, lose, make, nodeId, nodes, openNodes } from "./host-volumes.ts";
 
 clock.moves = true;
 
@@ -15,13 +15,7 @@ clock.moves = true;
  * Requests whose operation takes its time: the answer comes late, never, or twice, and the request comes again meanwhile.
  */
 
-let nodes: ScriptedNodes;
-
-beforeEach(async () => {
-  nodes = new ScriptedNodes();
-  await addNode(1);
-  await addNode(2);
-});
+beforeEach(() => openNodes(1, 2));
 
 /** Waits until a node has been given something that it keeps to itself. */
 const holding = (count = 1) => vi.waitFor(() => expect(nodes.holding).toBe(count));

@@ -3,16 +3,11 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { itRows } from "../support/rows.ts";
 import { type Answer, del, get, put } from "./client.ts";
-import { addNode, ask, listed, lose, make, nodeId, register, ScriptedNodes } from "./host-volumes.ts";
+import { ask, listed, lose, make, nodeId, nodes, openNodes, register } from "./host-volumes.ts";
 
 const KERNEL = `\${attr.kernel.name}`;
 
-let nodes: ScriptedNodes;
-
-beforeEach(async () => {
-  nodes = new ScriptedNodes();
-  await addNode(1);
-});
+beforeEach(() => openNodes(1));
 
 const refusal = ({ status, text }: Answer) => [status, text];
 const nothingStored = async () => expect(await listed()).toEqual([]);

@@ -213,3 +213,12 @@ export const storedRows = () =>
 /** Every volume that lists show. */
 export const listed = async (query = ""): Promise<Answer["body"]> =>
   (await send("GET", `/v1/volumes?type=host&namespace=*${query}`)).body;
+
+/** The nodes of the running test. */
+export let nodes: ScriptedNodes;
+
+/** Opens the nodes of a test: those with the given numbers. */
+export async function openNodes(...numbers: number[]): Promise<void> {
+  nodes = new ScriptedNodes();
+  for (const number of numbers) await addNode(number);
+}

@@ -69,6 +69,22 @@ export async function association(destination: string, secret: string) {
     | (Record<string, unknown> & { sync_status: string });
 }
 
+/** An entry of a destination's associations, as the API shows it. */
+export interface View {
+  readonly secret_name: string;
+  readonly sub_key?: string;
+  readonly external_name: string;
+  readonly sync_status: string;
+  readonly synced_version?: number;
+  readonly error_code?: string;
+  readonly error_message?: string;
+}
+
+export async function viewsAt(destination: string): Promise<View[]> {
+  const { body } = await get(`/sys/sync/destinations/${destination}/associations`);
+  return Object.values(body.data.associated_secrets);
+}
+
 /** The objects of an in-mem destination, name to value. */
 export async function objects(name: string): Promise<Record<string, string>> {
   const { body } = await get(`/sys/sync/destinations/in-mem/${name}/objects`);

@@ -14,28 +14,18 @@ import {
   objects,
   removeAssociation,
   setAssociation,
+  type View,
+  viewsAt,
   write,
 } from "./sync-helpers.ts";
 import { byItself, time } from "./sync-time.ts";
 
 clock.moves = true;
 
-interface View {
-  readonly sync_status: string;
-  readonly sub_key?: string;
-  readonly external_name: string;
-  readonly error_code?: string;
-  readonly error_message?: string;
-  readonly synced_version?: number;
-}
-
 /** A secret's objects at a destination as the API shows them, by key. */
 async function keysAt(destination: string, secret = "app"): Promise<Record<string, View>> {
-  const { body } = await get(`/sys/sync/destinations/${destination}/associations`);
-  const views = Object.values(body.data.associated_secrets as Record<string, View & { secret_name: string }>);
-  return Object.fromEntries(
-    views.filter((view) => view.secret_name === secret).map((view) => [view.sub_key ?? "", view]),
-  );
+  const views = (await viewsAt(destination)).filter((view) => view.secret_name === secret);
+  return Object.fromEntries(views.map((view) => [view.sub_key ?? "", view]));
 }
 
 const statusesAt = async (destination: string, secret = "app"): Promise<Record<string, string>> =>

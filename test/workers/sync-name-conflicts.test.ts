@@ -2,24 +2,11 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { syncControl } from "../../src/rpc/stubs.ts";
-import { del, get, mountKv, patch, put } from "./client.ts";
+import { del, mountKv, patch, put } from "./client.ts";
 import { openCloudA, openRepoHost, type ProviderAccount, providers } from "./sync-doubles.ts";
 
-import { eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
+import { eventually, makeDestination, removeAssociation, setAssociation, viewsAt, write } from "./sync-helpers.ts";
 import { pause, resume } from "./sync-limits.ts";
-
-interface View {
-  readonly secret_name: string;
-  readonly external_name: string;
-  readonly sync_status: string;
-  readonly error_code?: string;
-  readonly error_message?: string;
-}
-
-async function viewsAt(destination: string): Promise<View[]> {
-  const { body } = await get(`/sys/sync/destinations/${destination}/associations`);
-  return Object.values(body.data.associated_secrets as Record<string, View>);
-}
 
 const statusesAt = async (destination: string) => (await viewsAt(destination)).map(({ sync_status }) => sync_status);
 

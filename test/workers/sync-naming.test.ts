@@ -11,6 +11,7 @@ import {
   objects,
   removeAssociation,
   setAssociation,
+  viewsAt,
   write,
 } from "./sync-helpers.ts";
 
@@ -35,21 +36,9 @@ const foreign = (name: string) =>
   cloudA.call("CreateSecret", { Name: name, SecretString: "theirs", ClientRequestToken: crypto.randomUUID() });
 const deletions = async () => (await cloudA.requests()).filter(({ operation }) => operation === "DeleteSecret");
 
-interface View {
-  readonly sync_status: string;
-  readonly sub_key?: string;
-  readonly secret_name: string;
-  readonly external_name: string;
-  readonly error_code?: string;
-  readonly error_message?: string;
-}
-async function views(destination: string): Promise<View[]> {
-  const { body } = await get(`/sys/sync/destinations/${destination}/associations`);
-  return Object.values(body.data.associated_secrets);
-}
 const statuses = async (destination: string) =>
   Object.fromEntries(
-    (await views(destination)).map((view) => [`${view.secret_name} ${view.sub_key ?? ""}`, view.sync_status]),
+    (await viewsAt(destination)).map((view) => [`${view.secret_name} ${view.sub_key ?? ""}`, view.sync_status]),
   );
 
 describe("a template", () => {
@@ -260,7 +249,7 @@ describe("names that collide", () => {
     await setAssociation(D, "app");
     const collided = { "app x y": "CLIENT_SIDE_ERROR", "app x-y": "CLIENT_SIDE_ERROR", "app z": "SYNCED" };
     await eventually(async () => expect(await statuses(D)).toEqual(collided));
-    const [first] = await views(D);
+    const [first] = await viewsAt(D);
     expect(first).toMatchObject({
       error_code: "name_collision",
       error_message: 'several keys of the secret would be called "x-y"',
@@ -351,7 +340,7 @@ describe("names that collide", () => {
     await eventually(async () =>
       expect(await statuses("repo-host/keys")).toEqual({ "app github_x": "CLIENT_SIDE_ERROR", "app y": "SYNCED" }),
     );
-    expect((await views("repo-host/keys")).find((view) => view.sub_key === "github_x")?.error_code).toBe(
+    expect((await viewsAt("repo-host/keys")).find((view) => view.sub_key === "github_x")?.error_code).toBe(
       "name_invalid",
     );
     expect(await account.values()).toEqual({ Y: "2" });

@@ -3,14 +3,9 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { PolicyStore } from "../../src/access/policies/policy-store.ts";
 import { accessObject, holderOf, policies } from "./access.ts";
 import { type Answer, del, get, put, send } from "./client.ts";
-import { addNode, ask, listed, make, nodeId, register, ScriptedNodes, volume } from "./host-volumes.ts";
+import { addNode, ask, listed, make, nodeId, nodes, openNodes, register, volume } from "./host-volumes.ts";
 
-let nodes: ScriptedNodes;
-
-beforeEach(async () => {
-  nodes = new ScriptedNodes();
-  await addNode(1);
-});
+beforeEach(() => openNodes(1));
 
 const rule = (asks: string, enforcement = "hard-mandatory", name = "size") =>
   `volume_rule "${name}" {\n ${asks}\n enforcement = "${enforcement}"\n}\n`;

@@ -5,7 +5,7 @@ import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
 import { claims, listClaims, placed, stickyJob } from "./claims-helpers.ts";
 import { type Answer, get, put, send } from "./client.ts";
-import { addNode, ask, listed, make, nodeId, register, ScriptedNodes, volume } from "./host-volumes.ts";
+import { addNode, ask, listed, make, nodeId, nodes, openNodes, register, volume } from "./host-volumes.ts";
 
 /* Host volumes and claims, endpoint by endpoint. */
 
@@ -13,11 +13,7 @@ const CLAIMS = "/v1/volumes/claims?namespace=*&per_page=10";
 const VOLUMES = "/v1/volumes?type=host";
 const NOBODY = "00000000-0000-4000-8000-00000000beef";
 
-let nodes: ScriptedNodes;
-beforeEach(async () => {
-  nodes = new ScriptedNodes();
-  await addNode(1);
-});
+beforeEach(() => openNodes(1));
 
 /** A sticky volume and the claim on it. */
 async function claimed(): Promise<{ volume: Answer["body"]; claim: Answer["body"] }> {
