@@ -2,7 +2,7 @@ import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import type { UpdatePolicy } from "../../src/contracts/sync-tasks.ts";
 import { failure, type Send, sender } from "../../src/providers/outcome.ts";
 import { cloudBAc } from "../../src/sync/destinations/cloud-b-ac/adapter.ts";
-import type { RemoteDestinationType } from "../../src/sync/destinations/destination-type.ts";
+import type { Listing, RemoteDestinationType } from "../../src/sync/destinations/destination-type.ts";
 import { idOf, type StoreAccount } from "../doubles/cloud-b-ac/server.ts";
 import { type ConfigPlace, startStandIn } from "../doubles/cloud-b-ac/stand-in.ts";
 import { startSharedCloudB } from "../doubles/cloud-b-kv/shared.ts";
@@ -219,6 +219,35 @@ describe("inspect", () => {
     const change = { name: secret?.name ?? "", body: { value: "theirs" } };
     cloudB.double.call("SetSecret", change, String(place.body["tenant_id"]));
     expect(await at.inspect(reference)).toMatchObject({ state: "changed", owned: true });
+  });
+});
+
+describe("reading", () => {
+  const settings = () => ({ SYNC_ALLOWED_HOSTS: "127.0.0.1", CLOUD_B_LOGIN_URL: cloudB.double.url });
+  const context = () => ({ settings: settings(), send: sender({ deadlineMs: 5000 }) });
+  const connection = (changed = {}) => cloudBAc.connection.parse({ ...place.body, ...changed });
+
+  it("lists the keys of the label, page by page", async () => {
+    for (let n = 0; n < 230; n++) account.set(`k${n}`, "prod", { value: "v" });
+    account.set("other", null, { value: "v" });
+    const names: string[] = [];
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const page: Listing | undefined = await cloudBAc.reading?.list(cursor, connection({ label: "prod" }), context());
+      if (page?.outcome !== "ok") throw new Error(page?.code);
+      names.push(...page.names);
+      cursor = page.next;
+    }
+    expect(new Set(names).size).toBe(230);
+    expect(await cloudBAc.reading?.list("", connection(), context())).toMatchObject({ names: ["other"], next: null });
+  });
+
+  it("refuses references to other vaults, and finds none behind one without a secret", async () => {
+    const content_type = "application/vnd.microsoft.appconfig.keyvaultref+json;charset=utf-8";
+    const refer = (uri: string) => account.set("k", null, { value: JSON.stringify({ uri }), content_type });
+    refer("https://other.vault.azure.net/secrets/s");
+    expect(await cloudBAc.reading?.read?.("k", connection(), context())).toMatchObject({ code: "foreign_vault" });
+    refer(`${place.body["key_vault_uri"]}/secrets/absent`);
+    expect(await cloudBAc.reading?.read?.("k", connection(), context())).toEqual({ outcome: "ok", content: null });
   });
 });
 

@@ -6,12 +6,15 @@ import { checkTags, cloudBKv } from "../cloud-b-kv/adapter.ts";
 import { cloudOf } from "../cloud-b-kv/client.ts";
 import { fromDescription } from "../description.ts";
 import {
+  type CallContext,
   type Done,
   type ExternalObject,
   type Inspection,
+  type Listing,
   MARKER_TAG,
   type ObsoleteObject,
   type Put,
+  type ReadObject,
   type RemoteDestinationType,
   type ToInspect,
 } from "../destination-type.ts";
@@ -19,7 +22,7 @@ import { type ConfigStore, type Content, configStore, type Item } from "./client
 import { type ConfigConnection, configConnection } from "./connection.ts";
 import { description } from "./description.ts";
 import { refuseStoreHost } from "./hosts.ts";
-import { refuseReferencedVault, type SecretOf, secretOf } from "./reference.ts";
+import { isReference, readReferred, refuseReferencedVault, type SecretOf, secretOf } from "./reference.ts";
 
 /** A key-value has at most 10 KB with its key, label, content type and tags ("Keys and values"). */
 const MAX_ITEM_BYTES = 10_000;
@@ -59,6 +62,8 @@ export const cloudBAc: RemoteDestinationType<ConfigConnection> = {
   checkTags,
   checkSettings: (given, settings) => refuseStoreHost(given, settings) ?? refuseReferencedVault(given, settings),
 
+  reading: { list, read },
+
   async put(object, given, context) {
     const refused = checkObject(object, given);
     return refused ?? write(configStore(given, context), secretOf(object.name, given, context), object, given);
@@ -87,6 +92,21 @@ export const cloudBAc: RemoteDestinationType<ConfigConnection> = {
 };
 
 const OK = { outcome: "ok" } as const;
+
+async function list(cursor: string, given: ConfigConnection, context: CallContext): Promise<Listing> {
+  const page = await configStore(given, context).list(cursor);
+  return page.ok ? { outcome: "ok", names: page.keys, next: page.after } : page.outcome;
+}
+
+async function read(name: string, given: ConfigConnection, context: CallContext): Promise<ReadObject> {
+  const found = await configStore(given, context).read(name);
+  if (!found.ok) return found.outcome;
+  if (found.item === null) return { outcome: "ok", content: null };
+  const { value, content_type: type } = found.item;
+  return isReference(type)
+    ? readReferred(value ?? "", given, context)
+    : { outcome: "ok", content: { value: value ?? "" } };
+}
 
 /** Keys are any text but `.`, `..` and those with `%`; keys of feature flags begin with the reserved prefix. */
 function refuseName(name: string): string | null {

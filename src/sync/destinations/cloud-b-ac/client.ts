@@ -29,6 +29,10 @@ export interface ConfigStore {
   ): Promise<{ readonly ok: true; readonly etag: string } | RestRefused>;
   /** Deletes a key-value, also an absent one. @param match the version to delete; null is any */
   delete(key: string, match: string | null): Promise<{ readonly ok: true } | RestRefused>;
+  /** One page of keys. @param after empty for the first page; `after` of the answer is null on the last one */
+  list(
+    after: string,
+  ): Promise<{ readonly ok: true; readonly keys: string[]; readonly after: string | null } | RestRefused>;
   /** Lists no key-values, which requires the right to read. */
   check(): Promise<RestAnswer>;
 }
@@ -44,9 +48,12 @@ export interface Content {
 export interface Item {
   readonly etag: string;
   readonly value: string | null;
+  readonly content_type: string;
   readonly tags: Readonly<Record<string, string>>;
 }
 
+/** The filter of key-values without a label. */
+const NO_LABEL = "\0";
 const API_VERSION = "2023-11-01";
 const MEDIA_TYPE = "application/vnd.microsoft.appconfig.kv+json";
 
@@ -58,8 +65,10 @@ const schemas = memo(() => ({
   item: z.object({
     etag: etag(),
     value: z.string().nullish(),
+    content_type: z.string().nullish(),
     tags: z.record(z.string(), z.string().nullable()).nullish(),
   }),
+  page: z.object({ items: z.array(z.object({ key: z.string() })), "@nextLink": z.string().nullish() }),
   problem: z.object({ type: z.string().catch(""), policy: z.string().catch("") }),
 }));
 
@@ -100,9 +109,12 @@ export function configStore(connection: ConfigConnection, context: CallContext):
       if (!answer.ok) return answer.status === 404 ? { ok: true, item: null } : answer;
       const parsed = schemas().item.safeParse(answer.body);
       if (!parsed.success) return unreadable(doing, "GET");
-      const { etag: version, value = null, tags } = parsed.data;
+      const { etag: version, value = null, content_type, tags } = parsed.data;
       const texts = Object.entries(tags ?? {}).map(([name, text]) => [name, text ?? ""]);
-      return { ok: true, item: { etag: version, value, tags: Object.fromEntries(texts) } };
+      return {
+        ok: true,
+        item: { etag: version, value, content_type: content_type ?? "", tags: Object.fromEntries(texts) },
+      };
     },
 
     async write(key, content, match) {
@@ -117,6 +129,19 @@ export function configStore(connection: ConfigConnection, context: CallContext):
     async delete(key, match) {
       const condition = match === null ? {} : { "if-match": `"${match}"` };
       return call(`Deleting ${key}`, "DELETE", at(key), condition);
+    },
+
+    async list(after) {
+      const doing = "Listing the key-values";
+      const query = `label=${escaped(label ?? NO_LABEL)}&$Select=key&api-version=${API_VERSION}`;
+      const answer = await call(doing, "GET", `/kv?key=*&${query}${after && `&after=${escaped(after)}`}`);
+      if (!answer.ok) return answer;
+      const parsed = schemas().page.safeParse(answer.body);
+      if (!parsed.success) return unreadable(doing, "GET");
+      const { items, "@nextLink": next } = parsed.data;
+      // Only the position is used: credentials are sent to the host of the endpoint only.
+      const position = next ? URL.parse(next, endpoint)?.searchParams.get("after") : null;
+      return { ok: true, keys: items.map(({ key }) => key), after: position || null };
     },
 
     check: () => call("Listing the key-values", "GET", `/kv?key=sallyport-connection-check&api-version=${API_VERSION}`),

@@ -1,8 +1,11 @@
 import { createHash } from "node:crypto";
+import * as z from "zod";
 import { tryParseJson } from "../../../lib/json.ts";
+import { memo } from "../../../lib/memo.ts";
+import { failure, withoutEffect } from "../../../providers/outcome.ts";
 import { cloudBKv } from "../cloud-b-kv/adapter.ts";
-import { type CloudBConnection, refuseVaultHost } from "../cloud-b-kv/client.ts";
-import type { CallContext, Done, ExternalObject, Inspection, Put } from "../destination-type.ts";
+import { type CloudBConnection, keyVault, refuseVaultHost } from "../cloud-b-kv/client.ts";
+import type { CallContext, Done, ExternalObject, Inspection, Put, ReadObject } from "../destination-type.ts";
 import type { ConfigConnection } from "./connection.ts";
 
 /** The secret in the key vault to which one key-value refers. */
@@ -20,6 +23,35 @@ export interface SecretOf {
 }
 
 const CONTENT_TYPE = "application/vnd.microsoft.appconfig.keyvaultref+json;charset=utf-8";
+
+const schemas = memo(() => ({
+  reference: z.object({ uri: z.string() }),
+  secret: z.object({ value: z.string() }),
+}));
+
+/**
+ * The value behind a key-value that refers to a secret of the connection's vault, of any writer; null when there is no
+ * such secret. References to other vaults are refused: the application may not be meant for them.
+ */
+export async function readReferred(
+  text: string,
+  connection: ConfigConnection,
+  context: CallContext,
+): Promise<ReadObject> {
+  const vault = vaultOf(connection);
+  const uri = URL.parse(schemas().reference.safeParse(tryParseJson(text)).data?.uri ?? "");
+  if (vault === null || uri?.origin !== vault.key_vault_uri || !/^\/secrets\/[\w-]+(\/\w+)?$/.test(uri.pathname)) {
+    return failure("client", "foreign_vault", "The key-value refers to a secret outside key_vault_uri.");
+  }
+  const read = await keyVault(vault, context).call("GetSecret", "GET", uri.pathname);
+  if (!read.ok) return read.code === "SecretNotFound" ? { outcome: "ok", content: null } : withoutEffect(read.outcome);
+  const parsed = schemas().secret.safeParse(read.body);
+  if (parsed.success) return { outcome: "ok", content: { value: parsed.data.value } };
+  return failure("external", "unreadable_answer", "GetSecret was answered, but not with a secret.");
+}
+
+export const isReference = (contentType: string): boolean =>
+  contentType.startsWith("application/vnd.microsoft.appconfig.keyvaultref+json");
 
 /** The vault of a connection and its application; null when the store keeps the values. */
 function vaultOf({ key_vault_uri: uri, tenant_id = "", client_id = "", ...given }: ConfigConnection) {
