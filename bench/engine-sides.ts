@@ -3,6 +3,7 @@ import { type ChildProcess, fork } from "node:child_process";
 import { randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import type { Seen, Ask as ToDouble } from "./engine-double.ts";
 import { Server } from "./server.ts";
@@ -64,6 +65,8 @@ export interface EngineMount {
   /** Gives it leases. Times in ms since 1970; the leases end evenly between them. */
   readonly fill: (set: string, count: number, firstEnd: number, lastEnd: number) => Promise<void>;
   readonly leases: () => Promise<number>;
+  /** Gives the role a pool, and waits until it is full. */
+  readonly pool: (size: number) => Promise<void>;
 }
 
 export interface EngineService {
@@ -76,6 +79,7 @@ export interface EngineService {
 /** Neither side reads it: keys' names are appended to every path. */
 const UNREAD = "?bench=";
 const FILLED_AT_ONCE = 5_000;
+const POOL_POLL_MS = 100;
 
 export async function startEngines(dir: string, double: CloudDouble): Promise<EngineService> {
   const token = randomBytes(16).toString("hex");
@@ -106,10 +110,8 @@ export async function startEngines(dir: string, double: CloudDouble): Promise<En
         client_id: randomUUID(),
         client_secret: randomBytes(16).toString("hex"),
       });
-      await ask("PUT", `/v1/${name}/roles/app`, {
-        cloud_roles: [{ role_id: ROLE, scope: SCOPE }],
-        cloud_groups: [{ object_id: GROUP }],
-      });
+      const rights = { cloud_roles: [{ role_id: ROLE, scope: SCOPE }], cloud_groups: [{ object_id: GROUP }] };
+      await ask("PUT", `/v1/${name}/roles/app`, rights);
       const mounts = JSON.parse(await ask("GET", "/v1/sys/mounts", undefined)) as {
         data: Record<string, { uuid: string }>;
       };
@@ -130,6 +132,16 @@ export async function startEngines(dir: string, double: CloudDouble): Promise<En
               group: GROUP,
               ...times,
             });
+          }
+        },
+        async pool(size) {
+          await ask("PUT", `/v1/${name}/roles/app`, { ...rights, pool_size: size });
+          for (;;) {
+            const { data } = JSON.parse(await ask("GET", `/v1/${name}/roles/app`, undefined)) as {
+              data: { pool_ready?: number };
+            };
+            if ((data.pool_ready ?? 0) >= size) return;
+            await setTimeout(POOL_POLL_MS);
           }
         },
         async leases() {

@@ -71,6 +71,11 @@ const AIM = 1.3;
 const DELAYED_AIM = 1.05;
 const CPU_AIMS = { credentials: 4_000, revocation: 3_000 } as const;
 export const THROTTLED_AIM = 1.2;
+/** Credentials of a pool, and those that a slice takes: the pool fills itself more slowly than it is emptied. */
+const POOL = 50;
+const POOL_TAKEN = 45;
+/** Of the time that the calls take: 100 ms against more than 200. */
+const POOL_AIM = 0.4;
 const WARM_UP_MS = 1_000;
 const HOUR_MS = 3_600_000;
 /** Number of leases to revoke in one slice, more than it can revoke. */
@@ -147,8 +152,27 @@ export class EngineBench {
         );
       }
     }
+    rows.push(await this.#pooled());
     await this.#double.ask({ kind: "begin", delayMs: 0 });
     return rows;
+  }
+
+  /** Credentials of a full pool, one at a time, against the calls that make them. The provider's answers are delayed. */
+  async #pooled(): Promise<CostRow> {
+    const mount = await this.#service.mount("pool");
+    const ours = this.#service.side(mount);
+    const ms = this.#scale.slowSliceMs;
+    const row = await this.#compare(
+      `credentials of a pool of ${POOL}, one at a time, answers after ${DELAYS_MS[1]} ms`,
+      async (side) => {
+        const job = this.#issue(side);
+        if (side === this.#bare) return this.#slice(side.server, job, side.token, 1, ms);
+        await mount.pool(POOL);
+        return this.#slice(side.server, { ...job, keys: POOL_TAKEN, once: true }, side.token, 1, ms);
+      },
+      ours,
+    );
+    return { ...row, aims: { time: POOL_AIM, cpu: CPU_AIMS.credentials } };
   }
 
   #compare(name: string, slice: (side: EngineSide) => Promise<Slice>, ours: EngineSide): Promise<Row> {

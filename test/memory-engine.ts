@@ -9,6 +9,7 @@ import { LeaseLifecycle } from "../src/credentials/leases/lease-lifecycle.ts";
 import { EngineAccounts } from "../src/credentials/mount/engine-accounts.ts";
 import { MountTeardown } from "../src/credentials/mount/mount-teardown.ts";
 import { RootAccount } from "../src/credentials/mount/root-account.ts";
+import { WarmPool } from "../src/credentials/pool/warm-pool.ts";
 import { SagaRunner } from "../src/credentials/runner/saga-runner.ts";
 import { engineMigrations } from "../src/credentials/schema.ts";
 import { DataKeys, dataKeyMigrations } from "../src/platform/crypto/data-keys.ts";
@@ -49,7 +50,13 @@ export function memoryEngine() {
   const published: { type: string; key: string }[] = [];
   const scope = "credential-engine test";
   const keys = new DataKeys(sql, scope, () => MASTER_KEY);
-  const stores = new EngineStores(sql, keys, scope, new EngineEvents({ emit: (event) => void published.push(event) }));
+  const stores = new EngineStores(
+    sql,
+    keys,
+    scope,
+    new EngineEvents({ emit: (event) => void published.push(event) }),
+    () => "",
+  );
   const accounts = new EngineAccounts(() => stores.type, stores.config, {} as Env);
   const outcomes = new JobOutcomes(stores, sql);
   const runner = new SagaRunner(stores, outcomes, accounts);
@@ -57,7 +64,8 @@ export function memoryEngine() {
   const root = new RootAccount(stores, runner, outcomes, accounts, commit);
   const issuer = new CredentialIssuer(stores, runner, outcomes, accounts, commit);
   const lifecycle = new LeaseLifecycle(stores, runner, outcomes, commit);
-  const teardown = new MountTeardown({ stores, outcomes, accounts, commit }, root, issuer, lifecycle);
+  const pool = new WarmPool(stores, outcomes, accounts);
+  const teardown = new MountTeardown({ stores, outcomes, accounts, commit }, root, issuer, lifecycle, pool);
 
   const configured = root.configure(configBody, "neutral", null);
   if (!configured.ok) throw new Error(configured.message);

@@ -49,7 +49,7 @@ export interface IssueStarted extends Started {
 /** The job that a request waits for. */
 export interface JobRef {
   readonly job: string;
-  readonly kind: "issue" | "renewal" | "role" | "rotation" | "removal";
+  readonly kind: "issue" | "renewal" | "role" | "rotation" | "removal" | "pool";
 }
 
 /**
@@ -110,6 +110,8 @@ export interface Issued {
   readonly renewable: boolean;
   /** The answer's `data`. */
   readonly data: Readonly<Record<string, unknown>>;
+  /** The credentials were verified before the request: they are of a pool. */
+  readonly verified?: true;
 }
 
 /** A request for credentials of a role. */
@@ -196,7 +198,8 @@ export interface CredentialEngineApi extends StoredObjectApi {
    */
   roleNames(after: string, prefix?: string): string[];
   role(name: string): Result<Record<string, unknown>>;
-  writeRole(name: string, body: object, dialect: Dialect, type?: string): Result<Started>;
+  /** @param mount TTLs of the mount, for the secrets of a pool */
+  writeRole(name: string, body: object, dialect: Dialect, type?: string, mount?: MountTtls): Result<Started>;
   /** Replaces the credentials that belong to a role. @param at path of the request below the mount */
   rotateRole(name: string, at: string, dialect: Dialect): Result<Started>;
   /** The credentials that are kept with a role. */
@@ -235,8 +238,11 @@ export interface CredentialEngineApi extends StoredObjectApi {
   /** Renews a lease, or begins its renewal at the provider. */
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed | Started>;
   revoke(id: string, trace?: string | null): Result<Started | null>;
-  /** Enqueues the revocation of leases. */
-  revokeSoon(ids: readonly string[], trace?: string | null): Result<null>;
+  /**
+   * Enqueues the revocation of leases.
+   * @param prefix of ids: credentials of pools that would have been leased under it are replaced
+   */
+  revokeSoon(ids: readonly string[], trace?: string | null, prefix?: string): Result<null>;
   forget(ids: readonly string[]): void;
   /** Ends the leases of ended tokens. Idempotent. */
   tokensEnded(accessors: readonly string[]): void;

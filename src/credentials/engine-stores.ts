@@ -11,6 +11,7 @@ import { LeaseUsers } from "./leases/lease-users.ts";
 import { ConfigStore } from "./mount/config-store.ts";
 import { KeptCredentials } from "./mount/kept-credentials.ts";
 import { RoleStore } from "./mount/role-store.ts";
+import { PoolStore } from "./pool/pool-store.ts";
 
 /** The rows of one engine, one store a table, and its type. */
 export class EngineStores {
@@ -25,9 +26,11 @@ export class EngineStores {
   readonly leaseUsers: LeaseUsers;
   readonly roles: RoleStore;
   readonly kept: KeptCredentials;
+  readonly pool: PoolStore;
   readonly events: EngineEvents;
 
-  constructor(sql: SqlStorage, keys: DataKeys, scope: string, events: EngineEvents) {
+  /** @param restored see `PoolStore` */
+  constructor(sql: SqlStorage, keys: DataKeys, scope: string, events: EngineEvents, restored: () => string) {
     this.#types = new TypeRecord(sql);
     this.scope = scope;
     this.keys = keys;
@@ -38,6 +41,7 @@ export class EngineStores {
     this.leaseUsers = new LeaseUsers(sql);
     this.roles = new RoleStore(sql);
     this.kept = new KeptCredentials(sql, keys, scope);
+    this.pool = new PoolStore(sql, keys, scope, restored);
     this.events = events;
   }
 
@@ -57,7 +61,8 @@ export class EngineStores {
 
   /** Drops the values cached from rows; called after a rollback. */
   forgetMemos(): void {
-    for (const part of [this.#types, this.work, this.jobs, this.leases, this.config, this.kept]) part.forgetMemos();
+    const { work, jobs, leases, config, kept, pool } = this;
+    for (const part of [this.#types, work, jobs, leases, config, kept, pool]) part.forgetMemos();
   }
 }
 

@@ -44,4 +44,14 @@ export const engineMigrations: Migration[] = [
       role TEXT PRIMARY KEY, subject TEXT NOT NULL UNIQUE, sealed BLOB NOT NULL, due INTEGER NOT NULL,
       failures INTEGER NOT NULL DEFAULT 0) STRICT;
       CREATE INDEX kept_credentials_by_due ON kept_credentials (due)`,
+  // Pools of roles; `life`, `ttl` and `due` in ms. `content` identifies what credentials are made of. `due`: the next
+  // change, NULL = full.
+  `CREATE TABLE pools (
+      role TEXT PRIMARY KEY, size INTEGER NOT NULL, ttl INTEGER NOT NULL, content TEXT NOT NULL, life INTEGER NOT NULL,
+      due INTEGER, failures INTEGER NOT NULL DEFAULT 0, failure TEXT) STRICT`,
+  // Credentials without a user; times in ms. `restored`: the restore before they were made, empty without one.
+  `CREATE TABLE pooled (
+      id TEXT PRIMARY KEY, role TEXT NOT NULL, content TEXT NOT NULL, restored TEXT NOT NULL, holding TEXT NOT NULL,
+      made INTEGER NOT NULL, until INTEGER NOT NULL, ends INTEGER NOT NULL, sealed BLOB NOT NULL) STRICT;
+      CREATE INDEX pooled_by_role ON pooled (role, made)`,
 ];

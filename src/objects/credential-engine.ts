@@ -23,6 +23,7 @@ import { EngineAccounts } from "../credentials/mount/engine-accounts.ts";
 import { MountTeardown } from "../credentials/mount/mount-teardown.ts";
 import { RoleChanges } from "../credentials/mount/role-changes.ts";
 import { RootAccount } from "../credentials/mount/root-account.ts";
+import { WarmPool } from "../credentials/pool/warm-pool.ts";
 import { SagaRunner } from "../credentials/runner/saga-runner.ts";
 import { engineMigrations } from "../credentials/schema.ts";
 import { earliest } from "../lib/earliest.ts";
@@ -30,12 +31,13 @@ import { Lru } from "../lib/lru.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
+import { restoredBy } from "../platform/durable/snapshot/snapshot-lock.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { WakeUp } from "../platform/durable/wake-up.ts";
 import { workMigrations } from "../platform/durable/work-queue.ts";
 import { engineMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
-import type { Series } from "../platform/observability/metrics/series.ts";
+import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { eventDelivery, ServiceEvents } from "../publishing/service-events.ts";
 import {
   dialectOfFormerWorker,
@@ -66,10 +68,13 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   readonly #roleChanges: RoleChanges;
   readonly #issuer: CredentialIssuer;
   readonly #leaseLifecycle: LeaseLifecycle;
+  readonly #pool: WarmPool;
   readonly #mountTeardown: MountTeardown;
   readonly #wakeUp: WakeUp;
   /** Leases that wait for the answer of quotas. */
   readonly #pending = new Set<string>();
+  /** The tokens of leases that wait for credentials of a pool. */
+  readonly #admitting = new Map<string, string>();
   /** Tokens whose end is reported to this mount, so that only the first of their leases costs a call. */
   readonly #registered = new Lru<string, true>(MAX_REGISTERED);
 
@@ -91,7 +96,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const scope = `credential-engine ${this.#self}`;
     const keys = new DataKeys(sql, scope, () => this.env.MASTER_KEY);
     this.#keys = keys;
-    const stores = new EngineStores(sql, keys, scope, new EngineEvents(this.#events));
+    const stores = new EngineStores(sql, keys, scope, new EngineEvents(this.#events), () => restoredBy(ctx.storage));
     const accounts = new EngineAccounts(() => stores.type, stores.config, env);
     const outcomes = new JobOutcomes(stores, sql);
     const runner = new SagaRunner(stores, outcomes, accounts);
@@ -103,9 +108,10 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     this.#roleChanges = new RoleChanges(stores, runner, outcomes, accounts, commit);
     this.#issuer = new CredentialIssuer(stores, runner, outcomes, accounts, commit);
     this.#leaseLifecycle = new LeaseLifecycle(stores, runner, outcomes, commit);
+    this.#pool = new WarmPool(stores, outcomes, accounts);
     this.#mountTeardown = new MountTeardown(
       { stores, outcomes, accounts, commit },
-      ...([this.#root, this.#issuer, this.#leaseLifecycle] as const),
+      ...([this.#root, this.#issuer, this.#leaseLifecycle, this.#pool] as const),
     );
   }
 
@@ -130,7 +136,8 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     document?: string,
   ): Result<null> {
     this.#settle(type);
-    return refuseIfSealed(() => this.#root.configure(body, dialectOfFormerWorker(dialect), home, document));
+    const change = () => this.#root.configure(body, dialectOfFormerWorker(dialect), home, document);
+    return refuseIfSealed(() => this.commit(() => this.#pool.followConfig(change)));
   }
 
   moved(path: string, seq: number): Result<null> {
@@ -141,10 +148,11 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   deleteConfig(): Result<null> {
-    return refuseIfSealed(() => {
+    const change = () => {
       this.#root.forget();
       return ok(null);
-    });
+    };
+    return refuseIfSealed(() => this.commit(() => this.#pool.followConfig(change)));
   }
 
   /** The cloud account of the engine. */
@@ -165,14 +173,16 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   role(name: string): Result<Record<string, unknown>> {
-    const { type, roles } = this.#stores;
+    const { type, roles, pool } = this.#stores;
     const role = roles.find(name);
-    return role ? ok(type.roles.view(role)) : refuse("missing");
+    if (!role) return refuse("missing");
+    const isPooled = (type.pool?.of(role).size ?? 0) > 0;
+    return ok({ ...type.roles.view(role), ...(isPooled && { pool_ready: pool.count(name) }) });
   }
 
-  writeRole(name: string, body: object, dialect: Dialect, type?: string): Result<Started> {
+  writeRole(name: string, body: object, dialect: Dialect, type?: string, mount?: MountTtls): Result<Started> {
     this.#settle(type);
-    return started(() => this.#roleChanges.write(name, body, dialect));
+    return started(() => this.#roleChanges.write(name, body, dialect, mount));
   }
 
   rotateRole(name: string, at: string, dialect: Dialect): Result<Started> {
@@ -184,7 +194,13 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   deleteRole(name: string): Result<Started | null> {
-    return started(() => this.#roleChanges.delete(name));
+    return started(() =>
+      this.commit(() => {
+        const deleted = this.#roleChanges.delete(name);
+        if (deleted.ok) this.#pool.roleDeleted(name, Date.now());
+        return deleted;
+      }),
+    );
   }
 
   // ---- credentials ----
@@ -192,7 +208,9 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   /** Starts issuing credentials, or returns the job of an identical earlier request. */
   async issue(ask: IssueRequest): Promise<Result<IssueStarted>> {
     this.#settle(ask.type);
-    const begun = started(() => this.#issuer.begin(ask, Date.now()));
+    const admitted = await this.#admitPooled(ask);
+    if (!admitted.ok) return admitted;
+    const begun = started(() => this.#issuer.begin(ask, Date.now(), admitted.value));
     if (!begun.ok) return begun;
     const { wanted, polled, shared } = begun.value;
     if (shared?.known) return this.#joined(ask, begun);
@@ -216,6 +234,29 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     }
     if (held.value) this.#registered.set(ask.token, true);
     return begun;
+  }
+
+  /**
+   * Registers the token of a lease that may have credentials of a pool, and counts it, before it takes them. A token that
+   * ends meanwhile has no row yet, but this object's memory.
+   * @returns the id of the lease; null when its credentials are to be made
+   */
+  async #admitPooled(ask: IssueRequest): Promise<Result<string | null>> {
+    const id = this.#issuer.offer(ask, Date.now());
+    const isRegistered = this.#registered.get(ask.token) === true;
+    if (id === null || (isRegistered && !ask.counted)) return ok(id);
+    this.#pending.add(id);
+    this.#admitting.set(id, ask.token);
+    try {
+      const held = await this.#holds(ask, id, isRegistered);
+      if (!held.ok) return held;
+      if (!this.#admitting.has(id)) return refuse("denied", "the token has ended");
+      if (held.value) this.#registered.set(ask.token, true);
+      return ok(id);
+    } finally {
+      this.#admitting.delete(id);
+      this.#pending.delete(id);
+    }
   }
 
   /** Registers the token of a further user of a shared lease. */
@@ -321,9 +362,10 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   /** Schedules the revocation of leases and returns immediately. */
-  revokeSoon(ids: readonly string[], trace?: string | null): Result<null> {
+  revokeSoon(ids: readonly string[], trace?: string | null, prefix?: string): Result<null> {
     return refuseIfSealed(() => {
       this.#leaseLifecycle.revokeSoon(ids, trace);
+      if (prefix !== undefined) this.commit(() => this.#pool.revoke(prefix, Date.now()));
       return ok(null);
     });
   }
@@ -336,6 +378,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   tokensEnded(accessors: readonly string[]): void {
     const now = Date.now();
     for (const accessor of accessors) this.#registered.delete(accessor);
+    for (const [id, token] of this.#admitting) if (accessors.includes(token)) this.#admitting.delete(id);
     this.commit(() => {
       for (const accessor of accessors) {
         this.#stores.leases.expire(accessor, now);
@@ -375,12 +418,20 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   protected override measured(): Series[] {
-    return countedSeries(this.sql);
+    const { pool } = this.#stores;
+    const pools = pool
+      .all()
+      .flatMap(({ role, size }) => [
+        series("sallyport_engine_pool_size", size, role),
+        series("sallyport_engine_pool_ready", pool.count(role), role),
+      ]);
+    return [...countedSeries(this.sql), ...pools];
   }
 
   protected override ownDeadline(): number | null {
-    const { leases, work } = this.#stores;
+    const { leases, pool, work } = this.#stores;
     return earliest(
+      pool.nextDue(),
       leases.nextExpiry(),
       leases.nextHandOver(),
       this.#wakeUp.due(work.nextReady()),
@@ -392,6 +443,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   protected override async onAlarm(now: number): Promise<void> {
     this.commit(() => {
       this.#leaseLifecycle.revokeExpired(now);
+      this.#pool.tick(now);
       // No request performs it: the wake-up brings a Worker.
       const [rotates, replaces] = [this.#root.rotateIfDue(now), this.#roleChanges.replaceDue(now)];
       if (rotates || replaces) this.#wakeUp.resume();

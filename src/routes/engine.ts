@@ -188,7 +188,7 @@ async function issue(
   if (!end?.issued) throw refusalError(unfinished("the request"));
   const { issued, warnings } = end;
   const until = { replicated: began + (type.issue.verifyMs ?? REQUEST_MS), failing: began + PATIENCE_MS };
-  const account = verified ? unwrap(await engine(call).account()) : null;
+  const account = verified && !issued.verified ? unwrap(await engine(call).account()) : null;
   const probed = account ? await probe(call.env, { type, account }, issued.data, until, caller) : [];
   // Those of the role are the operator's.
   const metadata = {
@@ -329,7 +329,7 @@ const roleRoutes = ({ roles, description }: EngineType, kind: RoleKind): Secrets
       body: roles.kinds?.[kind.path] ?? roles.body,
       handle: async (call, body) => {
         const name = roleName(call, prefix);
-        const started = unwrap(await engine(call).writeRole(name, body, call.dialect, call.mount.type));
+        const started = unwrap(await engine(call).writeRole(name, body, call.dialect, call.mount.type, call.mount.config));
         const answer = written(call, await ended(call, started, REQUEST_MS));
         if (!kind.answersWrites) return answer;
         const role = unwrap(await engine(call).role(name));

@@ -178,6 +178,11 @@ async function* leasesUnder(call: AuthorisedCall, { mount, id }: Place): AsyncGe
   }
 }
 
+/** Replaces credentials of pools that would have been leased under a prefix. */
+async function emptyPools(call: AuthorisedCall, { mount, id }: Place): Promise<void> {
+  unwrap(await engineOf(call, mount).revokeSoon([], traceText(), folder(id)));
+}
+
 /** A started or pending revocation. */
 interface Revocation {
   readonly mount: Mount;
@@ -223,6 +228,7 @@ async function revokeUnder(
 ) {
   const progress = newProgress();
   for (const place of await beginRevocation(call)) {
+    await emptyPools(call, place);
     for await (const ids of leasesUnder(call, place)) {
       const { mount } = place;
       unwrap(await engineOf(call, mount).revokeSoon(ids, traceText()));
@@ -250,6 +256,7 @@ async function verifyLater(call: AuthorisedCall, progress: Progress, end: number
 async function revokePrefix(call: AuthorisedCall<"prefix">, { sync }: z.infer<typeof PrefixBody>): Promise<Response> {
   if (!sync) {
     for (const place of await beginRevocation(call)) {
+      await emptyPools(call, place);
       for await (const ids of leasesUnder(call, place))
         unwrap(await engineOf(call, place.mount).revokeSoon(ids, traceText()));
     }

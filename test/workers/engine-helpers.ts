@@ -88,7 +88,7 @@ export const engineObject = (uuid: string) =>
   env.CREDENTIAL_ENGINE.getByName(uuid) as DurableObjectStub<CredentialEngine>;
 
 /** Rows of one of an engine's tables. */
-export const rows = (uuid: string, table: "jobs" | "leases" | "roles" | "config" | "work") =>
+export const rows = (uuid: string, table: "jobs" | "leases" | "roles" | "config" | "work" | "pooled" | "pools") =>
   runInDurableObject(engineObject(uuid), (_object, { storage: { sql } }) =>
     sql.exec(`SELECT * FROM ${table}`).toArray(),
   );

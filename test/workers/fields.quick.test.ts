@@ -339,6 +339,8 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "share_until",
     "engine-shared-leases › is the same for a caller until the share of its TTL has passed",
   ],
+  [/\{cloud-b\}\/roles/, "pool_size", "engine-pool › answers without a call of the provider, and fills its pool again"],
+  [/\{cloud-b\}\/roles/, "pool_ttl", "engine-pool › replaces principals that are older than pool_ttl"],
   [/\{cloud-b\}\/roles/, "ttl max_ttl explicit_max_ttl sign_in_audience tags", ROLE],
   [
     /\{cloud-b\}\/roles/,

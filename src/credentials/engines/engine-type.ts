@@ -219,6 +219,26 @@ export interface IssueSaga<S extends EngineStates> extends Saga<S["issue"]> {
   readonly verifyMs?: number;
 }
 
+/** The pool of a role. */
+export interface PoolSpec {
+  /** Number of credentials; 0: no pool. */
+  readonly size: number;
+  /** Seconds after which they are replaced. */
+  readonly ttl: number;
+  /** What they are made of: a role with another content gets others. */
+  readonly content: unknown;
+}
+
+/**
+ * Credentials that are made, granted and verified ahead of requests. A type may offer them whose issue has no parameters,
+ * ends with the call that returns the secret, and goes on after a crash like a removal.
+ */
+export interface PoolRules<S extends EngineStates> {
+  of(role: S["role"]): PoolSpec;
+  /** Whether credentials made with one identity may be handed out, and removed, with another. */
+  outlives(before: S["config"], after: S["config"]): boolean;
+}
+
 /** The saga that moves the end of a secret at the provider. A repeat has the same effect, so it needs no undo. */
 export interface RenewalSaga<S extends EngineStates> extends Saga<S["renewal"]> {
   /** @param endsAt the new end of the lease, ms since 1970 */
@@ -291,6 +311,8 @@ export interface EngineType<S extends EngineStates = EngineStates> {
   readonly config: ConfigRules<S>;
   readonly roles: RoleRules<S>;
   readonly issue: IssueSaga<S>;
+  /** Absent: roles have no pools. */
+  readonly pool?: PoolRules<S>;
   /** Absent: a secret outlives every renewal of its lease, which makes no call. */
   readonly renewal?: RenewalSaga<S>;
   /** Null: the type has no root secret that it can replace. */

@@ -1,5 +1,6 @@
 import type { CloudFailure } from "../../contracts/cloud-calls.ts";
-import type { JobEnd, JobRef } from "../../contracts/credential-engine.ts";
+import type { JobEnd, JobRef, MountTtls } from "../../contracts/credential-engine.ts";
+import { backoff } from "../../lib/backoff.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
 import { cappedTtlWarning } from "../../platform/http/capped-ttl.ts";
@@ -9,12 +10,14 @@ import { countInObject } from "../../platform/observability/metrics/object-count
 import { timeOf } from "../engine-events.ts";
 import type { EngineStores } from "../engine-stores.ts";
 import { plainName, rolePath } from "../engines/description.ts";
-import type { EngineStates } from "../engines/engine-type.ts";
+import type { EngineStates, IssueOutcome } from "../engines/engine-type.ts";
 import { secondsLeft } from "../leases/lease-store.ts";
+import { passwordLife } from "../leases/lease-ttl.ts";
 import { lastEnd } from "../leases/lease-users.ts";
+import type { PoolRow } from "../pool/pool-store.ts";
 import { isEmpty, type RemovalState } from "../runner/removal.ts";
 import { CALL_MS } from "../runner/saga.ts";
-import { continuesAt, done, HAND_OVER_MS, type Work, type WorkOf } from "./job.ts";
+import { continuesAt, done, HAND_OVER_MS, type LeaseRequest, type Work, type WorkOf } from "./job.ts";
 import type { Job } from "./job-store.ts";
 import { RemovalRetry } from "./removal-retry.ts";
 
@@ -24,6 +27,7 @@ import { RemovalRetry } from "./removal-retry.ts";
  *     job        success                          failure
  *     issue      lease inserted                   removal of unfinished credentials
  *     renewal    lease extended                   lease unchanged
+ *     pool       credentials are ready            removal of unfinished credentials; filled later
  *     role       role stored                      provision kept on the role, or removed
  *     rotation   root secret replaced             removal of the new secret
  *     removal    job (and its lease) deleted      another round, later each time (`RemovalRetry`)
@@ -71,6 +75,8 @@ export class JobOutcomes {
         return this.#completeIssue(job.id, work, value, now);
       case "renewal":
         return this.#completeRenewal(job.id, work, now);
+      case "pool":
+        return this.#completePool(job.id, work, now);
       case "role":
         return this.#completeRole(job.id, work, now);
       case "rotation":
@@ -95,6 +101,8 @@ export class JobOutcomes {
       this.#stores.leaseUsers.forget(job.id);
       const undo = type.issue.undo(work.issue, now);
       this.startRemoval(job.id, undo, "unfinished credentials", null, now, because.message);
+    } else if (work.kind === "pool") {
+      this.#failPool(job.id, work, because, failure, now);
     } else if (work.kind === "rotation") {
       this.rotationFailed(because.message, now);
       const undo = type.rotation?.undo(work.rotation, now) ?? null;
@@ -192,9 +200,30 @@ export class JobOutcomes {
   }
 
   #completeIssue(id: string, { issue, terms }: WorkOf<"issue">, value: unknown, now: number): JobEnd {
-    const { type, jobs, leases, leaseUsers, keys, scope, events } = this.#stores;
-    const { resources, secret, endsAt, renewable = true, lease } = type.issue.outcome(issue, value, now);
-    if (lease === "none") return this.#completeUnleased(id, terms, secret, endsAt, now);
+    const { type, jobs } = this.#stores;
+    const outcome = type.issue.outcome(issue, value, now);
+    if (outcome.lease === "none") return this.#completeUnleased(id, terms, outcome.secret, outcome.endsAt, now);
+    const end = this.#lease(id, terms, outcome, now);
+    jobs.delete(id);
+    const orphans = type.issue.orphans(issue, now);
+    if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
+    return end;
+  }
+
+  /** Gives credentials of a pool to a caller. Runs inside a transaction. @param id of the lease */
+  leasePooled(id: string, terms: LeaseRequest, outcome: IssueOutcome<EngineStates>, now: number): JobEnd {
+    const end = this.#record("issue", this.#lease(id, terms, outcome, now));
+    return end.ok && end.issued ? { ...end, issued: { ...end.issued, verified: true } } : end;
+  }
+
+  /** Counts requests for credentials of roles with a pool. */
+  countPoolRequest(outcome: "hit" | "miss"): void {
+    countInObject(this.#sql, "sallyport_engine_pool_requests_total", outcome);
+  }
+
+  #lease(id: string, terms: LeaseRequest, outcome: IssueOutcome<EngineStates>, now: number): JobEnd {
+    const { type, leases, leaseUsers, keys, scope, events } = this.#stores;
+    const { resources, secret, endsAt, renewable = true, lease } = outcome;
     const users = leaseUsers.of(id);
     const wanted = lease === "secret" ? endsAt : now + terms.ttl * 1000;
     const ends = users.length > 0 ? lastEnd(endsAt, users) : Math.min(endsAt, terms.until ?? endsAt);
@@ -215,9 +244,6 @@ export class JobOutcomes {
       repeat: terms.repeat,
       sealed: kept === null ? null : keys.seal(kept, this.#leaseContext(id)),
     });
-    jobs.delete(id);
-    const orphans = type.issue.orphans(issue, now);
-    if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
     const ttl = Math.max(1, secondsLeft(expires, now));
     const desired = secondsLeft(wanted, now);
     recordAction("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: desired });
@@ -244,6 +270,47 @@ export class JobOutcomes {
     return done([], { leaseId: null, ttl, renewable: false, data: type.issue.data(secret, ttl) });
   }
 
+  /** Makes credentials of a pool ready, if their role still wants them. */
+  #completePool(id: string, { pooling }: WorkOf<"pool">, now: number): JobEnd {
+    const { type, jobs, pool, scope } = this.#stores;
+    const { role, content, issue, made } = pooling;
+    const row = pool.find(role);
+    if (!made || row?.content !== content || pool.count(role) >= row.size) {
+      this.startRemoval(id, type.issue.undo(issue, now), UNLEASED, null, now);
+      pool.setDue(role, now);
+      return done();
+    }
+    const pooled = id.replace("pool-fill", "pooled");
+    pool.add(pooled, row, made, now);
+    jobs.delete(id);
+    const orphans = type.issue.orphans(issue, now);
+    if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
+    recordAction("credentials-pooled", { engine: scope, role, pooled });
+    return done();
+  }
+
+  #failPool(
+    id: string,
+    { pooling: { role, issue } }: WorkOf<"pool">,
+    because: Refusal,
+    failure: CloudFailure | null,
+    now: number,
+  ): void {
+    const { type, pool } = this.#stores;
+    this.startRemoval(id, type.issue.undo(issue, now), UNLEASED, null, now, because.message);
+    const row = pool.find(role);
+    if (row) pool.failed(role, because.message, nextFill(row, failure, now));
+  }
+
+  /** Sets the pool of a role that was written, or ends it. */
+  #setPool(name: string, role: EngineStates["role"], mount: MountTtls | undefined): void {
+    const { type, config, pool } = this.#stores;
+    const spec = type.pool?.of(role);
+    if (!spec || (spec.size === 0 && !pool.find(name))) return;
+    const ttls = type.roles.ttls(role, () => config.find());
+    pool.put(name, spec, passwordLife(ttls, mount ?? { default_lease_ttl: 0, max_lease_ttl: 0 }) * 1000);
+  }
+
   #completeRenewal(id: string, { lease, expires, renewable, warnings }: WorkOf<"renewal">, now: number): JobEnd {
     const { jobs, leases } = this.#stores;
     jobs.delete(id);
@@ -262,7 +329,7 @@ export class JobOutcomes {
 
   #completeRole(id: string, work: WorkOf<"role">, now: number): JobEnd {
     const { type, jobs, roles, kept, scope, events } = this.#stores;
-    const { write, due } = work;
+    const { write, due, mount } = work;
     const { name } = write;
     const taken = this.taken(write);
     if (taken) {
@@ -278,6 +345,7 @@ export class JobOutcomes {
     }
     const { role, removals, keeps, warnings } = outcome;
     roles.put(name, role);
+    this.#setPool(name, role, mount);
     if (keeps) kept.put(name, keeps);
     for (const { of, removal, because } of removals) this.startRemoval(`${of} ${id}`, removal, because, null, now);
     const path = rolePath(type.description, name);
@@ -343,5 +411,15 @@ export class JobOutcomes {
     return `${this.#stores.scope} lease ${id}`;
   }
 }
+
+/** The owner of credentials of a pool, for the operator. */
+export const UNLEASED = "credentials of a pool";
+
+/** Back-off of a pool that cannot be filled: half a minute at first, an hour at most. */
+const FILL_RETRY = { base: 30_000, cap: 3_600_000 };
+
+/** The next time at which a pool is filled after a failure, ms since 1970. */
+export const nextFill = ({ failures }: Pick<PoolRow, "failures">, failure: CloudFailure | null, now: number): number =>
+  now + Math.max(backoff(failures, FILL_RETRY), failure?.retryAfterMs ?? 0);
 
 const GIVEN_UP = "it was given up before it was complete";

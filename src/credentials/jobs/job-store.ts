@@ -1,3 +1,4 @@
+import { upperBound } from "../../lib/text-range.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { Sealed } from "../../platform/crypto/keyring.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
@@ -212,6 +213,30 @@ export class JobStore {
       .exec<{ id: string }>("SELECT id FROM jobs WHERE kind = ?", kind)
       .toArray()
       .map(({ id }) => id);
+  }
+
+  /** Ids of the jobs of a kind that begin with a prefix. */
+  idsUnder(prefix: string, kind: Work["kind"]): string[] {
+    return this.#sql
+      .exec<{ id: string }>(
+        "SELECT id FROM jobs WHERE id >= ? AND id < ? AND kind = ? ORDER BY id",
+        prefix,
+        upperBound(prefix),
+        kind,
+      )
+      .toArray()
+      .map(({ id }) => id);
+  }
+
+  /** The number of jobs whose ids begin with a prefix, without those that failed before. */
+  countUntried(prefix: string): number {
+    return this.#sql
+      .exec<{ n: number }>(
+        "SELECT count(*) AS n FROM jobs WHERE id >= ? AND id < ? AND failures = 0",
+        prefix,
+        upperBound(prefix),
+      )
+      .one().n;
   }
 
   issuesOf(token: string): Job[] {

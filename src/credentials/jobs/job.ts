@@ -1,9 +1,10 @@
-import type { Issued, JobEnd } from "../../contracts/credential-engine.ts";
+import type { Issued, JobEnd, MountTtls } from "../../contracts/credential-engine.ts";
 import type { EngineStates, EngineType } from "../engines/engine-type.ts";
+import { type Pooling, poolSagaOf } from "../pool/pool-saga.ts";
 import { mapDecision, type Saga } from "../runner/saga.ts";
 
 /** A request for credentials and the limits of its lease. Stored in the job, so its fields must not be renamed. */
-interface LeaseRequest {
+export interface LeaseRequest {
   readonly role: string;
   /** Accessor of the token that owns the lease. */
   readonly token: string;
@@ -43,7 +44,10 @@ export type Work =
       readonly write: EngineStates["write"];
       /** The credentials that the role keeps were due: no request waits, and a failed replacement is repeated. */
       readonly due?: true;
+      /** Of the mount, for the secrets of a pool. */
+      readonly mount?: MountTtls | undefined;
     }
+  | { readonly kind: "pool"; readonly pooling: Pooling }
   | { readonly kind: "rotation"; readonly rotation: EngineStates["rotation"] }
   | {
       readonly kind: "removal";
@@ -86,7 +90,8 @@ export function jobSagaOf(type: EngineType): Saga<Work> {
   return saga;
 }
 
-function newJobSaga({ issue, renewal, roles, rotation, removal }: EngineType): Saga<Work> {
+function newJobSaga(type: EngineType): Saga<Work> {
+  const { issue, renewal, roles, rotation, removal } = type;
   const sagas: { readonly [K in Work["kind"]]: Saga<Work> | null } = {
     issue: over<"issue", object>(
       issue,
@@ -104,6 +109,11 @@ function newJobSaga({ issue, renewal, roles, rotation, removal }: EngineType): S
       roles,
       ({ write }) => write,
       (work, write) => ({ ...work, write }),
+    ),
+    pool: over<"pool", Pooling>(
+      poolSagaOf(type),
+      ({ pooling }) => pooling,
+      (work, pooling) => ({ ...work, pooling }),
     ),
     rotation:
       rotation &&

@@ -1,17 +1,17 @@
 import { createHash } from "node:crypto";
-import type { IssueRequest, IssueStarted, LeaseRow } from "../../contracts/credential-engine.ts";
+import type { IssueRequest, IssueStarted, LeaseRow, Started } from "../../contracts/credential-engine.ts";
 import { randomText } from "../../lib/random-text.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import type { EngineStores } from "../engine-stores.ts";
 import { plainName } from "../engines/description.ts";
 import type { EngineStates } from "../engines/engine-type.ts";
-import { HAND_OVER_MS } from "../jobs/job.ts";
+import { HAND_OVER_MS, type LeaseRequest } from "../jobs/job.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { Job } from "../jobs/job-store.ts";
 import type { EngineAccounts } from "../mount/engine-accounts.ts";
 import { REQUEST_MS, type SagaRunner } from "../runner/saga-runner.ts";
-import { leaseTtlOf, passwordLife } from "./lease-ttl.ts";
+import { leaseTtlOf, passwordLife, type RoleTtls } from "./lease-ttl.ts";
 import { type LeaseUser, lastEnd } from "./lease-users.ts";
 import { isShareable, isWhollyRenewable, shareKey } from "./share-lease.ts";
 
@@ -40,21 +40,60 @@ export class CredentialIssuer {
     this.#commit = commit;
   }
 
-  /** Starts new credentials, or finds the job or lease of an earlier request with the same key. */
-  begin(ask: IssueRequest, now: number): Result<IssueStarted> {
-    const { type, roles, leases, jobs } = this.#stores;
+  /**
+   * Starts new credentials, or finds the job or lease of an earlier request with the same key.
+   * @param admitted id of a lease that may have credentials of the role's pool; null: none may
+   */
+  begin(ask: IssueRequest, now: number, admitted: string | null = null): Result<IssueStarted> {
+    const { type, roles } = this.#stores;
     const role = roles.find(ask.role);
     const metadata = (role && type.roles.metadata?.(role)) ?? null;
-    const percent = role && ask.key === null && ask.sharer ? (type.roles.sharePercent?.(role) ?? 0) : 0;
-    if (role && percent > 0) return this.#beginShared(ask, role, percent, now);
-    const repeat = ask.key === null ? null : digest([ask.key, ask.role, ask.token]);
-    const known = repeat === null ? null : (leases.ofRepeat(repeat)?.id ?? jobs.ofRepeat(repeat));
+    const percent = this.#sharePercent(ask, role);
+    if (role && percent > 0) return this.#beginShared(ask, role, percent, { now, admitted });
+    const repeat = repeatOf(ask);
+    const known = repeat === null ? null : this.#ofRepeat(repeat);
     if (known !== null) return ok({ wanted: { job: known, kind: "issue" }, polled: null, metadata });
-    return this.#start(ask, role, repeat, null, now);
+    return this.#start(ask, role, repeat, null, { now, admitted });
+  }
+
+  /**
+   * The id of a lease for credentials of the role's pool, which `begin` takes once the lease is admitted; null when there
+   * are none, or the request has a lease already.
+   */
+  offer(ask: IssueRequest, now: number): string | null {
+    const { type, config, roles, pool } = this.#stores;
+    const row = type.pool ? pool.find(ask.role) : null;
+    const role = row && roles.find(ask.role);
+    if (!row || !role || config.refusesNew(now)) return null;
+    const repeat = this.#sharePercent(ask, role) > 0 ? shareKey(ask, role) : repeatOf(ask);
+    if (repeat !== null && this.#ofRepeat(repeat) !== null) return null;
+    return pool.has(row, passwordLife(this.#ttlsOf(ask, role), ask.mount) * 1000, now) ? newLeaseId(ask) : null;
+  }
+
+  #ofRepeat(repeat: string): string | null {
+    const { leases, jobs } = this.#stores;
+    return leases.ofRepeat(repeat)?.id ?? jobs.ofRepeat(repeat);
+  }
+
+  #sharePercent({ key, sharer }: IssueRequest, role: EngineStates["role"] | null): number {
+    return role && key === null && sharer ? (this.#stores.type.roles.sharePercent?.(role) ?? 0) : 0;
+  }
+
+  #ttlsOf({ request = {} }: IssueRequest, role: EngineStates["role"]): RoleTtls {
+    const { type, config } = this.#stores;
+    const wanted = type.issue.ttlOf?.(request) ?? 0;
+    const ofRole = type.roles.ttls(role, () => config.find());
+    return wanted > 0 ? { ...ofRole, ttl: wanted } : ofRole;
   }
 
   /** Finds the lease that the caller has been given for an equal request, or starts one that later requests share. */
-  #beginShared(ask: IssueRequest, role: EngineStates["role"], percent: number, now: number): Result<IssueStarted> {
+  #beginShared(
+    ask: IssueRequest,
+    role: EngineStates["role"],
+    percent: number,
+    moment: { readonly now: number; readonly admitted: string | null },
+  ): Result<IssueStarted> {
+    const { now } = moment;
     const { type, config, leases, leaseUsers, jobs, scope } = this.#stores;
     const repeat = shareKey(ask, role);
     const user: LeaseUser = { token: ask.token, until: ask.until ?? null };
@@ -66,7 +105,7 @@ export class CredentialIssuer {
     if (lease && !isShareable(lease, ttl, percent, now)) this.#commit(() => leases.unshare(lease.id));
     const known = lease && isShareable(lease, ttl, percent, now) ? lease.id : jobs.ofRepeat(repeat);
     if (known === null) {
-      const started = this.#start(ask, role, repeat, user, now);
+      const started = this.#start(ask, role, repeat, user, moment);
       return started.ok ? ok({ ...started.value, shared: { renewable: true, known: false } }) : started;
     }
     const expires = this.#commit(() => {
@@ -94,7 +133,7 @@ export class CredentialIssuer {
     role: EngineStates["role"] | null,
     repeat: string | null,
     user: LeaseUser | null,
-    now: number,
+    { now, admitted }: { readonly now: number; readonly admitted: string | null },
   ): Result<IssueStarted> {
     const { type, config, leaseUsers } = this.#stores;
     const refusal = config.refusesNew(now);
@@ -103,12 +142,16 @@ export class CredentialIssuer {
     if (!engine.ok) return engine;
     if (!role)
       return refuse("invalid", type.roles.missing?.(ask.role) ?? `role '${plainName(ask.role)}' does not exist`);
-    const wanted = type.issue.ttlOf?.(ask.request ?? {}) ?? 0;
-    const ofRole = type.roles.ttls(role, () => config.find());
-    const ttls = wanted > 0 ? { ...ofRole, ttl: wanted } : ofRole;
+    const ttls = this.#ttlsOf(ask, role);
     const lifeMs = passwordLife(ttls, ask.mount) * 1000;
     const leaseTtls = leaseTtlOf(ttls, ask.mount);
     const { at = "creds", role: name, displayName = "", request = {} } = ask;
+    const metadata = type.roles.metadata?.(role) ?? null;
+    const handOverMs = HAND_OVER_MS + (ask.verified ? REQUEST_MS : 0);
+    const { token, until } = ask;
+    const terms = { role: name, token, until, repeat, handOverMs, ...leaseTtls };
+    const taken = type.pool ? this.#take(terms, lifeMs, user, { now, admitted }) : null;
+    if (taken) return ok({ ...taken, metadata });
     const begun = type.issue.begin(role, {
       account: engine.value,
       lifeMs,
@@ -121,19 +164,36 @@ export class CredentialIssuer {
     });
     if (!begun.ok) return begun;
     const issue = begun.value;
-    const handOverMs = HAND_OVER_MS + (ask.verified ? REQUEST_MS : 0);
-    const { token, until } = ask;
-    const terms = { role: name, token, until, repeat, handOverMs, ...leaseTtls };
-    const plain = plainName(name);
-    const path = at.includes(NAME) ? at.replace(NAME, plain) : `${at}/${plain}`;
-    const id = `${path}/${randomText(24)}`;
+    const id = newLeaseId(ask);
     const lock = type.issue.lock?.(issue) ?? null;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock, deadline: now + REQUEST_MS };
     const started = this.#commit(() => {
       if (user) leaseUsers.add(id, user);
       return job.lock ? this.#runner.start(job, now) : this.#runner.startNew(job, now);
     });
-    return ok({ ...started, metadata: type.roles.metadata?.(role) ?? null });
+    return ok({ ...started, metadata });
+  }
+
+  /** Takes credentials of the role's pool and leases them in one transaction; null when there are none. */
+  #take(
+    terms: LeaseRequest,
+    lifeMs: number,
+    user: LeaseUser | null,
+    { now, admitted }: { readonly now: number; readonly admitted: string | null },
+  ): Started | null {
+    const { pool, leaseUsers } = this.#stores;
+    const row = pool.find(terms.role);
+    if (!row || row.size === 0) return null;
+    return this.#commit(() => {
+      // The mount was tuned since the role was written.
+      if (lifeMs > row.life) pool.setLife(row.role, lifeMs);
+      const outcome = admitted === null ? null : pool.take(row, lifeMs, now);
+      this.#outcomes.countPoolRequest(outcome ? "hit" : "miss");
+      if (!outcome || admitted === null) return null;
+      if (user) leaseUsers.add(admitted, user);
+      const end = this.#outcomes.leasePooled(admitted, terms, outcome, now);
+      return { wanted: { job: admitted, kind: "issue" }, polled: { kind: "end", end } };
+    });
   }
 
   /** Deletes a job before its first call; nothing has been created for it. */
@@ -193,5 +253,16 @@ export class CredentialIssuer {
     this.#outcomes.abandon(id, type.issue.undo(work.issue, now), "unfinished credentials", keptAccount, now);
   }
 }
+
+/** A new id of a lease: the path of the request, and a part of its own. */
+function newLeaseId({ at = "creds", role }: IssueRequest): string {
+  const plain = plainName(role);
+  const path = at.includes(NAME) ? at.replace(NAME, plain) : `${at}/${plain}`;
+  return `${path}/${randomText(24)}`;
+}
+
+/** Identifies repeats of a request; null without an idempotency key. */
+const repeatOf = ({ key, role, token }: IssueRequest): string | null =>
+  key === null ? null : digest([key, role, token]);
 
 const digest = (value: unknown): string => createHash("sha256").update(JSON.stringify(value)).digest("base64url");

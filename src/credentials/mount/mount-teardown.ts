@@ -4,6 +4,7 @@ import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { CredentialIssuer } from "../leases/credential-issuer.ts";
 import type { LeaseLifecycle } from "../leases/lease-lifecycle.ts";
 import { resourcesIn } from "../leases/lease-store.ts";
+import type { WarmPool } from "../pool/warm-pool.ts";
 import type { EngineAccounts } from "./engine-accounts.ts";
 import type { RootAccount } from "./root-account.ts";
 
@@ -33,12 +34,14 @@ export class MountTeardown {
   readonly #root: RootAccount;
   readonly #issuer: CredentialIssuer;
   readonly #lifecycle: LeaseLifecycle;
+  readonly #pool: WarmPool;
 
   constructor(
     { stores, outcomes, accounts, commit }: Dependencies,
     root: RootAccount,
     issuer: CredentialIssuer,
     lifecycle: LeaseLifecycle,
+    pool: WarmPool,
   ) {
     this.#stores = stores;
     this.#outcomes = outcomes;
@@ -47,6 +50,7 @@ export class MountTeardown {
     this.#root = root;
     this.#issuer = issuer;
     this.#lifecycle = lifecycle;
+    this.#pool = pool;
   }
 
   /**
@@ -62,9 +66,12 @@ export class MountTeardown {
       leases.expire(null, now);
       this.#issuer.abandonAll(now);
       this.#lifecycle.revokeLive(now);
+      this.#pool.emptyAll(null, now);
       if (again) for (const lease of leases.failures(PAGE)) this.#lifecycle.end(lease, now);
     });
-    return { left: leases.count() + jobs.count("issue"), failure: leases.failures(1)[0] ?? null };
+    // A pool that cannot be emptied goes on after the mount, as unfinished credentials do.
+    const left = leases.count() + jobs.count("issue") + jobs.countUntried("pooled ");
+    return { left, failure: leases.failures(1)[0] ?? null };
   }
 
   /** Cancels a `close`: the mount stays. */
@@ -85,6 +92,7 @@ export class MountTeardown {
       this.#stopWrites(account, now);
       this.#root.stopRotation(now);
       this.#issuer.abandonAll(now);
+      this.#pool.destroy(account, now);
       this.#removeLeases(account, now);
       this.#removeRoles(account, now);
       // Removals in progress keep the account, because the configuration is deleted.

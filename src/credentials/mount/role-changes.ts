@@ -1,5 +1,5 @@
 import type { Dialect } from "../../compat/dialect.ts";
-import type { Started } from "../../contracts/credential-engine.ts";
+import type { MountTtls, Started } from "../../contracts/credential-engine.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { warn } from "../../platform/observability/log.ts";
@@ -33,13 +33,13 @@ export class RoleChanges {
   }
 
   /** Starts a role write; its references are looked up first. */
-  write(name: string, body: object, dialect: Dialect): Result<Started> {
+  write(name: string, body: object, dialect: Dialect, mount?: MountTtls): Result<Started> {
     const { type, config, roles } = this.#stores;
     const now = Date.now();
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
     const context = { dialect, account: this.#accounts.account() };
-    return this.#start(name, type.roles.begin(name, roles.find(name), body, context), now);
+    return this.#start(name, type.roles.begin(name, roles.find(name), body, context), now, mount);
   }
 
   /** Starts the replacement of the credentials that belong to a role. @param at path of the request */
@@ -97,7 +97,7 @@ export class RoleChanges {
     return true;
   }
 
-  #start(name: string, begun: Result<EngineStates["write"]>, now: number): Result<Started> {
+  #start(name: string, begun: Result<EngineStates["write"]>, now: number, mount?: MountTtls): Result<Started> {
     const { jobs } = this.#stores;
     if (!begun.ok) return begun;
     const taken = this.#outcomes.taken(begun.value);
@@ -109,7 +109,7 @@ export class RoleChanges {
     return ok(
       this.#commit(() => {
         if (other.value !== null) jobs.delete(other.value);
-        const job = { id: `${lock} ${crypto.randomUUID()}`, work: { kind: "role", write } as const, lock };
+        const job = { id: `${lock} ${crypto.randomUUID()}`, work: { kind: "role", write, mount } as const, lock };
         return this.#runner.start({ ...job, deadline: now + REQUEST_MS }, now);
       }),
     );

@@ -144,8 +144,8 @@ export class SagaRunner {
   /** @param isAlone no request waits for the job */
   #onError(job: Job, lease: WorkLease, step: Step, failure: CloudFailure, now: number, isAlone: boolean): PollResult {
     const { jobs, work: list } = this.#stores;
-    if (isAlone && failure.code === "throttled" && job.work.kind === "removal") {
-      // All removals wait, so that calls which would be refused do not use up the provider's rate.
+    if (isAlone && failure.code === "throttled" && (job.work.kind === "removal" || job.work.kind === "pool")) {
+      // All work without a caller waits, so that calls which would be refused do not use up the provider's rate.
       const until = now + Math.max(failure.retryAfterMs ?? 0, backoff(0, RETRY));
       jobs.keep(job, { failure: failure.message });
       list.pause(until);
@@ -255,6 +255,6 @@ export class SagaRunner {
 
 /** The end of a caller's wait while the provider fails, ms since 1970; `deadline` is that of a job of a request. */
 const patienceOf = ({ deadline, work }: Job): number =>
-  deadline === null || work.kind === "rotation"
+  deadline === null || work.kind === "rotation" || work.kind === "pool"
     ? (deadline ?? Number.POSITIVE_INFINITY)
     : deadline - REQUEST_MS + PATIENCE_MS;

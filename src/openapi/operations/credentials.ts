@@ -38,6 +38,9 @@ const Role = z
     tags: z.array(z.string()).nullable(),
     metadata: z.record(z.string(), z.string()).optional(),
     share_until: z.int().optional().describe("Absent when it is 0."),
+    pool_size: z.int().optional().describe("Absent when it is 0."),
+    pool_ttl: z.int().optional().describe("Seconds. Absent when it is 0, which is a day."),
+    pool_ready: z.int().optional().describe("Principals that are ready. Absent without a pool."),
   })
   .meta({ id: "EngineRole" });
 

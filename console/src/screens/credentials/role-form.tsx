@@ -31,6 +31,8 @@ const TEXTS: Readonly<Record<string, FieldTexts>> = {
   },
   sign_in_audience: { label: "Sign-in audience" },
   tags: { label: "Tags", hint: "Of applications that the engine makes." },
+  pool_size: { label: "Pool size", hint: "Principals that are made and verified ahead of requests." },
+  pool_ttl: { label: "Pool TTL", hint: "A principal of the pool is replaced after this time. Empty: a day." },
 };
 
 interface Props {
@@ -99,6 +101,8 @@ export function RoleForm({ mount, role, onClose, onDone }: Props) {
             "permanently_delete",
             "sign_in_audience",
             "tags",
+            "pool_size",
+            "pool_ttl",
           ]}
           problems={problems}
         />

@@ -105,6 +105,9 @@ export function RolePage({ mount, name }: { readonly mount: string; readonly nam
 
 const life = (seconds: number, none: string): string => (seconds > 0 ? durationText(seconds * 1000) : none);
 
+const poolText = ({ pool_size: size = 0, pool_ready: ready = 0, pool_ttl: ttl = 0 }: EngineRole): string =>
+  size > 0 ? `${ready} of ${size} principals are ready; each is replaced after ${life(ttl, "a day")}` : "none";
+
 function Settings({ role }: { readonly role: EngineRole }) {
   const { tags } = role;
   return (
@@ -128,6 +131,7 @@ function Settings({ role }: { readonly role: EngineRole }) {
             ],
             ["Deleted ones", role.permanently_delete ? "beyond recovery" : "lie in the recycle bin for 30 days"],
             ["Sign-in audience", role.sign_in_audience],
+            ["Pool", poolText(role)],
             ["Tags", tags?.length ? tags.map((tag) => <Tag key={tag}>{tag}</Tag>) : null],
           ]}
         />

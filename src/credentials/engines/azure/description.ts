@@ -65,6 +65,11 @@ const roles = {
     label: "Share until",
     help: "Percent of the TTL, at most 90, until which a caller gets the same lease again; 0 is never.",
   },
+  pool_size: {
+    label: "Pool size",
+    help: "Number of principals, at most 50, that are made and verified ahead of requests; 0 is none.",
+  },
+  pool_ttl: { label: "Pool TTL", help: "Time after which a principal of the pool is replaced; 0 is a day." },
 } as const satisfies EngineDescription["config"];
 
 export const description = {

@@ -27,6 +27,11 @@ import {
 } from "./role-write.ts";
 import { beginRotation, outcomeOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
 
+/** Seconds after which principals of a pool are replaced, by default. */
+const POOL_TTL = 86_400;
+/** An identity without these removes no principals of the former one. */
+const POOL_HOME = ["tenant_id", "environment", "client_id"] as const;
+
 interface AzureStates {
   readonly config: EngineConfig;
   readonly role: Role;
@@ -86,6 +91,14 @@ export const azure: EngineType<AzureStates> = {
   },
   rotation: { ...rotationSaga, begin: beginRotation, outcome: outcomeOfRotation, undo: undoOfRotation },
   removal: { ...removalSaga, ofLease: revocationOf },
+  pool: {
+    of: ({ pool_size: size = 0, pool_ttl: ttl = 0, ...role }) => ({
+      size,
+      ttl: ttl || POOL_TTL,
+      content: [role.cloud_roles, role.cloud_groups, role.permanently_delete, role.sign_in_audience, role.tags],
+    }),
+    outlives: (before, after) => POOL_HOME.every((field) => before[field] === after[field]),
+  },
   calls: azureCalls,
   async client(account, { settings, send, assertion }) {
     const { cloudB } = await import("./client.ts");

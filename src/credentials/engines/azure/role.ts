@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { Dialect } from "../../../compat/dialect.ts";
 import { isPlainObject } from "../../../lib/json.ts";
 import { ok, type Result, refuse } from "../../../lib/result.ts";
-import { duration, flag, stringList } from "../../../platform/http/fields.ts";
+import { duration, flag, integer, stringList } from "../../../platform/http/fields.ts";
 import { internal, withAliases } from "../../../platform/http/unknown-fields.ts";
 import { metadataMap } from "../../leases/metadata.ts";
 import { sharePercent } from "../../leases/share-lease.ts";
@@ -42,6 +42,10 @@ export interface Role {
   readonly metadata?: Readonly<Record<string, string>> | undefined;
   /** See `sharePercent`. Absent when it is 0, as in older roles. */
   readonly share_until?: number | undefined;
+  /** Number of principals that are made ahead of requests. Absent when it is 0, as in older roles. */
+  readonly pool_size?: number | undefined;
+  /** Seconds after which they are replaced; 0 or absent: a day. */
+  readonly pool_ttl?: number | undefined;
   /** Durations as written, for the upstream dialect; older roles lack it. */
   readonly written?: Written;
   /** The application of a role with `persist_app`; it lives as long as the role. */
@@ -70,6 +74,13 @@ export const roleView = ({ managed: _, application_id: __, ...shown }: Role): Re
 export const ROLE_NAME = /^\w(?:[\w.-]{0,254}\w)?$/;
 
 const MAX_REFS = 100;
+const MAX_POOL = 50;
+const MIN_POOL_TTL = 600;
+const poolSize = () =>
+  integer()
+    .min(0)
+    .refine((size) => size <= MAX_POOL, `must be at most ${MAX_POOL}`);
+const isPoolTtl = (seconds: number) => seconds === 0 || seconds >= MIN_POOL_TTL;
 const text = () => z.string().max(1024);
 
 const RoleItem = z.strictObject({
@@ -136,6 +147,8 @@ export const RoleBody = withAliases(
         tags: stringList().optional(),
         metadata: metadataMap().optional(),
         share_until: sharePercent().optional(),
+        pool_size: poolSize().optional(),
+        pool_ttl: duration().refine(isPoolTtl, `must be at least ${MIN_POOL_TTL} seconds`).optional(),
         written: internal(z.custom<Written>().optional()),
       }),
     ),
@@ -159,7 +172,20 @@ export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect)
   const kept = metadata && Object.keys(metadata).length > 0 ? metadata : undefined;
   const { share_until: share = old.share_until ?? 0 } = given;
   const shared = share > 0 ? share : undefined;
-  const role: Role = { ...old, ...given, metadata: kept, share_until: shared, tags: tags.value, written } as Role;
+  const pool = {
+    pool_size: given.pool_size ?? old.pool_size ?? 0,
+    pool_ttl: given.pool_ttl ?? old.pool_ttl ?? 0,
+  };
+  const role: Role = {
+    ...old,
+    ...given,
+    metadata: kept,
+    share_until: shared,
+    pool_size: pool.pool_size || undefined,
+    pool_ttl: pool.pool_ttl || undefined,
+    tags: tags.value,
+    written,
+  } as Role;
   const { ttl, max_ttl: max, explicit_max_ttl: explicit } = role;
   if (max > 0 && ttl > max) return refuse("invalid", "ttl cannot be greater than max_ttl");
   if (explicit > 0 && ttl > explicit) return refuse("invalid", "ttl cannot be greater than explicit_max_ttl");
@@ -175,6 +201,9 @@ export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect)
   const { application_object_id: application, persist_app: persists, cloud_roles, cloud_groups } = own.value;
   if (application !== "" && !persists && role.permanently_delete) {
     return refuse("invalid", "permanently_delete must be false if application_object_id is provided");
+  }
+  if ((application !== "" || persists) && pool.pool_size > 0) {
+    return refuse("invalid", "pool_size: a pool is of principals; an application that is there has passwords");
   }
   const some = (list: readonly unknown[] | null): boolean => (list?.length ?? 0) > 0;
   if ((application !== "" && !persists) || some(cloud_roles)) return own;

@@ -52,6 +52,12 @@ const SNAPSHOT_RUNS = "a snapshot is being taken; try again in a moment";
 export const RESTORE_RUNS =
   "a restore is under way, or has not ended: POST /v1/sys/snapshot begins it again, DELETE /v1/sys/snapshot undoes it";
 
+/** Stored beside the tables, like the lock. */
+const RESTORED = "restored";
+
+/** The id of the restore that an object's rows came from; empty without one. */
+export const restoredBy = ({ kv }: DurableObjectStorage): string => kv.get<string>(RESTORED) ?? "";
+
 /**
  * Lock of one object for a snapshot or a restore. Stored beside the tables: no snapshot contains it, and it survives a
  * restart.
@@ -213,7 +219,10 @@ export class SnapshotLock {
     if (!held.ok || held.value.swapped) return held.ok ? ok(null) : held;
     const { staged } = held.value;
     if (!staged) return refuse("invalid", "no rows have come");
-    this.#change({ ...held.value, swapped: true }, () => swapShadowTables(this.#storage, this.#schema, staged));
+    this.#change({ ...held.value, swapped: true }, () => {
+      swapShadowTables(this.#storage, this.#schema, staged);
+      this.#storage.kv.put(RESTORED, restore);
+    });
     return ok(null);
   }
 

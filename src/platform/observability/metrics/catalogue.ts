@@ -58,6 +58,13 @@ export const METRICS = {
     "state",
   ),
   sallyport_engine_jobs: gauge("Running jobs at the cloud.", "mount", "kind"),
+  sallyport_engine_pool_size: gauge("Credentials that the pool of a role shall have.", "mount", "role"),
+  sallyport_engine_pool_ready: gauge("Credentials of the pool of a role that are ready.", "mount", "role"),
+  sallyport_engine_pool_requests_total: counter(
+    "Requests for credentials of roles with a pool; hit: the pool had some.",
+    "mount",
+    "outcome",
+  ),
   sallyport_engine_jobs_ended_total: counter(
     "Completed jobs, each failed round of a removal included; outcome is ok or the reason.",
     "mount",

@@ -1,0 +1,180 @@
+import type { Result } from "../../lib/result.ts";
+import { recordAction } from "../../platform/observability/audit/actions.ts";
+import type { EngineStores } from "../engine-stores.ts";
+import type { EngineStates } from "../engines/engine-type.ts";
+import { type JobOutcomes, nextFill, UNLEASED } from "../jobs/job-outcome.ts";
+import type { EngineAccounts } from "../mount/engine-accounts.ts";
+import type { Pooling } from "./pool-saga.ts";
+import type { PoolRow, Ready } from "./pool-store.ts";
+
+/** Time limit for credentials of a pool: no request waits for them. */
+const FILL_MS = 10 * 60_000;
+/** Credentials being made at a time for all pools of a mount. Requests and removals have the rest of the provider's rate. */
+const MAX_FILLING = 4;
+/** A mount that issues nothing now is asked again after this time. */
+const CLOSED_MS = 60_000;
+/** A pool waits this long for those of other roles. */
+const TURN_MS = 5_000;
+
+/**
+ * Fills the pools of one mount, and removes credentials that no caller will be given. Owns no state: credentials that are
+ * made are jobs, those that are ready are rows of `PoolStore`.
+ *
+ *     fill ──job──► ready ──hand-over──► lease
+ *      │              ├──older than the TTL, role changed, revoked──► removal
+ *      └──failed──► removal, and another try after a delay
+ */
+export class WarmPool {
+  readonly #stores: EngineStores;
+  readonly #outcomes: JobOutcomes;
+  readonly #accounts: EngineAccounts;
+
+  constructor(stores: EngineStores, outcomes: JobOutcomes, accounts: EngineAccounts) {
+    this.#stores = stores;
+    this.#outcomes = outcomes;
+    this.#accounts = accounts;
+  }
+
+  /** Removes what no caller will be given, and begins what is missing. Runs inside a transaction. */
+  tick(now: number): void {
+    const { pool, config } = this.#stores;
+    const due = pool.nextDue();
+    if (due === null || due > now || config.isDeleted()) return;
+    for (const role of pool.roles()) for (const ready of pool.unfit(role, now)) this.#end(ready, null, now);
+    for (const row of pool.all()) if (row.due === null || row.due <= now) this.#fill(row, now);
+  }
+
+  /** Begins what a pool lacks. */
+  #fill(row: PoolRow, now: number): void {
+    const { type, config, roles, jobs, pool } = this.#stores;
+    const role = roles.find(row.role);
+    this.#stop(row.role, null, now, ({ content }) => content !== row.content || row.size === 0);
+    if (!role || !type.pool || row.size === 0) {
+      pool.delete(row.role);
+      return;
+    }
+    const account = this.#accounts.account();
+    if (config.refusesNew(now) || !account.ok) {
+      pool.setDue(row.role, now + CLOSED_MS);
+      return;
+    }
+    const filling = jobs.idsUnder(fillPrefix(row.role), "pool").length;
+    const missing = row.size - pool.count(row.role) - filling;
+    // The end of a job makes its pool due again.
+    const begun = Math.max(Math.min(missing, MAX_FILLING - jobs.count("pool")), 0);
+    pool.setDue(row.role, missing > 0 && filling + begun === 0 ? now + TURN_MS : null);
+    for (let n = 0; n < begun; n++) this.#begin(row, role, account.value, now);
+  }
+
+  #begin(row: PoolRow, role: EngineStates["role"], account: EngineStates["account"], now: number): void {
+    const { type, jobs, pool } = this.#stores;
+    const lifeMs = row.life + row.ttl + FILL_MS;
+    const at = type.description.paths.issue[0]?.slice(1) ?? "";
+    const context = {
+      account,
+      lifeMs,
+      ttlMs: lifeMs,
+      maxTtlMs: lifeMs,
+      name: row.role,
+      at,
+      displayName: "",
+      request: {},
+    };
+    const begun = type.issue.begin(role, context);
+    if (!begun.ok) {
+      pool.failed(row.role, begun.message, nextFill(row, null, now));
+      return;
+    }
+    const pooling = { role: row.role, content: row.content, issue: begun.value, made: null, logins: 0, next: 0 };
+    const lock = type.issue.lock?.(begun.value) ?? null;
+    const id = `${fillPrefix(row.role)}${crypto.randomUUID()}`;
+    jobs.add({ id, work: { kind: "pool", pooling }, lock, deadline: now + FILL_MS }, now);
+  }
+
+  /** Ends the pool of a deleted role. Runs inside a transaction. */
+  roleDeleted(role: string, now: number): void {
+    this.#stores.pool.delete(role);
+    this.#empty(role, null, now);
+  }
+
+  /**
+   * Changes the configuration. Credentials of another identity are removed with that one. Runs inside a transaction.
+   * @throws Sealed
+   */
+  followConfig(change: () => Result<null>): Result<null> {
+    const { type, config } = this.#stores;
+    const before = type.pool ? config.find() : null;
+    const account = before && this.#accounts.account();
+    const changed = change();
+    const after = changed.ok ? config.find() : before;
+    if (before && account?.ok && !(after && type.pool?.outlives(before, after))) {
+      this.emptyAll(account.value, Date.now());
+    }
+    return changed;
+  }
+
+  /**
+   * Replaces all credentials of pools whose path of leases has a prefix: they may be known to others. Runs inside a
+   * transaction.
+   */
+  revoke(prefix: string, now: number): void {
+    const { type, pool } = this.#stores;
+    const [path = ""] = type.description.paths.issue;
+    for (const { role } of pool.all()) {
+      if (!`${path.slice(1)}/${role}/`.startsWith(prefix)) continue;
+      this.#empty(role, null, now);
+      pool.setDue(role, now);
+    }
+  }
+
+  /** Ends all pools, with those of a mount that is gone. Runs inside a transaction. */
+  destroy(account: EngineStates["account"] | null, now: number): void {
+    const { pool } = this.#stores;
+    this.emptyAll(account, now);
+    for (const { role } of pool.all()) pool.delete(role);
+  }
+
+  /**
+   * Removes the credentials of all pools. Pools of a mount that goes on are filled again. Runs inside a transaction.
+   * @param account the identity that made them, if it is not the configured one
+   */
+  emptyAll(account: EngineStates["account"] | null, now: number): void {
+    const { pool } = this.#stores;
+    for (const { role } of pool.all()) {
+      this.#empty(role, account, now);
+      pool.setDue(role, now);
+    }
+    for (const role of pool.roles()) this.#empty(role, account, now);
+  }
+
+  #empty(role: string, account: EngineStates["account"] | null, now: number): void {
+    this.#stop(role, account, now);
+    for (const ready of this.#stores.pool.ofRole(role)) this.#end(ready, account, now);
+  }
+
+  /** Gives up credentials in the making: all, or those that a condition holds for. */
+  #stop(
+    role: string,
+    account: EngineStates["account"] | null,
+    now: number,
+    condition: (pooling: Pooling) => boolean = () => true,
+  ): void {
+    const { type, jobs } = this.#stores;
+    for (const id of jobs.idsUnder(fillPrefix(role), "pool")) {
+      const work = jobs.find(id)?.work;
+      if (work?.kind !== "pool" || !condition(work.pooling)) continue;
+      this.#outcomes.abandon(id, type.issue.undo(work.pooling.issue, now), UNLEASED, account, now);
+    }
+  }
+
+  #end(ready: Ready, account: EngineStates["account"] | null, now: number): void {
+    const { type, pool, scope } = this.#stores;
+    pool.remove(ready);
+    recordAction("pooled-credentials-end", { engine: scope, role: ready.role, pooled: ready.id });
+    const removal = type.removal.ofLease(ready.resources, ready.made);
+    this.#outcomes.startRemoval(ready.id, removal, UNLEASED, account, now);
+  }
+}
+
+/** Begins the ids of the jobs that make credentials for the pool of a role. No name of a role has a space. */
+const fillPrefix = (role: string): string => `pool-fill ${role} `;
