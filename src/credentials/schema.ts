@@ -44,8 +44,8 @@ export const engineMigrations: Migration[] = [
       role TEXT PRIMARY KEY, subject TEXT NOT NULL UNIQUE, sealed BLOB NOT NULL, due INTEGER NOT NULL,
       failures INTEGER NOT NULL DEFAULT 0) STRICT;
       CREATE INDEX kept_credentials_by_due ON kept_credentials (due)`,
-  // Pools of roles; `life`, `ttl` and `due` in ms. `content` identifies what credentials are made of. `due`: the next
-  // change, NULL = full.
+  // Pools of roles; `life`, `ttl` and `due` in ms. `content` identifies the parts of the role that its credentials depend
+  // on. `due`: the next change, NULL = full.
   `CREATE TABLE pools (
       role TEXT PRIMARY KEY, size INTEGER NOT NULL, ttl INTEGER NOT NULL, content TEXT NOT NULL, life INTEGER NOT NULL,
       due INTEGER, failures INTEGER NOT NULL DEFAULT 0, failure TEXT) STRICT`,

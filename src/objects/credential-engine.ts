@@ -23,6 +23,7 @@ import { EngineAccounts } from "../credentials/mount/engine-accounts.ts";
 import { MountTeardown } from "../credentials/mount/mount-teardown.ts";
 import { RoleChanges } from "../credentials/mount/role-changes.ts";
 import { RootAccount } from "../credentials/mount/root-account.ts";
+import { PoolAdmission } from "../credentials/pool/pool-admission.ts";
 import { WarmPool } from "../credentials/pool/warm-pool.ts";
 import { SagaRunner } from "../credentials/runner/saga-runner.ts";
 import { engineMigrations } from "../credentials/schema.ts";
@@ -37,7 +38,7 @@ import { WakeUp } from "../platform/durable/wake-up.ts";
 import { workMigrations } from "../platform/durable/work-queue.ts";
 import { engineMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
-import { type Series, series } from "../platform/observability/metrics/series.ts";
+import type { Series } from "../platform/observability/metrics/series.ts";
 import { eventDelivery, ServiceEvents } from "../publishing/service-events.ts";
 import {
   dialectOfFormerWorker,
@@ -73,8 +74,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   readonly #wakeUp: WakeUp;
   /** Leases that wait for the answer of quotas. */
   readonly #pending = new Set<string>();
-  /** The tokens of leases that wait for credentials of a pool. */
-  readonly #admitting = new Map<string, string>();
+  readonly #admission = new PoolAdmission();
   /** Tokens whose end is reported to this mount, so that only the first of their leases costs a call. */
   readonly #registered = new Lru<string, true>(MAX_REGISTERED);
 
@@ -236,27 +236,13 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     return begun;
   }
 
-  /**
-   * Registers the token of a lease that may have credentials of a pool, and counts it, before it takes them. A token that
-   * ends meanwhile has no row yet, but this object's memory.
-   * @returns the id of the lease; null when its credentials are to be made
-   */
+  /** Admits a lease that may have credentials of a pool, before it takes them. @returns its id; null: they are to be made */
   async #admitPooled(ask: IssueRequest): Promise<Result<string | null>> {
     const id = this.#issuer.offer(ask, Date.now());
     const isRegistered = this.#registered.get(ask.token) === true;
     if (id === null || (isRegistered && !ask.counted)) return ok(id);
-    this.#pending.add(id);
-    this.#admitting.set(id, ask.token);
-    try {
-      const held = await this.#holds(ask, id, isRegistered);
-      if (!held.ok) return held;
-      if (!this.#admitting.has(id)) return refuse("denied", "the token has ended");
-      if (held.value) this.#registered.set(ask.token, true);
-      return ok(id);
-    } finally {
-      this.#admitting.delete(id);
-      this.#pending.delete(id);
-    }
+    const holds = () => this.#holds(ask, id, isRegistered);
+    return this.#admission.admit(id, ask, holds, () => this.#registered.set(ask.token, true));
   }
 
   /** Registers the token of a further user of a shared lease. */
@@ -339,7 +325,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const { leases, jobs } = this.#stores;
     const counts = new Map(leases.countByPath());
     for (const id of jobs.idsOfKind("issue")) if (!this.#pending.has(id)) addLease(counts, id, 1);
-    return { counts: Object.fromEntries(counts), pending: [...this.#pending] };
+    return { counts: Object.fromEntries(counts), pending: [...this.#pending, ...this.#admission.waiting] };
   }
 
   /** A page of the leases that could not be revoked. */
@@ -378,7 +364,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   tokensEnded(accessors: readonly string[]): void {
     const now = Date.now();
     for (const accessor of accessors) this.#registered.delete(accessor);
-    for (const [id, token] of this.#admitting) if (accessors.includes(token)) this.#admitting.delete(id);
+    this.#admission.tokensEnded(accessors);
     this.commit(() => {
       for (const accessor of accessors) {
         this.#stores.leases.expire(accessor, now);
@@ -418,14 +404,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   protected override measured(): Series[] {
-    const { pool } = this.#stores;
-    const pools = pool
-      .all()
-      .flatMap(({ role, size }) => [
-        series("sallyport_engine_pool_size", size, role),
-        series("sallyport_engine_pool_ready", pool.count(role), role),
-      ]);
-    return [...countedSeries(this.sql), ...pools];
+    return [...countedSeries(this.sql), ...this.#pool.measured()];
   }
 
   protected override ownDeadline(): number | null {

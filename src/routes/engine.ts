@@ -329,7 +329,9 @@ const roleRoutes = ({ roles, description }: EngineType, kind: RoleKind): Secrets
       body: roles.kinds?.[kind.path] ?? roles.body,
       handle: async (call, body) => {
         const name = roleName(call, prefix);
-        const started = unwrap(await engine(call).writeRole(name, body, call.dialect, call.mount.type, call.mount.config));
+        const started = unwrap(
+          await engine(call).writeRole(name, body, call.dialect, call.mount.type, call.mount.config),
+        );
         const answer = written(call, await ended(call, started, REQUEST_MS));
         if (!kind.answersWrites) return answer;
         const role = unwrap(await engine(call).role(name));

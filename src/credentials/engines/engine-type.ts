@@ -225,7 +225,7 @@ export interface PoolSpec {
   readonly size: number;
   /** Seconds after which they are replaced. */
   readonly ttl: number;
-  /** What they are made of: a role with another content gets others. */
+  /** The parts of the role that its credentials depend on: a change of them replaces the pool. */
   readonly content: unknown;
 }
 

@@ -35,7 +35,7 @@ export interface Ready {
   readonly role: string;
   /** ms since 1970. */
   readonly made: number;
-  /** What their removal needs. */
+  /** Ids for the removal. */
   readonly resources: EngineStates["resources"];
 }
 
@@ -227,6 +227,6 @@ const ready = ({ id, role, made, holding }: ReadyRow): Ready => ({
   resources: JSON.parse(holding) as object,
 });
 
-/** Identifies what credentials of a role are made of: those of another role, or an earlier one, are not handed over. */
+/** Identifies a content: credentials of another one are not handed over. */
 export const contentOf = (content: unknown): string =>
   createHash("sha256").update(JSON.stringify(content)).digest("base64url");

@@ -1,5 +1,6 @@
 import type { Result } from "../../lib/result.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { type Series, series } from "../../platform/observability/metrics/series.ts";
 import type { EngineStores } from "../engine-stores.ts";
 import type { EngineStates } from "../engines/engine-type.ts";
 import { type JobOutcomes, nextFill, UNLEASED } from "../jobs/job-outcome.ts";
@@ -145,6 +146,17 @@ export class WarmPool {
       pool.setDue(role, now);
     }
     for (const role of pool.roles()) this.#empty(role, account, now);
+  }
+
+  /** Sizes of pools, and ready credentials. The caller prepends the label `mount`. */
+  measured(): Series[] {
+    const { pool } = this.#stores;
+    return pool
+      .all()
+      .flatMap(({ role, size }) => [
+        series("sallyport_engine_pool_size", size, role),
+        series("sallyport_engine_pool_ready", pool.count(role), role),
+      ]);
   }
 
   #empty(role: string, account: EngineStates["account"] | null, now: number): void {
