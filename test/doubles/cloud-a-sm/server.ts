@@ -3,6 +3,7 @@ import { setTimeout as wait } from "node:timers/promises";
 import { type KnownKey, type Received, type Verdict, verifySignature } from "../cloud-a-sts/signature.ts";
 import { callSts, errorXml, type Role } from "../cloud-a-sts/sts.ts";
 import { assumeWithWebIdentity, type WebIdentityRole } from "../cloud-a-sts/web-identity.ts";
+import { type CallFault, takeFault } from "../faults.ts";
 import { received, startLoopback } from "../loopback.ts";
 import { operationNames, ServiceError } from "./parameters.ts";
 import { RateQuota } from "./quota.ts";
@@ -24,25 +25,8 @@ export interface CloudAOptions {
   trustOriginalHost?: boolean;
 }
 
-/**
- * The fault of the next `count` (default 1) requests that match `service` and `operation` (both optional):
- * - `error`: refused as `type`, for any request, with `status` (default 400) and `headers`
- * - `raw`: answered with this `status` and `body`, not performed
- * - `delay`: performed after `ms` milliseconds, whether or not the client still waits
- * - `drop`: the connection ends, nothing is performed
- * - `apply-then-drop`: performed, then the connection ends without an answer
- */
-export type Fault = {
-  count?: number;
-  service?: Service;
-  operation?: string | readonly string[];
-  subject?: string;
-} & (
-  | { fault: "error"; type: string; message?: string; status?: number; headers?: Record<string, string> }
-  | { fault: "raw"; status: number; body: string; headers?: Record<string, string> }
-  | { fault: "delay"; ms: number }
-  | { fault: "drop" | "apply-then-drop" }
-);
+/** A fault of `service` and `subject` (both optional); `error` is refused as `type`, with status 400 by default. */
+export type Fault = CallFault<{ type: string; status?: number }> & { service?: Service; subject?: string };
 
 /** One request as the log keeps it: no value, no key, no text of an error. */
 export interface LoggedRequest {
@@ -194,7 +178,9 @@ export async function startCloudA(options: CloudAOptions = {}): Promise<CloudADo
     const signer = /Credential=([^/,\s]+)/.exec(request.headers["authorization"] ?? "")?.[1] ?? "";
     const account = opened.get(signer)?.account ?? accountOfRole(entry.subject);
     account.log.push(entry);
-    const fault = takeFault(account.faults, entry);
+    const { service, operation, subject } = entry;
+    const isOfEntry = (of: Fault) => (of.service ?? service) === service && (of.subject ?? subject) === subject;
+    const fault = takeFault(account.faults, operation, isOfEntry);
     if (fault?.fault === "drop") {
       incoming.socket.destroy();
       return;
@@ -338,20 +324,6 @@ function parseJson(body: Buffer): unknown {
   } catch {
     throw new ServiceError("SerializationException", "The body is not JSON in UTF-8");
   }
-}
-
-function takeFault(faults: Fault[], { service, operation, subject }: LoggedRequest): Fault | undefined {
-  const index = faults.findIndex(
-    (fault) =>
-      (fault.service ?? service) === service &&
-      [fault.operation ?? operation].flat().includes(operation) &&
-      (fault.subject ?? subject) === subject,
-  );
-  const fault = faults[index];
-  if (fault === undefined) return undefined;
-  fault.count = (fault.count ?? 1) - 1;
-  if (fault.count <= 0) faults.splice(index, 1);
-  return fault;
 }
 
 const randomHex = () => crypto.randomUUID().replaceAll("-", "");

@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
 import { type Answer, type Application, type Claims, Directory, loginError, type Received } from "../cloud-b/login.ts";
 import { type Handler, Listeners } from "../cloud-b/server.ts";
+import { type CallFault, takeFault } from "../faults.ts";
 import type { Trust } from "../trusted-token.ts";
 import {
   checkOperation,
@@ -40,29 +41,12 @@ export interface AccountOptions {
 }
 
 /**
- * The fault of the next `count` (default 1) requests that match `service` and `operation` (both optional; the login
- * endpoint's operation is "Token"):
- * - `error`: refused as `type`, for any request: an OAuth error with AADSTS number `number`, or a vault's error with
- *   `inner`; `status` is 400 by default
- * - `raw`: answered with this `status` and `body`, not performed
- * - `delay`: performed after `ms` milliseconds, whether or not the client still waits
- * - `drop`: the connection ends, nothing is performed
- * - `apply-then-drop`: performed, then the connection ends without an answer
+ * A fault of `service` (optional); the login endpoint's operation is "Token". `error` is refused as `type`: an OAuth error
+ * with AADSTS number `number`, or a vault's error with `inner`; `status` is 400 by default.
  */
-export type Fault = { count?: number; service?: Service; operation?: string | readonly string[] } & (
-  | {
-      fault: "error";
-      type: string;
-      inner?: string;
-      number?: number;
-      message?: string;
-      status?: number;
-      headers?: Record<string, string>;
-    }
-  | { fault: "raw"; status: number; body: string; headers?: Record<string, string> }
-  | { fault: "delay"; ms: number }
-  | { fault: "drop" | "apply-then-drop" }
-);
+export type Fault = CallFault<{ type: string; inner?: string; number?: number; status?: number }> & {
+  service?: Service;
+};
 
 /** One request as the log keeps it: no value, no token, no text of an error. */
 export interface LoggedRequest {
@@ -284,7 +268,11 @@ async function logged(
   perform: () => Answer | Promise<Answer>,
 ): Promise<Answer | null> {
   account.log.push(entry);
-  const fault = takeFault(account.faults, entry);
+  const fault = takeFault(
+    account.faults,
+    entry.operation,
+    ({ service }) => (service ?? entry.service) === entry.service,
+  );
   if (fault?.fault === "drop") {
     socket.destroy();
     return null;
@@ -349,17 +337,6 @@ function callAsSomebodyElse({ vault }: Account, given: Record<string, unknown>):
 
 const operationOf = (given: Partial<Operation>): Operation =>
   checkOperation({ operation: "", name: "", version: "", body: {}, maxresults: 25, skiptoken: null, ...given });
-
-function takeFault(faults: Fault[], { service, operation }: LoggedRequest): Fault | undefined {
-  const index = faults.findIndex(
-    (fault) => (fault.service ?? service) === service && [fault.operation ?? operation].flat().includes(operation),
-  );
-  const fault = faults[index];
-  if (fault === undefined) return undefined;
-  fault.count = (fault.count ?? 1) - 1;
-  if (fault.count <= 0) faults.splice(index, 1);
-  return fault;
-}
 
 function reset(account: Account): void {
   account.vault.reset();

@@ -1,29 +1,15 @@
+import { type CallFault, takeFault } from "../faults.ts";
 import { errorInfo, type Parsed, StatusError, type StatusName } from "./requests.ts";
 import { SecretsStore, type StoreCall } from "./store.ts";
 import { type KeyFile, newKey, type Registered } from "./token.ts";
 
 /**
- * The fault of the next `count` (default 1) requests of the account that match `operation` (an RPC's name, or "Token"):
- * - `error`: refused with a google.rpc.Status, for any request; the token endpoint has `raw` for this
- * - `raw`: answered with this `status` and `body`, not performed
- * - `meanwhile`: performed after another writer's `calls`
- * - `delay`: performed after `ms` milliseconds, whether or not the client still waits
- * - `drop`: the connection ends, nothing is performed
- * - `apply-then-drop`: performed, then the connection ends without an answer
+ * A fault of an RPC's name, or "Token". `error` is refused with a google.rpc.Status; the token endpoint has `raw` for this.
+ * `meanwhile` is performed after another writer's `calls`.
  */
-export type Fault = { count?: number; operation?: string | readonly string[] } & (
-  | {
-      fault: "error";
-      status: StatusName;
-      message?: string;
-      details?: readonly Record<string, unknown>[];
-      headers?: Record<string, string>;
-    }
-  | { fault: "raw"; status: number; body: string; headers?: Record<string, string> }
-  | { fault: "meanwhile"; calls: readonly StoreCall[] }
-  | { fault: "delay"; ms: number }
-  | { fault: "drop" | "apply-then-drop" }
-);
+export type Fault =
+  | CallFault<{ status: StatusName; details?: readonly Record<string, unknown>[] }>
+  | { count?: number; operation?: string | readonly string[]; fault: "meanwhile"; calls: readonly StoreCall[] };
 
 /** One request as the log keeps it: no value, no token, no text of an error. */
 export interface LoggedRequest {
@@ -110,12 +96,7 @@ export class Account {
   }
 
   takeFault(operation: string | null): Fault | undefined {
-    const index = this.faults.findIndex((fault) => [fault.operation ?? operation].flat().includes(operation));
-    const fault = this.faults[index];
-    if (fault === undefined) return undefined;
-    fault.count = (fault.count ?? 1) - 1;
-    if (fault.count <= 0) this.faults.splice(index, 1);
-    return fault;
+    return takeFault(this.faults, operation);
   }
 
   /** IAM, as the project's policy has it for the account's own service account. */

@@ -1,31 +1,13 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { setTimeout as wait } from "node:timers/promises";
+import { type CallFault, takeFault } from "../faults.ts";
 import { bodyOf, startLoopback } from "../loopback.ts";
 import { Account, type AccountOptions, type Stored, type Token } from "./account.ts";
 import { type Answer, json, type Operation, parseJson, perform } from "./operations.ts";
 import { ApiError, bad, readChange, readCreations } from "./rules.ts";
 
-/**
- * The fault of the next `count` (default 1) requests that match `operation` (optional):
- * - `error`: refused with `status` (default 400), `code` and more `fields` of the error object
- * - `raw`: answered with this `status` and `body`, not performed
- * - `delay`: performed after `ms` milliseconds, whether or not the client still waits
- * - `drop`: the connection ends, nothing is performed
- * - `apply-then-drop`: performed, then the connection ends without an answer
- */
-export type Fault = { count?: number; operation?: Operation | readonly Operation[] } & (
-  | {
-      fault: "error";
-      code: string;
-      message?: string;
-      status?: number;
-      fields?: Record<string, unknown>;
-      headers?: Record<string, string>;
-    }
-  | { fault: "raw"; status: number; body: string; headers?: Record<string, string> }
-  | { fault: "delay"; ms: number }
-  | { fault: "drop" | "apply-then-drop" }
-);
+/** `error` is refused with `status` (default 400), `code` and more `fields` of the error object. */
+export type Fault = CallFault<{ code: string; status?: number; fields?: Record<string, unknown> }, Operation>;
 
 /** One request as the log keeps it: no value, no token, no text of an error. */
 export interface LoggedRequest {
@@ -157,7 +139,7 @@ export async function startDeployProject(
     const { account, log, faults } = holder ?? of();
     const entry = describe(request, operation);
     log.push(entry);
-    const fault = takeFault(faults, entry);
+    const fault = takeFault(faults, entry.operation);
     if (fault?.fault === "drop") {
       incoming.socket.destroy();
       return;
@@ -331,15 +313,6 @@ function describe({ method, url, body }: Received, operation: LoggedRequest["ope
     // A body that cannot be read is answered as such later; the log then holds the envelope only.
     return entry;
   }
-}
-
-function takeFault(faults: Fault[], { operation }: LoggedRequest): Fault | undefined {
-  const index = faults.findIndex((fault) => [fault.operation ?? operation].flat().includes(operation));
-  const fault = faults[index];
-  if (fault === undefined) return undefined;
-  fault.count = (fault.count ?? 1) - 1;
-  if (fault.count <= 0) faults.splice(index, 1);
-  return fault;
 }
 
 function send(outgoing: ServerResponse, { status, body, headers = {} }: Answer): void {

@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { type CallFault, takeFault } from "../faults.ts";
 import {
   addRepository,
   findRepository,
@@ -12,26 +13,8 @@ import {
   view,
 } from "./state.ts";
 
-/**
- * The fault of the next `count` (default 1) requests that match `operation` (optional):
- * - `error`: refused with `status` and `message`, `errors` and `headers` as the service would add them
- * - `raw`: answered with this `status` and `body`, not performed
- * - `delay`: performed after `ms` milliseconds, whether or not the client still waits
- * - `drop`: the connection ends, nothing is performed
- * - `apply-then-drop`: performed, then the connection ends without an answer
- */
-export type Fault = { count?: number; operation?: string | readonly string[] } & (
-  | {
-      fault: "error";
-      status: number;
-      message?: string;
-      errors?: { code: string }[];
-      headers?: Record<string, string>;
-    }
-  | { fault: "raw"; status: number; body: string; headers?: Record<string, string> }
-  | { fault: "delay"; ms: number }
-  | { fault: "drop" | "apply-then-drop" }
-);
+/** `error` is refused with `status` and `message`, `errors` and `headers` as the service would add them. */
+export type Fault = CallFault<{ status: number; errors?: { code: string }[] }>;
 
 /** One request as the log keeps it: no value, no credential. */
 export interface LoggedRequest {
@@ -83,12 +66,7 @@ export class Account {
   }
 
   takeFault(operation: string): Fault | undefined {
-    const index = this.faults.findIndex((fault) => [fault.operation ?? operation].flat().includes(operation));
-    const fault = this.faults[index];
-    if (fault === undefined) return undefined;
-    fault.count = (fault.count ?? 1) - 1;
-    if (fault.count <= 0) this.faults.splice(index, 1);
-    return fault;
+    return takeFault(this.faults, operation);
   }
 
   /**
