@@ -56,7 +56,7 @@ import { RuleWork } from "../sync/rules/rule-work.ts";
 import { Rules } from "../sync/rules/rules.ts";
 import { Breaker } from "../sync/scheduler/breaker.ts";
 import { LeaseLimits } from "../sync/scheduler/lease-limits.ts";
-import { Poll } from "../sync/scheduler/poll.ts";
+import { leasesAll, POLLED_AGAIN_MS, Poll } from "../sync/scheduler/poll.ts";
 import { QueueQuota } from "../sync/scheduler/queue-quota.ts";
 import { Resync } from "../sync/scheduler/resync.ts";
 import { SyncGate } from "../sync/scheduler/sync-gate.ts";
@@ -181,7 +181,15 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
     this.#desiredState = new DesiredState(object, check, this.#associations, this.#quota, this.#resync, this.#wakeUp, {
       takesOver,
     });
-    this.#ruleWork = new RuleWork(object, this.#ruleStore, this.#record, this.#associations, this.#desiredState);
+    this.#changes = new SecretChanges(object, this.#associations, this.#quota, this.#gate, this.#wakeUp);
+    this.#ruleWork = new RuleWork(
+      object,
+      this.#ruleStore,
+      this.#record,
+      this.#associations,
+      this.#desiredState,
+      this.#changes,
+    );
     this.parts = {
       record: this.#record,
       rules: new Rules(object, this.#ruleStore, this.#ruleWork, check, this.#associations),
@@ -189,7 +197,6 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
       adoptions: new Adoptions(check, this.#associations, this.#desiredState),
     };
     this.#previews = new Previews(object, this.#record, this.#associations, this.#remoteObjects, check);
-    this.#changes = new SecretChanges(object, this.#associations, this.#quota, this.#gate, this.#wakeUp);
 
     const limits = new LeaseLimits(this.#work, this.#breaker);
     this.#leasing = new TaskLeasing(this.#record, this.#work, this.#associations, this.#remoteObjects, limits);
@@ -344,7 +351,9 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
     this.#wakeUp.resume();
     await this.#poll.complete(results);
     await this.#advancePurge();
-    return this.#poll.lease(slots, { only, holder });
+    const answer = await this.#poll.lease(slots, { only, holder });
+    if (leasesAll(answer)) this.#wakeUp.expectLeaseWithin(POLLED_AGAIN_MS, Date.now());
+    return answer;
   }
 
   turn(...given: FormerPoll): Promise<FormerPollAnswer | Refusal> {

@@ -23,18 +23,27 @@ export class SecretChanges {
     this.#wakeUp = wakeUp;
   }
 
+  /** Wakes a Worker for stored rows, unless syncing is paused or a message is on its way. */
+  wake(): void {
+    if (this.#mayNotify(Date.now())) this.#object.waitUntil(this.#wakeUp.notify());
+  }
+
   async enqueue(mountUuid: string, secretNames: readonly string[]): Promise<void> {
     const rows = secretNames
       .flatMap((secretName) => this.#associations.ofSecret(mountUuid, secretName))
       .filter((row) => row.wish === "present");
     if (rows.length === 0) return;
     const now = Date.now();
-    const notifies = this.#gate.pausedUntil() <= now && this.#wakeUp.shouldNotify(now);
+    const notifies = this.#mayNotify(now);
     this.#object.commit(() => {
       for (const row of rows) this.#associations.setDesired(row, "present", now);
     });
     await this.#quota.requestForWaiting();
     // Sent after the response: the mount's delivery is complete once the rows are stored.
     if (notifies) this.#object.waitUntil(this.#wakeUp.notify());
+  }
+
+  #mayNotify(now: number): boolean {
+    return this.#gate.pausedUntil() <= now && this.#wakeUp.shouldNotify(now);
   }
 }

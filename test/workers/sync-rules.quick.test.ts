@@ -1,4 +1,5 @@
-import { beforeEach, describe, expect, it } from "vitest";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
 import { issue, path, policies } from "./access.ts";
 import { del, get, mountKv, put } from "./client.ts";
 import {
@@ -60,6 +61,15 @@ describe("a rule", () => {
     expect((await del(`${AT}/rules/web`)).status).toBe(204);
     await holds();
     await eventually(async () => expect((await get(`${AT}/rules/web`)).status).toBe(404));
+  });
+
+  it("wakes a Worker as soon as a page is set, and not after the time that a request has for its own push", async () => {
+    await add("app/db", "app/web");
+    const sent = vi.spyOn(env.SYNC_WORK, "send");
+    await rule("web", { path_prefix: "app" });
+    await eventually(async () => expect(await read("web")).toMatchObject({ progress: { applied: 2 } }));
+    expect(sent.mock.calls.map(([body]) => body)).toContainEqual({ destination: "in-mem/d" });
+    await holds("app/db", "app/web");
   });
 
   it("follows metadata, globs and exclusions", async () => {

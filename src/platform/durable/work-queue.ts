@@ -139,13 +139,13 @@ export class WorkQueue {
    * Sets the desired state of `id` (again). A leased row stays leased: two workers never act on one resource at a time,
    * so an older effect cannot overtake a newer one.
    * @param queued false: a new row waits until `promote` finds room for it
-   * @param failed whether the row is leased after the others: its last attempt failed, or it is one of many. A row that
-   *   was never tried takes the new value
+   * @param last whether the row is leased after the others, with those whose last attempt failed (the column `failed`):
+   *   it is one of many, or failed before. A row that was never tried takes the new value
    */
-  setDesired(id: string, now: number, queued = true, failed = false): void {
+  setDesired(id: string, now: number, queued = true, last = false): void {
     const counts = this.#counts.get();
     const held = this.#leases.get().get(id);
-    const at = failed && this.#failedLast ? 1 : 0;
+    const at = last && this.#failedLast ? 1 : 0;
     const [row] = this.#write(
       [],
       `INSERT INTO work (id, generation, ready_at, queued, failed) VALUES (?, 1, ?, ?, ?)

@@ -179,7 +179,7 @@ export class Associations {
     this.#remoteObjects.apply(id, steps, now, place);
     this.#remoteObjects.forgetFingerprints(id);
     // A rule sets many at once; changes of single secrets are pushed before them.
-    this.#enqueue(id, "present", now, { queued: true, failed: !manual });
+    this.#enqueue(id, "present", now, { queued: true, last: !manual });
   }
 
   /** Ends pushes of an association, whose objects stay. A later set, removal or match ends the hold. */
@@ -234,18 +234,18 @@ export class Associations {
   /**
    * Sets the desired state, the same one included, and restarts the work. Without quota the row waits; the caller
    * requests quota after the transaction.
-   * @param failed the last attempt failed, so the row is queued behind the others
+   * @param last whether the row is leased after the others, since its last attempt failed
    */
-  setDesired({ id }: AssociationRow, desired: "present" | "absent", now: number, failed = false): void {
+  setDesired({ id }: AssociationRow, desired: "present" | "absent", now: number, last = false): void {
     this.#quota.expectRequest(now);
-    this.#enqueue(id, desired, now, { queued: this.#quota.hasRoom(), failed });
+    this.#enqueue(id, desired, now, { queued: this.#quota.hasRoom(), last });
   }
 
   #enqueue(
     id: string,
     desired: "present" | "absent",
     now: number,
-    { queued, failed }: { readonly queued: boolean; readonly failed: boolean },
+    { queued, last }: { readonly queued: boolean; readonly last: boolean },
   ): void {
     this.#sql.exec(
       `UPDATE associations SET wish = ?, intent = intent + 1, status = 'PENDING', error_code = NULL, error_message = NULL,
@@ -254,7 +254,7 @@ export class Associations {
       now,
       id,
     );
-    this.#work.setDesired(id, now, queued, failed);
+    this.#work.setDesired(id, now, queued, last);
   }
 
   /** Records the trace that the waiting pushes of a secret continue, until its next change. */

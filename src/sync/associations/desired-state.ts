@@ -128,7 +128,7 @@ export class DesiredState {
         announceAssociation(outbox, secret);
       }
       this.#associations.set(secret, { naming, steps, place }, now, manual);
-      this.#wakeUp.expectLeaseWithin(INLINE_MS, now);
+      if (manual) this.#wakeUp.expectLeaseWithin(INLINE_MS, now);
     });
   }
 }

@@ -9,6 +9,7 @@ import { type Associations, associationId, secretOf } from "../associations/asso
 import type { DesiredState } from "../associations/desired-state.ts";
 import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
 import type { AssociationRow } from "../schema.ts";
+import type { SecretChanges } from "../secret-changes.ts";
 import { mismatch, removalsAllowed } from "./rule.ts";
 import { definitionOf, namingOf, ruleMountOf, secretIn } from "./rule-naming.ts";
 import type { MatchRow, RuleRow, RuleStore } from "./rule-store.ts";
@@ -41,6 +42,7 @@ export class RuleWork {
   readonly #record: DestinationRecord;
   readonly #associations: Associations;
   readonly #desiredState: DesiredState;
+  readonly #changes: SecretChanges;
   /** Whether some rule has work left. */
   readonly #isPending: Memo<boolean>;
   /** Not before (ms since 1970), after a refusal. */
@@ -53,12 +55,14 @@ export class RuleWork {
     record: DestinationRecord,
     associations: Associations,
     desiredState: DesiredState,
+    changes: SecretChanges,
   ) {
     this.#object = object;
     this.#store = store;
     this.#record = record;
     this.#associations = associations;
     this.#desiredState = desiredState;
+    this.#changes = changes;
     this.#isPending = new Memo(() => store.all().some((row) => this.#hasWork(row)));
   }
 
@@ -293,6 +297,7 @@ export class RuleWork {
       if (problem === "later") return this.#later();
       this.#commit(() => this.#store.setApplied(row, secretName, problem));
     }
+    this.#changes.wake();
     return true;
   }
 

@@ -12,6 +12,13 @@ import type { TaskLeasing } from "./task-leasing.ts";
 
 const IDLE: PollAnswer = { running: true, permitMs: 0, setup: null, tasks: [], retryInMs: null };
 
+/** A Worker with tasks polls again within this time, as they complete, or it has died. */
+export const POLLED_AGAIN_MS = 1_000;
+
+/** Whether a poll has leased tasks, and left none that another Worker could lease. */
+export const leasesAll = (answer: PollAnswer | Refusal): boolean =>
+  "tasks" in answer && answer.tasks.length > 0 && answer.retryInMs !== 0;
+
 /**
  * The destination's side of a poll: completes the tasks that a Worker reports and leases it new ones. Owned by
  * `SyncDestination`, called by its RPC method `poll`. A poll without ready tasks costs no transaction.

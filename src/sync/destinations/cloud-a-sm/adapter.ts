@@ -66,7 +66,7 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   naming: { allowed: /^[A-Za-z0-9/_+=.@-]$/, maxLength: 512, replacement: "-" },
   maxValueBytes,
   // Quotas of a region: 50 per second for each of creating, updating, deleting and tagging.
-  pace: { atOnce: 6, burst: 50, perMinute: 3000 },
+  pace: { atOnce: 6, burst: 40, perMinute: 3000 },
   checkTags,
   reading: cloudASmReading,
   checkChange: refuseOtherAccount,
