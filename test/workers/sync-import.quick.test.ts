@@ -160,16 +160,19 @@ describe("an import", () => {
 });
 
 describe("an import from", () => {
-  it.each(["app-config", "cloud-b-ac", "deploy-service", "repo-host-variables"])("%s takes its variables", async (type) => {
-    const at = `${type}/v`;
-    place = await RemotePlace.open(type);
-    await makeDestination(type, "v", place.body);
-    await place.write("TOKEN", "plain-text");
-    expect(actions(await load({}, at))).toEqual({ TOKEN: "import" });
-    expect((await secret("TOKEN")).data).toEqual({ value: "plain-text" });
-    await eventually(async () => expect(await association(at, "TOKEN")).toMatchObject({ sync_status: "SYNCED" }));
-    expect(await values()).toEqual({ TOKEN: "plain-text" });
-  });
+  it.each(["app-config", "cloud-b-ac", "deploy-service", "repo-host-variables"])(
+    "%s takes its variables",
+    async (type) => {
+      const at = `${type}/v`;
+      place = await RemotePlace.open(type);
+      await makeDestination(type, "v", place.body);
+      await place.write("TOKEN", "plain-text");
+      expect(actions(await load({}, at))).toEqual({ TOKEN: "import" });
+      expect((await secret("TOKEN")).data).toEqual({ value: "plain-text" });
+      await eventually(async () => expect(await association(at, "TOKEN")).toMatchObject({ sync_status: "SYNCED" }));
+      expect(await values()).toEqual({ TOKEN: "plain-text" });
+    },
+  );
 
   it("cloud-a-sm takes its secrets", async () => {
     place = await RemotePlace.open("cloud-a-sm");
