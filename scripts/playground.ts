@@ -7,6 +7,7 @@ import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type AccountView, startIam } from "../test/doubles/cloud-a/server.ts";
 import { startAzure } from "../test/doubles/cloud-b/azure.ts";
+import { startGoogle } from "../test/doubles/cloud-c/server.ts";
 import { startLoginIssuers } from "../test/doubles/login-issuers.ts";
 import { settingsOf, startStandIns } from "../test/doubles/stand-ins.ts";
 
@@ -29,14 +30,16 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
   const { details: tenant } = azure.openAccount();
   // The seeded engine has an application of its own, whose secret no other engine rotates away.
   const { details: seededTenant } = azure.openAccount();
+  const google = await startGoogle();
   const [iam, standIns, logins] = await Promise.all([
     startIam(),
-    startStandIns({ otherTenants: azure.otherTenants }),
+    startStandIns({ otherTenants: azure.otherTenants, otherAccounts: google.others }),
     startLoginIssuers(serviceUrl),
   ]);
   const account = iam.open({ userMs: 500, keyMs: 2_000 });
   const bodies: Record<string, object> = {
     ...awsBodies(iam.url, account),
+    ...(await googleBodies(google.url)),
     "cloud-b": engineBody(tenant),
     "cloud-b-role": roleBody(tenant),
   };
@@ -70,9 +73,14 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
   writeFileSync(join(dir, "providers.sh"), script, { mode: 0o600 });
   return {
     seeds,
-    settings: { ...settingsOf(standIns), CLOUD_B_GRAPH_URL: azure.graphUrl, CLOUD_B_ARM_URL: azure.armUrl },
+    settings: {
+      ...settingsOf(standIns),
+      CLOUD_B_GRAPH_URL: azure.graphUrl,
+      CLOUD_B_ARM_URL: azure.armUrl,
+      CLOUD_C_API_URL: google.url,
+    },
     close: async () => {
-      await Promise.all([azure, iam, logins, ...standIns].map((provider) => provider.close()));
+      await Promise.all([azure, google, iam, logins, ...standIns].map((provider) => provider.close()));
     },
   };
 }
@@ -83,6 +91,29 @@ const awsBodies = (url: string, { access_key, secret_key, role_arn, policy_arn }
   "cloud-a-role": { credential_type: "assumed_role", role_arns: [role_arn], max_sts_ttl: "4h" },
   "cloud-a-user": { credential_type: "iam_user", policy_arns: [policy_arn], iam_groups: ["developers"] },
 });
+
+/** Bodies of the engine of Google Cloud: its configuration, an account for tokens, and a roleset for keys. */
+async function googleBodies(url: string): Promise<Record<string, object>> {
+  const control = async (path: string, body: object = {}) => {
+    const answer = await fetch(`${url}/_double/${path}`, { method: "POST", body: JSON.stringify(body) });
+    return (await answer.json()) as Record<string, string>;
+  };
+  const { account = "", root = "", credentials } = await control("accounts");
+  const { email = "" } = await control(`account?account=${account}`, { id: "reader" });
+  await control(`bindings?account=${account}`, {
+    resource: `//iam.googleapis.com/projects/${account}/serviceAccounts/${email}`,
+    bindings: [{ role: "roles/iam.serviceAccountTokenCreator", members: [`serviceAccount:${root}`] }],
+  });
+  const bindings = `resource "//cloudresourcemanager.googleapis.com/projects/${account}" { roles = ["roles/viewer"] }`;
+  return {
+    "cloud-c": { credentials: JSON.stringify(credentials), ttl: "1h" },
+    "cloud-c-account": {
+      service_account_email: email,
+      token_scopes: ["https://www.googleapis.com/auth/cloud-platform"],
+    },
+    "cloud-c-roleset": { secret_type: "service_account_key", project: account, bindings },
+  };
+}
 
 type Tenant = Readonly<Record<"subscription_id" | "tenant_id" | "client_id" | "client_secret", string>>;
 

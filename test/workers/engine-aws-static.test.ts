@@ -163,12 +163,12 @@ describe("the rotation of a static role", () => {
   });
 
   it("waits until the provider accepts the new key", async () => {
-    await account.lags({ keyMs: 10_000 });
-    succeeded(await skippingWaits(() => write("app", BODY)));
+    await account.lags({ keyMs: 3_000 });
+    succeeded(await write("app", BODY));
     const uses = (await account.requests()).filter(({ operation }) => operation === "GetCallerIdentity");
     const [refused, accepted] = [403, 200].map((code) => uses.filter(({ status }) => status === code).length);
     expect([accepted, refused]).toEqual([3, expect.any(Number)]);
-    expect(refused).toBeGreaterThan(1);
+    expect(refused).toBeGreaterThan(0);
     expect(await keysOf()).toEqual([(await creds()).access_key]);
   });
 

@@ -6,8 +6,10 @@ import { mountedRoutes, secretsRoutes } from "../../src/routes/table.ts";
 import { holdsDuration, schemaFields } from "../schema-walk.ts";
 import { itRows } from "../support/rows.ts";
 import { holderOf } from "./access.ts";
+import { mountAws, openAwsAccount } from "./aws-helpers.ts";
 import { get, mountKv, put } from "./client.ts";
 import { openTenant, succeeded } from "./engine-helpers.ts";
+import { openProject } from "./gcp-helpers.ts";
 import { vault } from "./terraform.ts";
 
 /** JSON null in updates, by the type of the field: sdk/framework/field_data.go of Vault and of OpenBao. */
@@ -286,6 +288,93 @@ describe("null in an update", () => {
     expect((await get("/v1/azure/roles/r", vault)).body.data.application_object_id).toBe("");
     const refused = await put("/v1/azure/roles/r", { cloud_roles: null });
     expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("either cloud_roles or application")]);
+  });
+
+  it("clears the fields of an engine of AWS and of its roles, and brings defaults back", async () => {
+    const account = await openAwsAccount();
+    await mountAws(account);
+    const all = async (at: string, body: Fields) => {
+      succeeded(await put(`/v1/aws/${at}`, body));
+      return succeeded(await get(`/v1/aws/${at}`)).body.data;
+    };
+    const { username_template } = await all("config/root", {});
+    const set = { region: "eu-west-1", sts_region: "eu-west-1", max_retries: 3, rotation_policy: "p" };
+    const at = { sts_fallback_endpoints: ["https://a.example"], sts_fallback_regions: ["eu-west-1"] };
+    const config = { ...set, ...at, identity_token_ttl: 60, username_template: "x-{{ random 8 }}" };
+    expect(await all("config/root", config)).toMatchObject(config);
+    const nulls = Object.fromEntries(Object.keys(config).map((name) => [name, null]));
+    expect(await all("config/root", nulls)).toMatchObject({
+      region: "",
+      sts_region: "",
+      max_retries: 0,
+      rotation_policy: "",
+      sts_fallback_endpoints: [],
+      sts_fallback_regions: [],
+      identity_token_ttl: 60,
+      username_template,
+      access_key: account.access_key,
+    });
+    const user = {
+      policy_arns: [account.policy_arn],
+      policy_document: '{"Statement":[]}',
+      iam_groups: ["developers"],
+      iam_tags: { a: "b" },
+      user_path: "/a/",
+      permissions_boundary_arn: account.boundary_arn,
+    };
+    expect(await all("roles/user", { credential_type: "iam_user", ...user })).toMatchObject(user);
+    expect(await all("roles/user", Object.fromEntries(Object.keys(user).map((name) => [name, null])))).toMatchObject({
+      policy_arns: [],
+      policy_document: "",
+      iam_groups: [],
+      iam_tags: {},
+      user_path: "",
+      permissions_boundary_arn: "",
+    });
+    const session = { role_arns: [account.role_arn], session_tags: { a: "b" }, external_id: "x1", max_sts_ttl: 3_600 };
+    await all("roles/session", { credential_type: "assumed_role", ...session });
+    const cleared = { session_tags: null, external_id: null, max_sts_ttl: null, role_arns: null };
+    expect(await all("roles/session", cleared)).toMatchObject({
+      role_arns: [],
+      session_tags: {},
+      external_id: "",
+      max_sts_ttl: 3_600,
+    });
+    await account.call({ action: "CreateUser", parameters: { UserName: "worker" } });
+    await all("static-roles/app", { username: "worker", rotation_period: 600 });
+    const kept = { rotation_period: null, assume_role_arn: null, external_id: null };
+    expect(await all("static-roles/app", kept)).toMatchObject({ rotation_period: 600, assume_role_arn: "" });
+    expect((await put("/v1/aws/static-roles/app", { username: null })).body.errors).toEqual([
+      'missing "username" parameter',
+    ]);
+  });
+
+  it("clears the fields of an engine of Google Cloud and of its roles", async () => {
+    const project = await openProject();
+    succeeded(await put("/v1/sys/mounts/gcp", { type: "cloud-c" }));
+    const all = async (at: string, body: Fields) => {
+      succeeded(await put(`/v1/gcp/${at}`, body));
+      return succeeded(await get(`/v1/gcp/${at}`)).body.data;
+    };
+    const config = { ttl: 60, max_ttl: 120, rotation_policy: "p", service_account_email: "a@b.example" };
+    expect(await all("config", { ...project.config, ...config })).toMatchObject(config);
+    expect(await all("config", Object.fromEntries(Object.keys(config).map((name) => [name, null])))).toMatchObject({
+      ttl: 60,
+      max_ttl: 120,
+      rotation_policy: "",
+      service_account_email: "",
+    });
+    const service_account_email = await project.add("existing");
+    const role = { service_account_email, token_scopes: ["https://a.example/scope"], bindings: project.bindings };
+    expect(await all("static-account/app", role)).toHaveProperty("bindings");
+    expect(await all("static-account/app", { bindings: null })).not.toHaveProperty("bindings");
+    for (const kind of ["static-account", "impersonated-account"]) {
+      const body = { service_account_email, token_scopes: role.token_scopes };
+      await all(`${kind}/app`, body);
+      expect((await put(`/v1/gcp/${kind}/app`, { token_scopes: null })).body.errors).toEqual([
+        "cannot provide empty token_scopes",
+      ]);
+    }
   });
 
   it("is 0 for a check-and-set, which it never turns off", async () => {
