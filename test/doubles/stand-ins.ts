@@ -12,6 +12,7 @@ import { startStandIn as cloudBKv } from "./cloud-b-kv/stand-in.ts";
 import type { OtherAccounts } from "./cloud-c/server.ts";
 import { startStandIn as cloudCSm } from "./cloud-c-sm/stand-in.ts";
 import { startStandIn as clusterSecrets } from "./cluster-secrets/stand-in.ts";
+import { startStandIn as deployEnvironment } from "./deploy-environment/stand-in.ts";
 import { startStandIn as deployProject } from "./deploy-project/stand-in.ts";
 import { startStandIn as deployService } from "./deploy-service/stand-in.ts";
 import { startStandIn as deploySite } from "./deploy-site/stand-in.ts";
@@ -60,6 +61,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   deployService,
   functionSecrets,
   machineSecrets,
+  deployEnvironment,
   clusterSecrets,
   edgeWorker,
   edgeStore,

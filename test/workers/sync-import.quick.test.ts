@@ -160,7 +160,7 @@ describe("an import", () => {
 });
 
 describe("an import from", () => {
-  it.each(["app-config", "cloud-b-ac", "deploy-service", "repo-host-variables"])(
+  it.each(["app-config", "cloud-b-ac", "deploy-environment", "deploy-service", "repo-host-variables"])(
     "%s takes its variables",
     async (type) => {
       const at = `${type}/v`;

@@ -7,6 +7,7 @@ import { description as cloudBAc } from "./cloud-b-ac/description.ts";
 import { description as cloudBKv } from "./cloud-b-kv/description.ts";
 import { description as cloudCSm } from "./cloud-c-sm/description.ts";
 import { description as clusterSecrets } from "./cluster-secrets/description.ts";
+import { description as deployEnvironment } from "./deploy-environment/description.ts";
 import { description as deployProject } from "./deploy-project/description.ts";
 import { description as deployService } from "./deploy-service/description.ts";
 import { description as deploySite } from "./deploy-site/description.ts";
@@ -41,6 +42,7 @@ const all = [
   deployService,
   functionSecrets,
   machineSecrets,
+  deployEnvironment,
   clusterSecrets,
   edgeWorker,
   edgeStore,

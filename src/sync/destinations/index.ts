@@ -7,6 +7,7 @@ import { cloudBAc } from "./cloud-b-ac/adapter.ts";
 import { cloudBKv } from "./cloud-b-kv/adapter.ts";
 import { cloudCSm } from "./cloud-c-sm/adapter.ts";
 import { clusterSecretsDestination } from "./cluster-secrets/adapter.ts";
+import { deployEnvironment } from "./deploy-environment/adapter.ts";
 import { deployProject } from "./deploy-project/adapter.ts";
 import { deployService } from "./deploy-service/adapter.ts";
 import { deploySite } from "./deploy-site/adapter.ts";
@@ -48,6 +49,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     deployService,
     functionSecrets,
     machineSecrets,
+    deployEnvironment,
     clusterSecretsDestination,
     edgeWorker,
     edgeStore,
