@@ -1,3 +1,4 @@
+import { mapLimit } from "../lib/map-limit.ts";
 import {
   type DestinationListing,
   forgetListing,
@@ -5,22 +6,27 @@ import {
   pageOfAssociations,
   pageOfDestinations,
 } from "../listings/destinations.ts";
+import { countNames, dropNames, nextOwner } from "../listings/names.ts";
+import type { ObjectName } from "../platform/durable/object-kinds.ts";
 import { destinationKeyOf, destinationName } from "../rpc/destination-name.ts";
-import { syncDestination } from "../rpc/stubs.ts";
+import { accessControl, credentialEngine, kvStore, syncDestination } from "../rpc/stubs.ts";
 import { everyObject } from "./directory.ts";
 
 /**
  * Result of a rebuild: existing destinations, and listed rows at the end. `behind`: destinations with undelivered
- * updates, which continue in the background, and which a repeat does not begin again.
+ * updates, which continue in the background, and which a repeat does not begin again, and mounts with names that are
+ * not compared yet.
  */
 export interface Rebuilt {
   readonly destinations: number;
   readonly listed_destinations: number;
   readonly listed_associations: number;
+  /** Names of secrets and roles. */
+  readonly listed_names: number;
   readonly behind: number;
 }
 
-/** Destinations queried concurrently. */
+/** Destinations, or mounts, queried concurrently. */
 const MAX_CONCURRENT = 6;
 /** After this, destinations with many associations continue behind the answer. */
 const WAIT_MS = 20_000;
@@ -33,7 +39,7 @@ const WAIT_MS = 20_000;
  */
 export async function rebuildListings(env: Env): Promise<Rebuilt> {
   const db = env.LISTINGS;
-  const counts = { destinations: 0, listed_destinations: 0, listed_associations: 0, behind: 0 };
+  const counts = { destinations: 0, listed_destinations: 0, listed_associations: 0, listed_names: 0, behind: 0 };
   const relisted = new Set<string>();
   const deadline = Date.now() + WAIT_MS;
   const relist = async (name: string) => {
@@ -41,12 +47,14 @@ export async function rebuildListings(env: Env): Promise<Rebuilt> {
     if (!(await syncDestination(env, name).relist(null, deadline))) counts.behind++;
   };
 
+  const mounts: ObjectName[] = [];
   let some: string[] = [];
   const relistSome = async () => {
     await Promise.all(some.map(relist));
     some = [];
   };
   for await (const { kind, name } of everyObject(env)) {
+    if (kind === "kv-store" || kind === "credential-engine") mounts.push({ kind, name });
     if (kind !== "sync-destination") continue;
     counts.destinations++;
     some.push(name);
@@ -75,8 +83,30 @@ export async function rebuildListings(env: Env): Promise<Rebuilt> {
       else await forgetListing(db, listed);
     }
     after = page.at(-1) ?? null;
-    if (!after) return counts;
+    if (!after) break;
   }
+
+  counts.behind += await relistNames(env, mounts);
+  counts.listed_names = await countNames(db);
+  return counts;
+}
+
+/** Compares the names of all mounts, and removes those of others. @returns the number of mounts that are behind */
+async function relistNames(env: Env, mounts: readonly ObjectName[]): Promise<number> {
+  const db = env.LISTINGS;
+  const deadline = Date.now() + WAIT_MS;
+  let behind = 0;
+  await mapLimit([...mounts], MAX_CONCURRENT, async ({ kind, name }) => {
+    const owner = kind === "kv-store" ? kvStore(env, name) : credentialEngine(env, name);
+    if (!(await owner.relistNames(deadline))) behind++;
+  });
+  const owners = new Set(mounts.map(({ name }) => name));
+  for (let owner = await nextOwner(db, ""); owner !== null; owner = await nextOwner(db, owner)) {
+    // A mount may be younger than the enumeration.
+    if (owners.has(owner) || (await accessControl(env).mountPlace(owner))) continue;
+    while (!(await dropNames(db, owner)));
+  }
+  return behind;
 }
 
 /** Whether a listed key can be a destination. */

@@ -197,6 +197,8 @@ export interface CredentialEngineApi extends StoredObjectApi {
    * @param prefix the beginning of stored names of one kind of roles, which the names lack
    */
   roleNames(after: string, prefix?: string): string[];
+  /** Compares the names in D1 with the roles. @param deadline ms since 1970 @returns whether all were compared by then */
+  relistNames(deadline: number): Promise<boolean>;
   role(name: string): Result<Record<string, unknown>>;
   /** @param mount TTLs of the mount, for the secrets of a pool */
   writeRole(name: string, body: object, dialect: Dialect, type?: string, mount?: MountTtls): Result<Started>;

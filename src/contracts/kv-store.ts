@@ -191,6 +191,8 @@ export interface KvStoreApi extends StoredObjectApi {
   survey(prefix: string, after: string, limit: number): SurveyPage;
   /** The given secrets; null for those that do not exist. */
   surveyOf(paths: readonly string[]): (SurveyedSecret | null)[];
+  /** Compares the names in D1 with the secrets. @param deadline ms since 1970 @returns whether all were compared by then */
+  relistNames(deadline: number): Promise<boolean>;
   /** Attempts every pending notification once. */
   flush(): Promise<void>;
 }

@@ -106,6 +106,11 @@ export interface MountsApi {
   visibleAuthMounts(accessor: string | null, namespace: string): VisibleAuthMounts;
   /** Like `visibleMount`, for a path that leads into an auth method. */
   visibleAuthMount(accessor: string, namespace: string, path: string): VisibleAuthMount | null;
+  /**
+   * Returns the mounts of a namespace and of those below it on which a caller has any capability, by uuid.
+   * @param after the uuid before the first; @param limit of the page
+   */
+  searchableMounts(accessor: string, namespace: string, after: string, limit: number): Mount[];
   readMount(namespace: string, path: string): Result<ListedMount>;
   /** Returns the mount of a path. */
   findMount(namespace: string, path: string): Mount | null;

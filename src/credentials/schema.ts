@@ -1,3 +1,4 @@
+import { namesMigration } from "../listings/name-feed.ts";
 import type { Migration } from "../platform/durable/migrations.ts";
 
 export const engineMigrations: Migration[] = [
@@ -54,4 +55,6 @@ export const engineMigrations: Migration[] = [
       id TEXT PRIMARY KEY, role TEXT NOT NULL, content TEXT NOT NULL, restored TEXT NOT NULL, holding TEXT NOT NULL,
       made INTEGER NOT NULL, until INTEGER NOT NULL, ends INTEGER NOT NULL, sealed BLOB NOT NULL) STRICT;
       CREATE INDEX pooled_by_role ON pooled (role, made)`,
+  // Names of roles that are older than the search.
+  namesMigration("roles"),
 ];

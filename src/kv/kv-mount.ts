@@ -47,12 +47,13 @@ export class KvMount {
 
   /** Destroys every secret of the mount and notifies its watchers. Idempotent. */
   async destroy(): Promise<void> {
-    const { object, secrets, state, keys, watchers, delivery } = this.#records;
+    const { object, secrets, state, keys, watchers, delivery, names } = this.#records;
     object.commit(() => {
       state.set("gone", "1");
       secrets.clear();
       for (const path of watchers.paths()) delivery.enlist(path);
       delivery.enlistFollowers(null);
+      names.compare();
       keys.deleteAll();
     });
     await Promise.all(["changed", "matching"].map((topic) => object.outbox.drain(topic)));
@@ -80,6 +81,12 @@ export class KvMount {
   unwatch(path: string, destination: string): void {
     const { object, watchers } = this.#records;
     object.commit(() => watchers.remove(path, destination), NOTHING);
+  }
+
+  relistNames(deadline: number): Promise<boolean> {
+    const { object, names } = this.#records;
+    object.commit(() => names.compare(), NOTHING);
+    return names.deliverAll(deadline);
   }
 
   /** Notifies watchers of versions that have expired, a change like any other. */

@@ -1,9 +1,11 @@
+import { NameFeed } from "../listings/name-feed.ts";
 import { DataKeys } from "../platform/crypto/data-keys.ts";
 import { NOTHING, type ObjectContext } from "../platform/durable/object-context.ts";
 import { ServiceEvents } from "../publishing/service-events.ts";
 import { Followers } from "./followers.ts";
 import { KvMount } from "./kv-mount.ts";
 import type { AnswerLeases, KvRecords } from "./kv-records.ts";
+import { listPaths } from "./listing.ts";
 import { MountState } from "./mount-state.ts";
 import { PublishedEvents } from "./published-events.ts";
 import { SecretEvents } from "./secret-events.ts";
@@ -49,6 +51,10 @@ export function kvParts(object: ObjectContext, leases: AnswerLeases): KvParts {
       published,
     ),
     delivery: new WatchDelivery(env, name, watchers, followers, outbox),
+    names: new NameFeed(object, {
+      page: (after, limit) => listPaths(sql, "", after, limit).keys,
+      has: (path) => secrets.find(path) !== null,
+    }),
   };
   const reads = new SecretReads(secrets, records.sealing);
   return {

@@ -1,4 +1,5 @@
 import type { ReadLease } from "../contracts/read-lease.ts";
+import type { NameFeed } from "../listings/name-feed.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import type { Followers } from "./followers.ts";
@@ -28,4 +29,5 @@ export interface KvRecords {
   readonly published: PublishedEvents;
   readonly events: SecretEvents;
   readonly delivery: WatchDelivery;
+  readonly names: NameFeed;
 }

@@ -1,3 +1,4 @@
+import { namesMigration } from "../listings/name-feed.ts";
 import type { Migration } from "../platform/durable/migrations.ts";
 
 /** Schema of `KvStore`: secrets, versions, watchers and settings of one mount. */
@@ -39,4 +40,6 @@ export const kvMigrations: Migration[] = [
   // The callers that wrote and ended a version, as JSON; NULL = unknown.
   `ALTER TABLE versions ADD COLUMN created_by TEXT;
       ALTER TABLE versions ADD COLUMN deleted_by TEXT`,
+  // Names of secrets that are older than the search.
+  namesMigration("secrets"),
 ];

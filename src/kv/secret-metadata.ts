@@ -24,7 +24,7 @@ export class SecretMetadata {
    * @returns warnings
    */
   set(path: string, changes: MetadataSettings, patch: boolean, rights: WriteRights | null): Result<string[]> {
-    const { object, secrets, state, events, delivery } = this.#records;
+    const { object, secrets, state, events, delivery, names } = this.#records;
     const secret = secrets.find(path);
     if (state.get().gone || (!secret && !rights)) return refuse("missing");
     if (rights && !(secret ? rights.update : rights.create)) return refuse("denied", "permission denied");
@@ -34,6 +34,7 @@ export class SecretMetadata {
     const isFollowed = object.commit(() => {
       state.markVersioned();
       secrets.store(next.value);
+      if (!secret) names.changed(path);
       events.record("SecretMetadataWritten", path, { Operation: patch ? "metadata-patch" : "metadata-write" });
       return delivery.enlistFollowers(path);
     }, [path]);

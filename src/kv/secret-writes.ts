@@ -75,10 +75,13 @@ export class SecretWrites {
 
   /** Deletes a path with all its versions. */
   deletePath(path: string): Result<Written["watchers"]> {
-    const { secrets, delivery, object } = this.#records;
+    const { secrets, delivery, names, object } = this.#records;
     const changed = this.#change("SecretMetadataDeleted", path, () => {
       const removed = secrets.remove(path);
-      if (removed) delivery.enlistFollowers(path);
+      if (removed) {
+        names.changed(path);
+        delivery.enlistFollowers(path);
+      }
       return removed;
     });
     if (object.outbox.holds("matching")) object.waitUntil(object.outbox.drain("matching"));
@@ -89,7 +92,7 @@ export class SecretWrites {
     if (data.length > MAX_DATA_BYTES / 3 && Buffer.byteLength(data) > MAX_DATA_BYTES) {
       return refuse("too-large", `data: the secret would be larger than ${MAX_DATA_BYTES} bytes`);
     }
-    const { object, secrets, state, sealing, events, delivery } = this.#records;
+    const { object, secrets, state, sealing, events, delivery, names } = this.#records;
     const now = Date.now();
     const { config } = state.get();
     const secret = before ?? emptySecret(path, now);
@@ -110,6 +113,7 @@ export class SecretWrites {
       events.record(type, path, { Version: version, CurrentVersion: version, OldestVersion: oldest });
       // Rules match a secret from its first version on.
       isFollowed = version === 1 && delivery.enlistFollowers(path);
+      if (!before) names.changed(path);
       return delivery.enlist(path);
     }, [path]);
     if (isFollowed) object.waitUntil(object.outbox.drain("matching"));

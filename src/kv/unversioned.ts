@@ -23,7 +23,7 @@ export class UnversionedSecrets {
    * @returns `conflict` after an upgrade, `denied` without the right to create or update. @throws Sealed
    */
   put(path: string, data: string, rights: WriteRights): Result<null> {
-    const { object, secrets, state, sealing, events } = this.#records;
+    const { object, secrets, state, sealing, events, names } = this.#records;
     if (state.get().gone) return refuse("missing");
     if (this.#isVersioned()) return refuse("conflict");
     const before = secrets.find(path);
@@ -34,6 +34,7 @@ export class UnversionedSecrets {
       secrets.replace({ path, version: 1, created: now, deletion: null, sealed, created_by: null });
       secrets.store({ ...(before ?? emptySecret(path, now)), updated: now, current_version: 1 });
       if (state.get().engine === undefined) state.set("engine", "unversioned");
+      if (!before) names.changed(path);
       events.recordUnversioned("SecretWritten", path);
     }, [path]);
     return ok(null);
@@ -41,11 +42,12 @@ export class UnversionedSecrets {
 
   /** Deletes a path. Idempotent. @returns `conflict` after an upgrade */
   delete(path: string): Result<null> {
-    const { object, secrets, events } = this.#records;
+    const { object, secrets, events, names } = this.#records;
     if (this.#isVersioned()) return refuse("conflict");
     if (secrets.find(path)) {
       object.commit(() => {
         secrets.remove(path);
+        names.changed(path);
         events.recordUnversioned("SecretDeleted", path);
       }, [path]);
     }

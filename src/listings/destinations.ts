@@ -1,5 +1,6 @@
 import type { AssociationListing } from "../contracts/sync-destination.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
+import { upperBound } from "../lib/text-range.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 
 export interface DestinationListing {
@@ -44,6 +45,29 @@ export async function projectAssociations(
 /** All destinations of a namespace, by type and name. Reads its own writes. */
 export function listDestinations(db: D1Database, namespace: string): Promise<Result<{ type: string; name: string }[]>> {
   return read(db, "SELECT type, name FROM destinations WHERE namespace = ? ORDER BY type, name", namespace);
+}
+
+/** Destinations of a namespace and of those below it whose types and names hold all the words, in lower case, after one. */
+export function findDestinations(
+  db: D1Database,
+  namespace: string,
+  words: readonly string[],
+  after: DestinationListing,
+  limit: number,
+): Promise<Result<DestinationListing[]>> {
+  const holds = words.map(() => "AND instr(lower(type || '/' || name), ?) > 0").join(" ");
+  return read(
+    db,
+    `SELECT namespace, type, name FROM destinations
+     WHERE namespace >= ? AND namespace < ? AND (namespace, type, name) > (?, ?, ?) ${holds}
+     ORDER BY namespace, type, name LIMIT ${limit}`,
+    namespace,
+    upperBound(namespace),
+    after.namespace,
+    after.type,
+    after.name,
+    ...words,
+  );
 }
 
 /** Number of destinations in all namespaces, and the first of them. @throws when D1 fails */

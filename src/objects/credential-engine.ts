@@ -30,6 +30,7 @@ import { engineMigrations } from "../credentials/schema.ts";
 import { earliest } from "../lib/earliest.ts";
 import { Lru } from "../lib/lru.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
+import { NameFeed } from "../listings/name-feed.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { restoredBy } from "../platform/durable/snapshot/snapshot-lock.ts";
@@ -72,6 +73,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   readonly #pool: WarmPool;
   readonly #mountTeardown: MountTeardown;
   readonly #wakeUp: WakeUp;
+  readonly #names: NameFeed;
   /** Leases that wait for the answer of quotas. */
   readonly #pending = new Set<string>();
   readonly #admission = new PoolAdmission();
@@ -87,7 +89,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
       ctx,
       env,
       { data_keys: dataKeyMigrations, work: workMigrations, engine: engineMigrations, measures: engineMeasures },
-      { event: eventDelivery(() => this.#events) },
+      { event: eventDelivery(() => this.#events), names: (lane, rows) => this.#names.deliver(lane, rows) },
     );
     const { sql } = this;
     this.#self = ctx.id.name ?? ctx.id.toString();
@@ -97,6 +99,11 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const keys = new DataKeys(sql, scope, () => this.env.MASTER_KEY);
     this.#keys = keys;
     const stores = new EngineStores(sql, keys, scope, new EngineEvents(this.#events), () => restoredBy(ctx.storage));
+    this.#names = new NameFeed(this.context, {
+      page: (after, limit) => stores.roles.page(after, limit),
+      has: (role) => stores.roles.find(role) !== null,
+    });
+    stores.roles.watch((role) => this.#names.changed(role));
     const accounts = new EngineAccounts(() => stores.type, stores.config, env);
     const outcomes = new JobOutcomes(stores, sql);
     const runner = new SagaRunner(stores, outcomes, accounts);
@@ -170,6 +177,11 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   /** A page of role names, sorted. @param after last name of the previous page */
   roleNames(after: string, prefix?: string): string[] {
     return this.#stores.roles.names(after, PAGE, prefix);
+  }
+
+  relistNames(deadline: number): Promise<boolean> {
+    this.commit(() => this.#names.compare());
+    return this.#names.deliverAll(deadline);
   }
 
   role(name: string): Result<Record<string, unknown>> {
@@ -401,6 +413,13 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
 
   protected override onRollback(): void {
     this.#stores.forgetMemos();
+    this.#names.forgetRows();
+  }
+
+  override swap(restore: string): Result<null> {
+    const swapped = super.swap(restore);
+    this.#names.reset();
+    return swapped;
   }
 
   protected override measured(): Series[] {

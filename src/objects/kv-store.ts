@@ -34,6 +34,7 @@ export class KvStore extends KvMethods implements KvStoreApi {
         changed: (lane, rows) => this.parts.delivery.changed(lane, rows),
         moved: (destination) => this.parts.delivery.moved(destination),
         matching: (destination, rows) => this.parts.delivery.matching(destination, rows),
+        names: (lane, rows) => this.parts.names.deliver(lane, rows),
       },
     );
     this.#leases = new LeaseOwner(env, ctx.storage, this.context.name, () => this.arm());
@@ -43,6 +44,7 @@ export class KvStore extends KvMethods implements KvStoreApi {
   override swap(restore: string): Result<null> {
     const swapped = super.swap(restore);
     this.#leases.changeAll();
+    this.parts.names.reset();
     return this.#leases.hold(swapped);
   }
 
@@ -54,6 +56,7 @@ export class KvStore extends KvMethods implements KvStoreApi {
     this.#leases.rolledBack();
     this.parts.followers.forget();
     this.parts.state.forget();
+    this.parts.names.forgetRows();
   }
 
   protected override onAnyAlarm(): void {

@@ -65,6 +65,7 @@ import { policyRoutes } from "./sys-policies.ts";
 import { quotaRoutes } from "./sys-quotas.ts";
 import { remountRoutes } from "./sys-remount.ts";
 import { sealRoutes } from "./sys-seal.ts";
+import { sysSearchRoutes } from "./sys-search/routes.ts";
 import { agentHealthRoutes, statusRoutes } from "./sys-status.ts";
 import { toolRoutes } from "./sys-tools.ts";
 import { uiRoutes } from "./sys-ui.ts";
@@ -88,6 +89,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...backupRoutes,
   ...tokenRoutes,
   ...policyRoutes,
+  ...sysSearchRoutes,
   // Before the mounts, whose paths never equal these words.
   ...uiRoutes,
   ...mountedMethodRoutes,

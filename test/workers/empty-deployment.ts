@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { made } from "./created-objects.ts";
 import { beginDeployment } from "./own-deployment.ts";
 
-const TABLES = ["destinations", "associations", "births"];
+const TABLES = ["destinations", "associations", "births", "names"];
 
 /** All deployments share the tables in D1. A test may have dropped one. */
 async function emptyListings(): Promise<void> {

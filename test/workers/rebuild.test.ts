@@ -45,7 +45,7 @@ describe("rebuilding the lists", () => {
     const rebuilt = await rebuild();
     expect([rebuilt.status, rebuilt.body.data]).toEqual([
       200,
-      { destinations: 4, listed_destinations: 4, listed_associations: 5, behind: 0 },
+      { destinations: 4, listed_destinations: 4, listed_associations: 5, listed_names: 6, behind: 0 },
     ]);
     expect(await listed()).toEqual(before);
   });
@@ -124,6 +124,7 @@ describe("rebuilding the lists", () => {
       destinations: 4,
       listed_destinations: 4,
       listed_associations: 1_205,
+      listed_names: 6,
       behind: 0,
     });
     expect((await listed())[1]).toHaveLength(1_205);

@@ -54,6 +54,15 @@ export class MountViews {
     return this.list(namespace).filter((mount) => isListed(mount) || (viewer !== null && sees(viewer, mount)));
   }
 
+  /** Mounts of a namespace and of those below it with any right of the viewer, by uuid. @param after the uuid before */
+  searchable(viewer: Viewer, namespace: string, after: string, limit: number): Mount[] {
+    return this.#table
+      .every()
+      .filter((mount) => mount.uuid > after && mount.namespace.startsWith(namespace) && sees(viewer, mount))
+      .sort((a, b) => (a.uuid < b.uuid ? -1 : 1))
+      .slice(0, limit);
+  }
+
   /** The mount of a path, also below a child namespace, if the viewer has any right on it. */
   visibleAt(viewer: Viewer, namespace: string, path: string): ListedMount | null {
     const at = this.#namespaces.split(namespace, path);

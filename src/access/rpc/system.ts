@@ -49,6 +49,10 @@ export const mountMethods: MethodTable<MountsApi, AccessParts> = {
     const viewer = holders.viewer(accessor);
     return viewer && mountViews.visibleAuthAt(viewer, namespace, path);
   },
+  searchableMounts: ({ mountViews, holders }, accessor, namespace, after, limit) => {
+    const viewer = holders.viewer(accessor);
+    return viewer ? mountViews.searchable(viewer, namespace, after, limit) : [];
+  },
   readMount: ({ mountViews }, namespace, path) => mountViews.readListed(namespace, path),
   findMount: ({ mountViews }, namespace, path) => mountViews.resolve(namespace, path),
   mountPlace: ({ mountViews }, uuid) => mountViews.place(uuid),

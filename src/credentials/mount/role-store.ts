@@ -5,9 +5,15 @@ type Role = EngineStates["role"];
 /** The roles of one engine, one JSON row each. Writes run inside the object's transaction. */
 export class RoleStore {
   readonly #sql: SqlStorage;
+  #onChange: (name: string) => void = () => {};
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+  }
+
+  /** @param onChange called with the name of each role that is written or deleted, inside the transaction */
+  watch(onChange: (name: string) => void): void {
+    this.#onChange = onChange;
   }
 
   find(name: string): Role | null {
@@ -21,10 +27,20 @@ export class RoleStore {
       name,
       JSON.stringify(role),
     );
+    this.#onChange(name);
   }
 
   delete(name: string): void {
     this.#sql.exec("DELETE FROM roles WHERE name = ?", name);
+    this.#onChange(name);
+  }
+
+  /** A page of the stored names of every kind, sorted. */
+  page(after: string, limit: number): string[] {
+    return this.#sql
+      .exec<{ name: string }>("SELECT name FROM roles WHERE name > ? ORDER BY name LIMIT ?", after, limit)
+      .toArray()
+      .map(({ name }) => name);
   }
 
   /** A page of names, sorted. @param prefix the beginning of stored names of one kind, which the names lack */
@@ -48,6 +64,7 @@ export class RoleStore {
   deleteAll(): { name: string; role: Role }[] {
     const rows = this.#sql.exec<{ name: string; body: string }>("SELECT * FROM roles").toArray();
     this.#sql.exec("DELETE FROM roles");
+    for (const { name } of rows) this.#onChange(name);
     return rows.map(({ name, body }) => ({ name, role: JSON.parse(body) as Role }));
   }
 }

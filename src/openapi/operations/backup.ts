@@ -5,7 +5,10 @@ const Listings = z.object({
   destinations: z.int().describe("Destinations that there are."),
   listed_destinations: z.int(),
   listed_associations: z.int(),
-  behind: z.int().describe("Destinations that are not complete yet. They continue, and a repeat waits for them."),
+  listed_names: z.int().describe("Names of secrets and roles, for the search."),
+  behind: z
+    .int()
+    .describe("Destinations and mounts that are not complete yet. They continue, and a repeat waits for them."),
 });
 
 const Restored = z.object({

@@ -2,6 +2,7 @@ import { cubbyhole } from "../../routes/cubbyhole/openapi.ts";
 import { kv } from "../../routes/kv/openapi.ts";
 import { leaseCountQuotas } from "../../routes/lease-count-quotas/openapi.ts";
 import { syncImport } from "../../routes/sync-import/openapi.ts";
+import { sysSearch } from "../../routes/sys-search/openapi.ts";
 import type { Group } from "../operation.ts";
 import { approle } from "./auth-approle.ts";
 import { authKubernetes } from "./auth-kubernetes.ts";
@@ -60,6 +61,7 @@ export const groups: readonly Group[] = [
   system,
   systemInfo,
   leaseCountQuotas,
+  sysSearch,
   operability,
   backup,
 ];

@@ -1,0 +1,5 @@
+import type { Examples } from "../../openapi/example.ts";
+
+export const sysSearchExamples: Examples = {
+  "GET /sys/search": { right: "any token" },
+};
