@@ -63,7 +63,7 @@ async function clusterRights({ env, token, request }: AuthorisedCall): Promise<C
   return grant.ok ? grant.cluster : mergeClusterRules([]);
 }
 
-/** What the caller lacks to see all objects of a type, as a policy names it. */
+/** Types whose objects the caller may not list, with the missing right as a policy names it. */
 async function lacking(search: Search, rights: ClusterRights, types: readonly Type[]) {
   const { namespace } = search;
   const list = async (path: string): Promise<boolean> => {

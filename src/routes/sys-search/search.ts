@@ -3,7 +3,7 @@ import { unwrap } from "../../platform/http/errors.ts";
 import { accessControl } from "../../rpc/stubs.ts";
 import type { AuthorisedCall } from "../server/route.ts";
 
-/** What all sources of a search share: the words, the rights of the caller, and the bounds of one request. */
+/** The common part of all sources of a search: the words, the rights of the caller, and the bounds of one request. */
 
 export const TYPES = ["secret", "role", "policy", "destination", "node", "volume", "job"] as const;
 export type Type = (typeof TYPES)[number];
