@@ -125,7 +125,8 @@ it.each([
   const writeAgain = () => spend(() => put("/v1/kv/data/x", { data: { a: "1" } }));
   await writeAgain();
   const spent = [await writeAgain(), await writeAgain(), await writeAgain()];
-  const written = Math.min(...spent.map(({ rows }) => rows));
+  // A row that one write has delivered may be deleted with the next one but one.
+  const [, written] = spent.map(({ rows }) => rows).sort((a, b) => a - b);
   vi.restoreAllMocks();
   await enableServiceEvents(Settings.parse({}).SERVICE_EVENTS);
   expect(written).toBe(OPERATIONS["KV write"].rows + further);
