@@ -2,6 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { AUDITED as AUDITED_USAGE, OPERATIONS } from "../../scripts/cost-model.ts";
+import type { KvStore } from "../../src/objects/kv-store.ts";
 import type { NodeSession } from "../../src/objects/node-session.ts";
 import { Settings } from "../../src/platform/settings.ts";
 import { AuditCollector } from "../../src/worker.ts";
@@ -120,13 +121,16 @@ it.each([
   ["Secret", 6],
 ])("with SERVICE_EVENTS=%s, a KV write costs %i further rows, four of them in the log", async (topics, further) => {
   await enableServiceEvents(topics);
-  await mountKv();
+  const { uuid } = await mountKv();
   const spend = await countSpending();
   const writeAgain = () => spend(() => put("/v1/kv/data/x", { data: { a: "1" } }));
   await writeAgain();
+  // The name of a new secret is delivered once, in a transaction of its own.
+  const store = env.KV_STORE.getByName(uuid) as DurableObjectStub<KvStore>;
+  await eventually(() => runInDurableObject(store, (object) => expect(object["outbox"].holds("names")).toBe(false)));
+  await writeAgain();
   const spent = [await writeAgain(), await writeAgain(), await writeAgain()];
-  // A row that one write has delivered may be deleted with the next one but one.
-  const [, written] = spent.map(({ rows }) => rows).sort((a, b) => a - b);
+  const written = Math.min(...spent.map(({ rows }) => rows));
   vi.restoreAllMocks();
   await enableServiceEvents(Settings.parse({}).SERVICE_EVENTS);
   expect(written).toBe(OPERATIONS["KV write"].rows + further);
