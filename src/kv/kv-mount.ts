@@ -83,12 +83,6 @@ export class KvMount {
     object.commit(() => watchers.remove(path, destination), NOTHING);
   }
 
-  relistNames(deadline: number): Promise<boolean> {
-    const { object, names } = this.#records;
-    object.commit(() => names.compare(), NOTHING);
-    return names.deliverAll(deadline);
-  }
-
   /** Notifies watchers of versions that have expired, a change like any other. */
   async announceExpired(now: number): Promise<void> {
     const { object, watchers, delivery } = this.#records;

@@ -66,6 +66,6 @@ export const kvMethods: MethodTable<Omit<KvStoreApi, keyof StoredObjectApi>, KvP
   newest: held(sealed(({ reads }, path) => reads.newest(path))),
   newestOf: heldOfAny(({ reads }, paths) => reads.newestOf(paths)),
   newestVersions: heldOfAny(({ reads }, paths) => reads.newestVersions(paths)),
-  relistNames: ({ mount }, deadline) => mount.relistNames(deadline),
+  relistNames: ({ names }, deadline) => names.relist(deadline),
   flush: ({ object }) => object.outbox.drain("changed"),
 };

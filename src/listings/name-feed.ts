@@ -1,4 +1,4 @@
-import type { ObjectContext } from "../platform/durable/object-context.ts";
+import { NOTHING, type ObjectContext } from "../platform/durable/object-context.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
 import { dropNames, type NameKey, pageOfNames, projectNames } from "./names.ts";
 
@@ -89,8 +89,9 @@ export class NameFeed {
     this.#changed.clear();
   }
 
-  /** Waits until all is delivered, one delivery fails, or `deadline` (ms since 1970) has passed. @returns whether all is */
-  async deliverAll(deadline: number): Promise<boolean> {
+  /** Compares all names with D1. @param deadline ms since 1970 @returns whether all were compared by then */
+  async relist(deadline: number): Promise<boolean> {
+    this.#object.commit(() => this.compare(), NOTHING);
     const outbox = this.#object.outbox;
     for (let before = -1; outbox.holds(NAMES) && before !== this.#deliveries && Date.now() < deadline; ) {
       before = this.#deliveries;

@@ -99,10 +99,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const keys = new DataKeys(sql, scope, () => this.env.MASTER_KEY);
     this.#keys = keys;
     const stores = new EngineStores(sql, keys, scope, new EngineEvents(this.#events), () => restoredBy(ctx.storage));
-    this.#names = new NameFeed(this.context, {
-      page: (after, limit) => stores.roles.page(after, limit),
-      has: (role) => stores.roles.find(role) !== null,
-    });
+    this.#names = new NameFeed(this.context, stores.roles);
     stores.roles.watch((role) => this.#names.changed(role));
     const accounts = new EngineAccounts(() => stores.type, stores.config, env);
     const outcomes = new JobOutcomes(stores, sql);
@@ -180,8 +177,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   }
 
   relistNames(deadline: number): Promise<boolean> {
-    this.commit(() => this.#names.compare());
-    return this.#names.deliverAll(deadline);
+    return this.#names.relist(deadline);
   }
 
   role(name: string): Result<Record<string, unknown>> {

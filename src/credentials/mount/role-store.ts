@@ -35,6 +35,10 @@ export class RoleStore {
     this.#onChange(name);
   }
 
+  has(name: string): boolean {
+    return this.#sql.exec("SELECT 1 FROM roles WHERE name = ?", name).toArray().length > 0;
+  }
+
   /** A page of the stored names of every kind, sorted. */
   page(after: string, limit: number): string[] {
     return this.#sql
