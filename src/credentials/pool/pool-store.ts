@@ -51,6 +51,8 @@ export class PoolStore {
   readonly #keys: DataKeys;
   readonly #scope: string;
   readonly #restored: () => string;
+  /** Pools by role: each request for credentials reads them. */
+  readonly #pools: Memo<ReadonlyMap<string, PoolRow>>;
   readonly #nextDue: Memo<number | null>;
 
   /** @param restored id of the restore that the object's rows came from; empty without one */
@@ -59,8 +61,11 @@ export class PoolStore {
     this.#keys = keys;
     this.#scope = scope;
     this.#restored = restored;
+    this.#pools = new Memo(
+      () => new Map([...sql.exec<PoolRow>("SELECT * FROM pools ORDER BY role")].map((row) => [row.role, row])),
+    );
     this.#nextDue = new Memo(() => {
-      const { due } = sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM pools").one();
+      const due = earliest(...this.all().map((row) => row.due));
       const { until } = sql
         .exec<{ until: number | null }>(
           "SELECT min(CASE WHEN restored = ? THEN until ELSE 0 END) AS until FROM pooled",
@@ -73,6 +78,7 @@ export class PoolStore {
 
   /** Drops the values cached from rows; called after a rollback. */
   forgetMemos(): void {
+    this.#pools.forget();
     this.#nextDue.forget();
   }
 
@@ -82,11 +88,11 @@ export class PoolStore {
   }
 
   find(role: string): PoolRow | null {
-    return this.#sql.exec<PoolRow>("SELECT * FROM pools WHERE role = ?", role).toArray()[0] ?? null;
+    return this.#pools.get().get(role) ?? null;
   }
 
   all(): PoolRow[] {
-    return this.#sql.exec<PoolRow>("SELECT * FROM pools ORDER BY role").toArray();
+    return [...this.#pools.get().values()];
   }
 
   /**
@@ -216,7 +222,7 @@ export class PoolStore {
 
   #write(statement: string, ...values: (SqlStorageValue | Uint8Array)[]): void {
     this.#sql.exec(statement, ...values);
-    this.#nextDue.forget();
+    this.forgetMemos();
   }
 }
 
