@@ -3,8 +3,9 @@ import { CANARY, type Console, describeConsole } from "./support/console.ts";
 import { control, providerBody, providerValue } from "./support/providers.ts";
 
 const MOUNT = "console-azure";
+const TEMPLATE = "console-{{ random 20 }}";
 /** The service answers 404 for a list without entries, and the browser counts that as a failed load. */
-const EMPTY_LISTS = [/404 GET \/v1\/(console-azure\/roles|sys\/leases\/lookup\/.+)$/];
+const EMPTY_LISTS = [/404 GET \/v1\/(console-\w+\/[\w-]+|sys\/leases\/lookup\/.+)$/];
 
 const click = (opened: Console, name: string) => opened.page.getByRole("button", { name, exact: true }).click();
 const dialog = (opened: Console) => opened.page.getByRole("dialog");
@@ -38,7 +39,7 @@ describeConsole("cloud credentials", (suite) => {
     await opened.page.getByLabel("Subscription ID").fill(account.subscription_id);
     await opened.page.getByLabel("Client ID").fill(account.client_id);
     await opened.page.getByLabel("Client secret").fill(account.client_secret);
-    await opened.page.getByLabel("Rotate every").fill("30d");
+    await opened.page.getByLabel("Rotation period").fill("30d");
     await click(opened, "Save configuration");
     await opened.page.getByText("every 30 d").waitFor();
     await opened.page.getByText("Next rotation").waitFor();
@@ -50,14 +51,98 @@ describeConsole("cloud credentials", (suite) => {
     await opened.page.getByLabel("Name required").fill("reader");
     await opened.page.getByLabel("Role name").fill(assignment?.role_name ?? "");
     await opened.page.getByLabel(/^Scope/).fill(assignment?.scope ?? "");
-    await opened.page.getByLabel("Life of leases").fill("1h");
-    await opened.page.getByLabel("Longest life with renewals").fill("24h");
+    await opened.page.getByLabel("TTL", { exact: true }).fill("1h");
+    await opened.page.getByLabel("Maximum TTL", { exact: true }).fill("24h");
     await opened.shot("credentials-role-form");
     await opened.expectClean();
     await dialog(opened).getByRole("button", { name: "Create role" }).click();
     await opened.page.getByRole("table", { name: "Roles" }).getByText("reader").waitFor();
     await opened.shot("credentials-roles");
     await opened.expectClean();
+    await opened.close();
+  });
+
+  it("enables, configures and issues from an engine of another provider, with the fields of its type", async () => {
+    const opened = await suite().open({
+      path: "credentials",
+      refusals: [...EMPTY_LISTS, /404 GET \/v1\/console-aws\//],
+    });
+    const { page } = opened;
+    const account = providerBody(suite().bench, "cloud-a") as unknown as Readonly<Record<string, string>>;
+    await page.getByRole("button", { name: "Enable engine" }).first().click();
+    await page.getByLabel("Provider").selectOption("AWS");
+    expect(await page.getByLabel(/^Path/).inputValue()).toBe("aws");
+    await page.getByLabel(/^Path/).fill("console-aws");
+    await dialog(opened).getByRole("button", { name: "Enable engine" }).click();
+    await page.getByRole("heading", { name: "console-aws", level: 1 }).waitFor();
+    await page.getByText("Not configured yet").waitFor();
+    await page.getByLabel("Access key ID").fill(account["access_key"] ?? "");
+    await page.getByLabel("Secret access key").fill(account["secret_key"] ?? "");
+    await page.getByText("More settings").first().click();
+    await page.getByLabel("IAM endpoint").fill(account["iam_endpoint"] ?? "");
+    await page.getByLabel("STS endpoint").fill(account["sts_endpoint"] ?? "");
+    await page.getByLabel("Username template").fill(TEMPLATE);
+    await opened.shot("credentials-aws-config");
+    await click(opened, "Save configuration");
+    await page.getByText("Configured", { exact: true }).waitFor();
+    await page.getByLabel("Maximum lease").fill("24h");
+    await page.getByLabel(/^Lease/).fill("1h");
+    await click(opened, "Save lease");
+    await page.getByLabel("Region", { exact: true }).fill("eu-west-1");
+    await click(opened, "Save configuration");
+    await page.getByText("console-aws is configured.").first().waitFor();
+    await expect.poll(() => page.getByLabel("Region", { exact: true }).inputValue()).toBe("eu-west-1");
+    const stored = (await suite().call("GET", "console-aws/config/root")) as { data: Record<string, unknown> };
+    expect(stored.data).toMatchObject({ region: "eu-west-1", username_template: TEMPLATE });
+    await opened.expectClean();
+    await page.getByRole("tab", { name: "Roles" }).click();
+    await page.getByRole("button", { name: "Create role" }).first().click();
+    const user = providerBody(suite().bench, "cloud-a-user") as unknown as { policy_arns: string[] };
+    await page.getByLabel("Name required").fill("deploy");
+    await page.getByLabel("Credential type").selectOption("iam_user");
+    await page.getByLabel("Policy ARNs").fill(user.policy_arns[0] ?? "");
+    await opened.shot("credentials-aws-role");
+    await opened.expectClean();
+    await dialog(opened).getByRole("button", { name: "Create role" }).click();
+    await page.getByRole("table", { name: "Roles" }).getByText("deploy").click();
+    await page.getByText(user.policy_arns[0] ?? "").waitFor();
+    await click(opened, "Issue credentials");
+    await dialog(opened).getByRole("button", { name: "Issue credentials" }).click();
+    await dialog(opened).getByRole("button", { name: "Copy the secret access key" }).waitFor({ timeout: 60_000 });
+    await dialog(opened).getByText("AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY").waitFor();
+    await dialog(opened).getByText("Ends in").waitFor();
+    await opened.shot("credentials-aws-issued");
+    await opened.expectClean();
+    await dialog(opened).getByRole("button", { name: "Revoke now" }).click();
+    await page.getByText("No leases").waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("shows the kinds of roles of a type, each with its own fields", async () => {
+    await suite().call("POST", "sys/mounts/console-gcp", { type: "cloud-c" });
+    const opened = await suite().open({
+      theme: "dark",
+      path: "credentials/console-gcp?tab=config",
+      refusals: [...EMPTY_LISTS, /404 GET \/v1\/console-gcp\//],
+    });
+    const { page } = opened;
+    await page.getByText("More settings").first().click();
+    await page.getByLabel("Service account").fill("engine@acme.iam.gserviceaccount.com");
+    await page.getByLabel("Identity token audience").fill("//iam.googleapis.com/projects/1/x");
+    await click(opened, "Save configuration");
+    await page.getByText("Configured", { exact: true }).waitFor();
+    await opened.expectClean();
+    await page.getByRole("tab", { name: "Roles" }).click();
+    await page.getByRole("button", { name: "Create role" }).first().click();
+    await page.getByLabel("Project").waitFor();
+    await page.getByLabel("Kind").selectOption("Impersonated account");
+    await expect.poll(() => page.getByLabel("Project").count()).toBe(0);
+    await page.getByLabel("Token scopes").fill("https://www.googleapis.com/auth/cloud-platform");
+    await page.setViewportSize({ width: 360, height: 740 });
+    await opened.shot("credentials-gcp-role-phone");
+    await opened.expectClean();
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBeLessThanOrEqual(360);
     await opened.close();
   });
 
@@ -190,7 +275,7 @@ describeConsole("cloud credentials", (suite) => {
     await click(opened, "Rotate root secret now");
     await dialog(opened).getByRole("button", { name: "Rotate root secret" }).click();
     await opened.page.getByText("Valid for").waitFor();
-    await opened.page.getByText("Azure secret ends in").waitFor({ timeout: 60_000 });
+    await opened.page.getByText("Root secret ends in").waitFor({ timeout: 60_000 });
     await opened.page.getByRole("tab", { name: "Federation" }).click();
     await opened.page
       .getByText(/plugin-identity:root:secret:/)

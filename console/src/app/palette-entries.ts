@@ -1,4 +1,5 @@
 /** Entries of "Go to": screens, forms, appearance, and objects by name. */
+import { isEngine } from "../../../src/credentials/engines/descriptions.ts";
 import { api, apiFull } from "../api/client.ts";
 import { endSession } from "../api/session.ts";
 import type { IconName } from "../components/icons.tsx";
@@ -85,7 +86,7 @@ async function readNamed(signal: AbortSignal): Promise<Found> {
   const types = destinations.status === 200 ? Object.entries(destinations.body.data.key_info) : [];
   const entries = [
     ...engines.flatMap(([path, { type }]) => {
-      const screen = { kv: "secrets", "cloud-b": "credentials" }[type];
+      const screen = type === "kv" ? "secrets" : isEngine({ type }) ? "credentials" : null;
       return screen ? [object(path, "engine", "key", href(screen, [path.replace(/\/$/, "")]))] : [];
     }),
     ...types.flatMap(([type, names]) =>

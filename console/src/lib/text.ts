@@ -1,4 +1,5 @@
 /** Numbers, sizes and names as text. */
+import { engineDescriptions } from "../../../src/credentials/engines/descriptions.ts";
 import { descriptions } from "../../../src/sync/destinations/descriptions.ts";
 
 const number = new Intl.NumberFormat("en");
@@ -24,7 +25,7 @@ export function sizeText(bytes: number): string {
 /** The names that people know the providers by. */
 const PROVIDERS: Readonly<Record<string, string>> = {
   ...Object.fromEntries(descriptions.map(({ type, label }) => [type, label])),
-  "cloud-b": "Azure",
+  ...Object.fromEntries(engineDescriptions.map(({ type, label }) => [type, label])),
   kv: "Key/value",
 };
 

@@ -14,6 +14,32 @@ export interface FieldDescription {
   readonly values?: readonly (readonly [neutral: string, upstream: string])[];
   /** Never returned by a read. */
   readonly secret?: true;
+  /** A write without it restores its default, so that a form sends the stored value. */
+  readonly restored?: true;
+  /** An example in the console's form. */
+  readonly placeholder?: string;
+  /** Lines of its field in the console's form. */
+  readonly rows?: number;
+  /** The environment variable by which the provider's tools read it. */
+  readonly variable?: string;
+  /** Behind "More settings" in the console's form. */
+  readonly advanced?: true;
+}
+
+/** A member of the answer with issued credentials. */
+export interface AnswerField {
+  readonly label: string;
+  readonly secret?: true;
+  /** The environment variable that the provider's tools read. */
+  readonly variable?: string;
+  /** Its value is the life of the credentials in seconds. */
+  readonly life?: true;
+}
+
+/** Paths that issue credentials, by the value of a field of the role. */
+export interface IssuePaths {
+  readonly field: string;
+  readonly paths: Readonly<Record<string, string>>;
 }
 
 /** A further kind of roles, with paths of its own. */
@@ -30,6 +56,8 @@ export interface RoleKind {
   readonly reads?: readonly string[];
   /** A write answers the role. */
   readonly answersWrites?: true;
+  /** Which of `issue` a role has. */
+  readonly issueBy?: IssuePaths;
   /** The body of `POST <path>/:name`, by neutral name. */
   readonly fields: Readonly<Record<string, FieldDescription>>;
 }
@@ -55,6 +83,7 @@ export interface EngineDescription {
     readonly rotateRole?: readonly string[];
     /** Paths that issue credentials of a role. The role's name is `:name`, or follows the path. */
     readonly issue: readonly string[];
+    readonly issueBy?: IssuePaths;
   };
   /** The configuration has no deletion. */
   readonly keepsConfig?: true;
@@ -72,6 +101,8 @@ export interface EngineDescription {
   readonly roles: Readonly<Record<string, FieldDescription>>;
   /** Kinds of roles beside those at `paths.roles`. */
   readonly kinds?: readonly RoleKind[];
+  /** The members of the answers with credentials. */
+  readonly answer: Readonly<Record<string, AnswerField>>;
 }
 
 /** Every kind of roles of a type: those at `paths.roles` first. */
@@ -81,6 +112,7 @@ export const kindsOf = ({ paths, roles, kinds = [] }: EngineDescription): readon
     lists: paths.lists ?? [paths.roles],
     rotate: paths.rotateRole ?? [],
     issue: paths.issue,
+    ...(paths.issueBy && { issueBy: paths.issueBy }),
     fields: roles,
   },
   ...kinds,

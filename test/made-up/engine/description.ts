@@ -35,4 +35,5 @@ export const description = {
       fields: { owner: { label: "Owner", help: "Whose key it is." }, period: { label: "Period" } },
     },
   ],
+  answer: { key: { label: "Key", secret: true } },
 } as const satisfies EngineDescription;

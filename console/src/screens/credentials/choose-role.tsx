@@ -4,6 +4,7 @@ import { Dialog } from "../../components/dialog.tsx";
 import { SelectField } from "../../components/field.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { useResource } from "../../lib/resource.ts";
+import { roleAddress } from "./engine-types.ts";
 import { IssueDialog } from "./issue.tsx";
 import { type Engine, readRoleNames } from "./reads.ts";
 
@@ -18,9 +19,10 @@ export function ChooseRole({
   const [mount, setMount] = useState(engines[0]?.path ?? "");
   const [chosen, setChosen] = useState("");
   const [issues, setIssues] = useState(false);
-  const roles = useResource(["roles", mount], (signal) => readRoleNames(mount, signal));
+  const engine = engines.find(({ path }) => path === mount);
+  const roles = useResource(["roles", mount], async (signal) => (engine ? readRoleNames(engine, signal) : []));
   const role = chosen || (roles.value?.length === 1 ? (roles.value[0] ?? "") : "");
-  if (issues) return <IssueDialog mount={mount} role={role} onClose={onClose} />;
+  if (issues && engine) return <IssueDialog engine={engine} role={roleAddress(engine.type, role)} onClose={onClose} />;
   return (
     <Dialog
       title="Issue credentials"

@@ -1,5 +1,5 @@
-import schema from "schema:POST /v1/cloud-b/config";
 import { useState } from "preact/hooks";
+import type { RoleKind } from "../../../../src/credentials/engines/description.ts";
 import { ApiError, api, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
@@ -7,93 +7,125 @@ import { confirm } from "../../components/confirm.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
 import { Card, Properties } from "../../components/page.tsx";
-import { type FieldTexts, type FormValue, SchemaForm } from "../../components/schema-form.tsx";
+import { type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
-import { type Resource, useAction } from "../../lib/resource.ts";
-import { fieldProblems } from "../../lib/schema.ts";
+import { type Resource, useAction, useResource } from "../../lib/resource.ts";
+import { fieldProblems, labelOf } from "../../lib/schema.ts";
 import { durationText, now, timeOf } from "../../lib/time.ts";
-import { type EngineConfig, isConfigured } from "./reads.ts";
-
-const WRITE = "POST /v1/cloud-b/config";
-const ROTATE = "POST /v1/cloud-b/rotate-root";
-
-const TEXTS: Readonly<Record<string, FieldTexts>> = {
-  subscription_id: { label: "Subscription ID" },
-  tenant_id: { label: "Tenant ID", hint: "A UUID, or a domain of the tenant." },
-  client_id: { label: "Client ID", hint: "Of the application that the engine acts as." },
-  client_secret: { label: "Client secret", hint: "Never shown. Empty: it stays as it is." },
-  environment: {
-    label: "Cloud",
-    placeholder: "AzurePublicCloud",
-    list: ["AzurePublicCloud", "AzureUSGovernmentCloud", "AzureChinaCloud"],
-  },
-  identity_token_audience: {
-    label: "Federation audience",
-    placeholder: "api://AzureADTokenExchange",
-    hint: "Logs in with a signed token instead of a client secret: see the tab Federation.",
-  },
-  identity_token_ttl: { label: "Life of identity tokens", placeholder: "1h" },
-  root_password_ttl: { label: "Life of rotated secrets", placeholder: "182d" },
-  rotation_period: { label: "Rotate every", placeholder: "30d" },
-  rotation_schedule: { label: "Or on a schedule", placeholder: "0 3 * * 6", hint: "Cron with five fields, in UTC." },
-  rotation_window: { label: "Window of the schedule", placeholder: "1h", hint: "How late a rotation may begin." },
-  disable_automated_rotation: { label: "Do not rotate by itself" },
-};
-
-const FIRST = ["tenant_id", "subscription_id", "client_id", "client_secret", "rotation_period", "rotation_schedule"];
+import { type EngineForm, formFor } from "./engine-types.ts";
+import { type Engine, type EngineConfig, isConfigured, operations, readConfig } from "./reads.ts";
 
 /** Settings as the form shows them; empty ones are left out. */
-const formOf = (config: EngineConfig): FormValue =>
-  Object.fromEntries(
-    Object.entries(config)
-      .filter(([name, value]) => name in (schema.properties ?? {}) && value !== "" && value !== 0 && value !== false)
-      .map(([name, value]) => [name, typeof value === "number" ? String(value) : value]),
-  );
+const shownOf = ({ schema }: EngineForm, config: EngineConfig): FormValue =>
+  formOf(Object.fromEntries(Object.entries(config).filter(([name]) => name in (schema.properties ?? {}))));
 
 function changesOf(before: FormValue, after: FormValue): FormValue {
   const changes: Record<string, unknown> = {};
   for (const name of new Set([...Object.keys(before), ...Object.keys(after)]))
-    if (before[name] !== after[name]) changes[name] = after[name] ?? (before[name] === true ? false : "");
+    if (JSON.stringify(before[name]) !== JSON.stringify(after[name]))
+      changes[name] = after[name] ?? (before[name] === true ? false : "");
   return changes;
 }
 
-/** Configuration of an engine, and the rotation of its root secret. */
-export function Config({ mount, config }: { readonly mount: string; readonly config: Resource<EngineConfig> }) {
+/** Configuration of an engine, its further documents, and the rotation of its root secret. */
+export function Config({
+  engine,
+  config,
+}: {
+  readonly engine: Engine;
+  readonly config: Resource<EngineConfig | null>;
+}) {
+  const { type } = engine;
   return (
     <Loaded resource={config} label="The configuration">
+      {(settings) => {
+        const shared = { engine, settings: settings ?? {}, onChanged: config.reload };
+        return (
+          <div class="credentials-columns">
+            <Settings
+              key={JSON.stringify(settings)}
+              {...shared}
+              title="Configuration"
+              path={type.paths.config}
+              fields={type.config}
+              onDelete={!type.keepsConfig && isConfigured(engine, settings)}
+            />
+            <div class="stack">
+              {type.paths.rotate !== null && <Rotation {...shared} isReady={isConfigured(engine, settings)} />}
+              {Object.entries(type.documents ?? {}).map(([path, fields]) => (
+                <Document key={path} engine={engine} path={path} fields={fields} />
+              ))}
+            </div>
+          </div>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+interface DocumentProps {
+  readonly engine: Engine;
+  readonly path: string;
+  readonly fields: RoleKind["fields"];
+}
+
+/** A further document of the configuration. */
+function Document({ engine, path, fields }: DocumentProps) {
+  const document = useResource(["document", engine.path, path], (signal) => readConfig(engine, signal, path));
+  const title = labelOf(path.slice(path.lastIndexOf("/") + 1));
+  return (
+    <Loaded resource={document} label={title}>
       {(settings) => (
-        <div class="credentials-columns">
-          <Settings key={JSON.stringify(settings)} mount={mount} settings={settings} onChanged={config.reload} />
-          <Rotation mount={mount} settings={settings} onChanged={config.reload} />
-        </div>
+        <Settings
+          key={JSON.stringify(settings)}
+          {...{ engine, title, path, fields, settings: settings ?? {}, onChanged: document.reload, onDelete: false }}
+        />
       )}
     </Loaded>
   );
 }
 
 interface PartProps {
-  readonly mount: string;
+  readonly engine: Engine;
   readonly settings: EngineConfig;
   readonly onChanged: () => void;
 }
 
-function Settings({ mount, settings, onChanged }: PartProps) {
-  const [before] = useState(() => formOf(settings));
+interface SettingsProps extends PartProps, DocumentProps {
+  readonly title: string;
+  /** Whether there is something to delete. */
+  readonly onDelete: boolean;
+}
+
+function Settings({
+  engine: { path: mount, type },
+  settings,
+  onChanged,
+  title,
+  path,
+  fields,
+  onDelete,
+}: SettingsProps) {
+  const form = formFor(type, path, fields);
+  const [before] = useState(() => shownOf(form, settings));
   const [value, setValue] = useState(before);
-  const body = changesOf(before, value);
-  const hasChanges = Object.keys(body).length > 0;
+  const changes = changesOf(before, value);
+  const hasChanges = Object.keys(changes).length > 0;
+  const kept = form.restored.filter((name) => name in value).map((name) => [name, value[name]]);
+  const body = { ...Object.fromEntries(kept), ...changes };
+  const write = operations.writeConfig(type, path);
   const save = useAction(async () => {
-    await api(WRITE, { mount, body, sensitive: true });
+    await api(write, { mount, body, sensitive: true });
     toast(`${mount} is configured.`);
     onChanged();
   });
   const problems = fieldProblems(save.error instanceof ApiError ? save.error.messages : []);
   const remove = async (): Promise<void> => {
-    const target = ["DELETE /v1/cloud-b/config", { mount }] as const;
+    const target = [operations.deleteConfig(type), { mount }] as const;
     const done = await confirm({
       title: "Delete the configuration",
-      text: <p>The engine forgets its tenant and its secret: it can neither issue credentials nor revoke them.</p>,
+      text: <p>The engine forgets its identity at {type.label}: it can neither issue credentials nor revoke them.</p>,
       verb: "Delete configuration",
       isDangerous: true,
       typed: mount,
@@ -102,9 +134,12 @@ function Settings({ mount, settings, onChanged }: PartProps) {
     });
     if (done) onChanged();
   };
-  const shown = "client_secret" in body ? { ...body, client_secret: "…" } : body;
+  const shown = Object.fromEntries(
+    Object.entries(body).map(([name, entered]) => [name, form.secrets.includes(name) ? "…" : entered]),
+  );
+  const label = title.toLowerCase();
   return (
-    <Card title="Configuration">
+    <Card title={title}>
       <form
         class="form"
         onSubmit={(event) => {
@@ -112,43 +147,32 @@ function Settings({ mount, settings, onChanged }: PartProps) {
           void save.run();
         }}
       >
-        <SchemaForm
-          schema={schema}
-          value={value}
-          onChange={setValue}
-          texts={TEXTS}
-          first={FIRST}
-          hidden={["rotation_policy"]}
-          advanced={[
-            "environment",
-            "root_password_ttl",
-            "identity_token_audience",
-            "identity_token_ttl",
-            "rotation_window",
-            "disable_automated_rotation",
-          ]}
-          problems={problems}
-        />
+        <SchemaForm {...form} value={value} onChange={setValue} problems={problems} />
         {save.error !== null && <ErrorPanel error={save.error} />}
         <div class="row">
           <Button type="submit" kind="primary" isBusy={save.isBusy} disabled={!hasChanges}>
-            Save configuration
+            Save {label}
           </Button>
-          {isConfigured(settings) && (
+          {onDelete && (
             <Button kind="quiet" icon="trash" onClick={() => void remove()}>
-              Delete configuration
+              Delete {label}
             </Button>
           )}
         </div>
-        <AsCommand request={wireRequest(WRITE, { mount, body: shown })} />
+        <AsCommand request={wireRequest(write, { mount, body: shown })} />
       </form>
     </Card>
   );
 }
 
-function Rotation({ mount, settings, onChanged }: PartProps) {
-  const { rotation_period: period, rotation_schedule: schedule, root_password_expiration_date: ends } = settings;
-  const isFederated = settings.identity_token_audience !== "";
+function Rotation({
+  engine: { path: mount, type },
+  settings,
+  onChanged,
+  isReady,
+}: PartProps & { readonly isReady: boolean }) {
+  const { rotation_period: period = 0, rotation_schedule: schedule, root_password_expiration_date: ends } = settings;
+  const isFederated = Boolean(settings.identity_token_audience);
   const rotate = async (): Promise<void> => {
     const done = await confirm({
       title: "Rotate the root secret",
@@ -159,9 +183,9 @@ function Rotation({ mount, settings, onChanged }: PartProps) {
         </p>
       ),
       verb: "Rotate root secret",
-      request: wireRequest(ROTATE, { mount }),
+      request: wireRequest(operations.rotate(type), { mount }),
       perform: async () => {
-        const answer = await api(ROTATE, { mount });
+        const answer = await api(operations.rotate(type), { mount });
         toast(answer?.warnings?.join(" ") ?? "The root secret is rotated.", answer?.warnings ? "warn" : "ok");
       },
     });
@@ -196,7 +220,7 @@ function Rotation({ mount, settings, onChanged }: PartProps) {
             ]}
           />
           <div class="row">
-            <Button icon="refresh" onClick={() => void rotate()} disabled={!isConfigured(settings)}>
+            <Button icon="refresh" onClick={() => void rotate()} disabled={!isReady}>
               Rotate root secret now
             </Button>
           </div>

@@ -4,7 +4,7 @@ import { confirm } from "../../components/confirm.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Page } from "../../components/page.tsx";
-import { Empty } from "../../components/states.tsx";
+import { Empty, Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { useResource } from "../../lib/resource.ts";
@@ -12,18 +12,23 @@ import { plural } from "../../lib/text.ts";
 import { Config } from "./config.tsx";
 import { Federation } from "./federation.tsx";
 import { Leases } from "./leases.tsx";
-import { isConfigured, isMissing, readConfig, readEngines, readLeaseCounts } from "./reads.ts";
+import { isConfigured, readConfig, readEngines, readLeaseCounts } from "./reads.ts";
 import { Roles } from "./roles.tsx";
 
 const FRESH_MS = 10_000;
 
 /** One engine: roles, leases, configuration, federation. */
 export function EnginePage({ mount }: { readonly mount: string }) {
-  const config = useResource(["config", mount], (signal) => readConfig(mount, signal));
   const engines = useResource(["engines"], readEngines);
+  const engine = engines.value?.find(({ path }) => path === mount);
+  const config = useResource(
+    ["config", mount, engine?.type.type],
+    async (signal) => (engine ? readConfig(engine, signal) : null),
+    { skip: !engine },
+  );
   const counts = useResource(["lease counts"], readLeaseCounts, { everyMs: FRESH_MS });
   const crumbs = [{ label: "Credentials", href: href("credentials") }];
-  if (isMissing(config.error))
+  if (engines.value && !engine)
     return (
       <Page title={mount} crumbs={crumbs}>
         <Empty title="There is no such engine" actions={<a href={href("credentials")}>Go to the engines</a>}>
@@ -31,7 +36,6 @@ export function EnginePage({ mount }: { readonly mount: string }) {
         </Empty>
       </Page>
     );
-  const engine = engines.value?.find(({ path }) => path === mount);
   const leases = counts.value?.all[`${mount}/`] ?? 0;
   const irrevocable = counts.value?.irrevocable[`${mount}/`] ?? 0;
   const disable = async (): Promise<void> => {
@@ -58,7 +62,7 @@ export function EnginePage({ mount }: { readonly mount: string }) {
     <Page
       title={mount}
       crumbs={crumbs}
-      about={engine?.description || "Credentials of Azure"}
+      about={engine?.description || engine?.type.about}
       actions={
         <Menu
           label="More actions"
@@ -67,9 +71,9 @@ export function EnginePage({ mount }: { readonly mount: string }) {
       }
     >
       <ul class="credentials-summary">
-        {settings && (
+        {engine && settings !== undefined && (
           <li>
-            {isConfigured(settings) ? (
+            {isConfigured(engine, settings) ? (
               <Status tone="ok">Configured</Status>
             ) : (
               <Status tone="warn">Not configured yet</Status>
@@ -84,34 +88,44 @@ export function EnginePage({ mount }: { readonly mount: string }) {
         )}
         {settings?.root_password_expiration_date && (
           <li>
-            Azure secret ends in <Countdown to={settings.root_password_expiration_date} />
+            Root secret ends in <Countdown to={settings.root_password_expiration_date} />
           </li>
         )}
       </ul>
-      <Tabs
-        label="Parts of the engine"
-        tabs={[
-          {
-            name: "roles",
-            label: "Roles",
-            content: () => (
-              <Roles mount={mount} isReady={!settings || isConfigured(settings)} onChanged={counts.reload} />
-            ),
-          },
-          {
-            name: "leases",
-            label: "Leases",
-            badge: counts.value ? leases : undefined,
-            content: () => <Leases prefix={`${mount}/creds`} irrevocable={irrevocable} onChanged={counts.reload} />,
-          },
-          { name: "config", label: "Configuration", content: () => <Config mount={mount} config={config} /> },
-          {
-            name: "federation",
-            label: "Federation",
-            content: () => <Federation mount={mount} engine={engine} config={config} />,
-          },
-        ]}
-      />
+      <Loaded resource={engines} label="Engines">
+        {() =>
+          engine && (
+            <Tabs
+              label="Parts of the engine"
+              tabs={[
+                {
+                  name: "roles",
+                  label: "Roles",
+                  content: () => (
+                    <Roles
+                      engine={engine}
+                      isReady={settings === undefined || isConfigured(engine, settings)}
+                      onChanged={counts.reload}
+                    />
+                  ),
+                },
+                {
+                  name: "leases",
+                  label: "Leases",
+                  badge: counts.value ? leases : undefined,
+                  content: () => <Leases prefixes={[mount]} irrevocable={irrevocable} onChanged={counts.reload} />,
+                },
+                { name: "config", label: "Configuration", content: () => <Config engine={engine} config={config} /> },
+                {
+                  name: "federation",
+                  label: "Federation",
+                  content: () => <Federation engine={engine} config={config} />,
+                },
+              ]}
+            />
+          )
+        }
+      </Loaded>
     </Page>
   );
 }

@@ -5,7 +5,7 @@ import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
-import { TextField } from "../../components/field.tsx";
+import { SelectField, TextField } from "../../components/field.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Page } from "../../components/page.tsx";
 import { Empty, Loaded, noneOf } from "../../components/states.tsx";
@@ -17,6 +17,7 @@ import { useAction, useResource } from "../../lib/resource.ts";
 import { fieldProblems } from "../../lib/schema.ts";
 import { count } from "../../lib/text.ts";
 import { ChooseRole } from "./choose-role.tsx";
+import { ENGINE_TYPES } from "./engine-types.ts";
 import { Issuer } from "./issuer.tsx";
 import {
   type Engine,
@@ -24,6 +25,7 @@ import {
   isConfigured,
   type LeaseCounts,
   MAX_CONCURRENT,
+  readConfig,
   readEngines,
   readLeaseCounts,
 } from "./reads.ts";
@@ -33,24 +35,36 @@ const FRESH_MS = 10_000;
 export const engineHref = (mount: string, query: Readonly<Record<string, string | null>> = {}): string =>
   href("credentials", [mount], query);
 
+/** A configuration, null when there is none; or a read that was refused. */
+type Read = { readonly value: EngineConfig | null } | "refused";
+
+const settingsOf = (read: Read | undefined): EngineConfig | null =>
+  read === undefined || read === "refused" ? null : read.value;
+
 interface Row extends Engine {
-  /** Null when it cannot be read, undefined while it is being read. */
-  readonly config: EngineConfig | null | undefined;
+  /** Undefined while it is being read. */
+  readonly config: Read | undefined;
   readonly leases: number | null;
   readonly irrevocable: number | null;
 }
 
 const COLUMNS: readonly Column<Row>[] = [
   { key: "path", label: "Engine", render: ({ path }) => path, sort: ({ path }) => path },
+  { key: "type", label: "Provider", width: "8rem", render: ({ type }) => type.label, sort: ({ type }) => type.label },
   {
     key: "state",
     label: "State",
     width: "11rem",
-    render: ({ config, irrevocable }) => {
+    render: (row) => {
+      const { config, irrevocable } = row;
       if (config === undefined) return <span class="muted">reading …</span>;
       if (irrevocable) return <Status tone="bad">{`${irrevocable} irrevocable`}</Status>;
-      if (config === null) return <Status tone="off">Not readable</Status>;
-      return isConfigured(config) ? <Status tone="ok">Configured</Status> : <Status tone="warn">Not configured</Status>;
+      if (config === "refused") return <Status tone="off">Not readable</Status>;
+      return isConfigured(row, config.value) ? (
+        <Status tone="ok">Configured</Status>
+      ) : (
+        <Status tone="warn">Not configured</Status>
+      );
     },
   },
   {
@@ -65,16 +79,20 @@ const COLUMNS: readonly Column<Row>[] = [
     label: "Logs in with",
     width: "10rem",
     isMinor: true,
-    render: ({ config }) =>
-      config && isConfigured(config) ? (config.identity_token_audience ? "federation" : "client secret") : "–",
+    render: (row) => {
+      const config = settingsOf(row.config);
+      return isConfigured(row, config) ? (config?.identity_token_audience ? "federation" : "a secret") : "–";
+    },
   },
   {
     key: "ends",
-    label: "Azure secret ends in",
+    label: "Root secret ends in",
     width: "11rem",
     isMinor: true,
-    render: ({ config }) =>
-      config?.root_password_expiration_date ? <Countdown to={config.root_password_expiration_date} /> : "–",
+    render: ({ config }) => {
+      const ends = settingsOf(config)?.root_password_expiration_date;
+      return ends ? <Countdown to={ends} /> : "–";
+    },
   },
   { key: "about", label: "Description", isMinor: true, render: ({ description }) => description },
 ];
@@ -93,7 +111,7 @@ export function Engines() {
   return (
     <Page
       title="Credentials"
-      about="Engines make Azure service principals on request, and delete them when their lease ends."
+      about="Engines make credentials of a cloud on request, and remove them when their lease ends."
       actions={
         <>
           {enable}
@@ -117,8 +135,8 @@ export function Engines() {
                 {(list) =>
                   list.length === 0 ? (
                     <Empty title={noneOf("credentials engine")} actions={enable}>
-                      Enable one, give it the application of your tenant, then write a role: it says what issued
-                      principals may do. If there should be one, your token may have no right below it, or it is in
+                      Enable one, give it an identity at your provider, then write a role: it says what issued
+                      credentials may do. If there should be one, your token may have no right below it, or it is in
                       another namespace.
                     </Empty>
                   ) : (
@@ -141,13 +159,13 @@ function EngineTable({ engines }: { readonly engines: readonly Engine[] }) {
   const configs = useResource(
     ["configs", engines.map(({ path }) => path)],
     async (signal) => {
-      const read = await inParallel(engines, MAX_CONCURRENT, ({ path }) =>
-        api("GET /v1/cloud-b/config", { mount: path, signal, quiet: true }).then(
-          ({ data }) => data,
-          () => null,
+      const read = await inParallel(engines, MAX_CONCURRENT, (engine) =>
+        readConfig(engine, signal, engine.type.paths.config, true).then(
+          (value): Read => ({ value }),
+          (): Read => "refused",
         ),
       );
-      return new Map(engines.map(({ path }, at) => [path, read[at] ?? null]));
+      return new Map(engines.map(({ path }, at) => [path, read[at]]));
     },
     { everyMs: FRESH_MS },
   );
@@ -173,7 +191,11 @@ function EngineTable({ engines }: { readonly engines: readonly Engine[] }) {
 const ENABLE = "POST /v1/sys/mounts/{path}";
 
 function Enable({ onClose }: { readonly onClose: () => void }) {
-  const [path, setPath] = useState("azure");
+  const [type, setType] = useState(ENGINE_TYPES[0]?.type ?? "");
+  const provider = ENGINE_TYPES.find((each) => each.type === type);
+  // The provider's own name, until another path is typed.
+  const [typed, setPath] = useState<string | null>(null);
+  const path = typed ?? provider?.upstream ?? "";
   const [description, setDescription] = useState("");
   const [ttl, setTtl] = useState("");
   const [maxTtl, setMaxTtl] = useState("");
@@ -184,7 +206,7 @@ function Enable({ onClose }: { readonly onClose: () => void }) {
   const options = {
     path: { path },
     body: {
-      type: "cloud-b" as const,
+      type: type as "cloud-b",
       ...(description && { description }),
       ...(Object.keys(config).length > 0 && { config }),
     },
@@ -216,6 +238,13 @@ function Enable({ onClose }: { readonly onClose: () => void }) {
           void enable.run();
         }}
       >
+        <SelectField
+          label="Provider"
+          value={type}
+          onChange={setType}
+          options={ENGINE_TYPES.map((each) => ({ value: each.type, label: each.label }))}
+          hint={provider?.about}
+        />
         <TextField
           label="Path"
           value={path}
@@ -223,7 +252,7 @@ function Enable({ onClose }: { readonly onClose: () => void }) {
           required
           mono
           autofocus
-          hint="Begins all its requests, such as azure/creds/reader."
+          hint="Begins the paths of all its requests."
         />
         <TextField label="Description" value={description} onChange={setDescription} />
         <TextField

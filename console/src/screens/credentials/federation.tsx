@@ -11,12 +11,9 @@ import { plural } from "../../lib/text.ts";
 import { issuerProblem, readPublished } from "./issuer-reads.ts";
 import type { Engine, EngineConfig } from "./reads.ts";
 
-const AUDIENCE = "api://AzureADTokenExchange";
-
 interface Props {
-  readonly mount: string;
-  readonly engine: Engine | undefined;
-  readonly config: Resource<EngineConfig>;
+  readonly engine: Engine;
+  readonly config: Resource<EngineConfig | null>;
 }
 
 /** The namespace in the subject of tokens; null when the caller may not see it. */
@@ -37,25 +34,28 @@ async function readNamespaceId(signal: AbortSignal): Promise<string | null> {
   }
 }
 
-/** Log-in without a secret: what is set up here, and what the application at Azure needs. */
-export function Federation({ mount, engine, config }: Props) {
+/** Log-in without a secret: what is set up here, and what the provider needs. */
+export function Federation({ engine, config }: Props) {
+  const { path: mount, type } = engine;
+  // Only directories of one provider have a command for it.
+  const hasCommand = "client_id" in type.config;
   const published = useResource(["published"], readPublished);
   const namespaceId = useResource(["namespace id"], readNamespaceId);
   const settings = config.value;
-  const accessor = engine?.mount?.accessor;
+  const accessor = engine.mount?.accessor;
   const issuer = published.value?.discovery.issuer ?? "";
-  const audience = settings?.identity_token_audience || AUDIENCE;
+  const audience = settings?.identity_token_audience || type.config["identity_token_audience"]?.placeholder || "";
   const subject = accessor && namespaceId.value ? `plugin-identity:${namespaceId.value}:secret:${accessor}` : null;
-  const isOn = settings !== undefined && settings.identity_token_audience !== "";
+  const isOn = Boolean(settings?.identity_token_audience);
   return (
     <Loaded resource={published} label="The identity issuer">
       {({ keys }) => {
         const problem = issuerProblem(issuer);
         return (
           <div class="credentials-columns">
-            <Card title="What the application at Azure needs">
+            <Card title={`What ${type.label} needs`}>
               <p class="muted">
-                Add a federated credential with exactly these values to the application
+                Let the identity of the engine trust tokens with exactly these values
                 {settings?.client_id ? (
                   <>
                     {" "}
@@ -75,10 +75,17 @@ export function Federation({ mount, engine, config }: Props) {
                       <span class="muted">not shown: your token may not read the mount or the namespace</span>
                     ),
                   ],
-                  ["Audience", <Copied key="audience" text={audience} label="the audience" />],
+                  [
+                    "Audience",
+                    audience ? (
+                      <Copied key="audience" text={audience} label="the audience" />
+                    ) : (
+                      <span class="muted">the one that you set in the configuration</span>
+                    ),
+                  ],
                 ]}
               />
-              {subject && (
+              {subject && hasCommand && (
                 <details class="credentials-az">
                   <summary>As a command of Azure's command line</summary>
                   <Code
@@ -96,10 +103,10 @@ export function Federation({ mount, engine, config }: Props) {
                 <Check tone={isOn ? "ok" : "off"} word={isOn ? "Audience set" : "Not in use"}>
                   {isOn
                     ? `The engine ${mount} logs in with an identity token.`
-                    : `The engine ${mount} logs in with a client secret. Set the federation audience in its configuration, and the client secret to nothing.`}
+                    : `The engine ${mount} logs in with a secret. Set the identity token audience in its configuration, and the secret to nothing.`}
                 </Check>
                 <Check tone={problem ? "warn" : "ok"} word={problem ? "Not reachable" : "Issuer is public"}>
-                  {problem ?? "The issuer is an https address. Azure has to reach its two documents."}
+                  {problem ?? "The issuer is an https address. The provider has to reach its two documents."}
                 </Check>
                 <Check tone={keys.length > 0 ? "ok" : "bad"} word={keys.length > 0 ? "Keys published" : "No keys"}>
                   {plural(keys.length, "key")}: {keys.map(({ kid }) => kid).join(", ")}
@@ -109,7 +116,7 @@ export function Federation({ mount, engine, config }: Props) {
                 </Check>
               </ul>
               <p class="muted small">
-                Issuing credentials is the whole check: a log-in that Azure refuses is answered with its reason.
+                Issuing credentials is the whole check: a log-in that the provider refuses is answered with its reason.
               </p>
             </Card>
           </div>

@@ -9,7 +9,7 @@ import { RolePage } from "./role.tsx";
  */
 export default function CredentialsScreen() {
   const [mount, role] = place.value.segments;
-  if (mount && role) return <RolePage key={`${mount} ${role}`} mount={mount} name={role} />;
+  if (mount && role) return <RolePage key={`${mount} ${role}`} mount={mount} stored={role} />;
   if (mount) return <EnginePage key={mount} mount={mount} />;
   return <Engines />;
 }

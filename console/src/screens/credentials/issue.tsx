@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
 import { caller } from "../../api/session.ts";
@@ -10,63 +11,66 @@ import { Checkbox } from "../../components/field.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Properties } from "../../components/page.tsx";
+import type { FormValue } from "../../components/schema-form.tsx";
 import { ShownOnce } from "../../components/shown-once.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { durationText } from "../../lib/time.ts";
+import { issuePath, type RoleAddress } from "./engine-types.ts";
 import { Grants } from "./grants.tsx";
 import { revokeLease } from "./lease-actions.ts";
-import { readConfig, readEngines, readRole } from "./reads.ts";
-
-const ISSUE = "GET /v1/cloud-b/creds/{name}";
+import { type Engine, operations, readConfig, readRole } from "./reads.ts";
 
 interface Issued {
-  readonly clientId: string;
-  readonly clientSecret: string;
+  readonly data: FormValue;
+  /** Empty for credentials without a lease. */
   readonly leaseId: string;
-  /** ms since 1970. */
-  readonly ends: number;
+  /** ms since 1970; null when it is not known. */
+  readonly ends: number | null;
   readonly warnings: readonly string[];
-  /** Empty when the configuration cannot be read. */
-  readonly tenant: string;
 }
 
 interface Props {
-  readonly mount: string;
-  readonly role: string;
+  readonly engine: Engine;
+  readonly role: RoleAddress;
   readonly onClose: () => void;
 }
 
 const DEFAULT_TTL_S = 768 * 3600;
 
 /** How long credentials of a role last, and what they may do; null for callers who may not read the role. */
-async function readTerms(mount: string, name: string, signal: AbortSignal) {
-  const role = await readRole(mount, name, signal).catch(() => null);
+async function readTerms({ engine, role: address }: Props, signal: AbortSignal) {
+  const role = await readRole(engine, address, signal).catch(() => null);
   if (!role) return null;
-  const engine = (await readEngines(signal)).find(({ path }) => path === mount)?.mount;
+  const { mount } = engine;
   const text = (seconds: number): string => durationText(seconds * 1000);
-  const ttl = role.ttl || engine?.config.default_lease_ttl || DEFAULT_TTL_S;
-  const most = role.explicit_max_ttl || role.max_ttl || engine?.config.max_lease_ttl || DEFAULT_TTL_S;
+  const ttl = role.ttl || mount?.config.default_lease_ttl || DEFAULT_TTL_S;
+  const most = role.explicit_max_ttl || role.max_ttl || mount?.config.max_lease_ttl || DEFAULT_TTL_S;
+  // Other types have lives of their own, which the provider limits.
+  if (role.ttl === undefined) return { role, life: null };
   return { role, life: most > ttl ? `${text(ttl)}; with renewals ${text(most)} at most` : text(Math.min(ttl, most)) };
 }
 
 /** Issues credentials once: they are shown here and nowhere else. */
-export function IssueDialog({ mount, role, onClose }: Props) {
+export function IssueDialog(props: Props) {
+  const { engine, role, onClose } = props;
+  const { path: mount, type } = engine;
   const [isVerified, setVerified] = useState(true);
   const [issued, setIssued] = useState<Issued | null>(null);
-  const terms = useResource(["terms", mount, role], (signal) => readTerms(mount, role, signal));
-  const options = { mount, path: { name: role }, query: isVerified ? { verify: true } : {}, sensitive: true };
+  const terms = useResource(["terms", mount, role.stored], (signal) => readTerms(props, signal));
+  const operation = operations.issue(type, issuePath(role, terms.value?.role ?? null));
+  const options = { mount, path: { name: role.name }, query: isVerified ? { verify: true } : {}, sensitive: true };
   const issue = useAction(async () => {
     const started = Date.now();
-    const answer = await api(ISSUE, options);
-    const config = await readConfig(mount, new AbortController().signal).catch(() => null);
+    const answer = await api(operation, options);
+    const data: FormValue = answer.data;
+    const own = Object.keys(type.answer).find((name) => type.answer[name]?.life && typeof data[name] === "number");
+    const seconds = own ? Number(data[own]) : answer.lease_duration;
     setIssued({
-      clientId: answer.data.client_id,
-      clientSecret: answer.data.client_secret,
+      data,
       leaseId: answer.lease_id,
-      ends: started + answer.lease_duration * 1000,
+      ends: seconds > 0 ? started + seconds * 1000 : null,
       warnings: answer.warnings ?? [],
-      tenant: config?.tenant_id ?? "",
     });
   });
   const revoke = useAction(async () => {
@@ -75,14 +79,16 @@ export function IssueDialog({ mount, role, onClose }: Props) {
   });
   return (
     <Dialog
-      title={issued ? `Credentials of ${role}` : `Issue credentials of ${role}`}
+      title={issued ? `Credentials of ${role.name}` : `Issue credentials of ${role.name}`}
       onClose={onClose}
       footer={
         issued ? (
           <>
-            <Button kind="danger" onClick={() => void revoke.run()} isBusy={revoke.isBusy}>
-              Revoke now
-            </Button>
+            {issued.leaseId && (
+              <Button kind="danger" onClick={() => void revoke.run()} isBusy={revoke.isBusy}>
+                Revoke now
+              </Button>
+            )}
             <Button kind="primary" onClick={onClose}>
               Done
             </Button>
@@ -98,8 +104,8 @@ export function IssueDialog({ mount, role, onClose }: Props) {
       }
     >
       {issued ? (
-        <ShownOnce what="the client secret">
-          <Credentials issued={issued} />
+        <ShownOnce what="the credentials">
+          <Credentials engine={engine} issued={issued} />
         </ShownOnce>
       ) : (
         <div class="form">
@@ -107,12 +113,12 @@ export function IssueDialog({ mount, role, onClose }: Props) {
             <Properties
               items={[
                 ["Lasts", terms.value.life],
-                ["May do", <Grants key="grants" role={terms.value.role} />],
+                ["May do", "cloud_roles" in terms.value.role && <Grants key="grants" role={terms.value.role} />],
               ]}
             />
           )}
           <p>
-            A principal is made at Azure with these rights, and deleted at the end.{" "}
+            They are made at {type.label}, and end with their lease.{" "}
             {caller.value?.expires ? (
               <>
                 Your token ends in <Countdown to={caller.value.expires} />, and the credentials end with it at the
@@ -124,27 +130,37 @@ export function IssueDialog({ mount, role, onClose }: Props) {
           </p>
           <Checkbox
             label="Wait until they can log in"
-            hint="Takes a little longer. Without it Azure may refuse them for the first seconds."
+            hint="Takes a little longer. Without it the provider may refuse them for the first seconds."
             checked={isVerified}
             onChange={setVerified}
           />
-          {issue.isBusy && <p class="muted">The directory takes its time: up to a minute.</p>}
+          {issue.isBusy && <p class="muted">The provider takes its time: up to a minute.</p>}
         </div>
       )}
       {issue.error !== null && <ErrorPanel title="No credentials were issued" error={issue.error} />}
       {revoke.error !== null && <ErrorPanel error={revoke.error} />}
-      {!issued && <AsCommand request={wireRequest(ISSUE, options)} />}
+      {!issued && <AsCommand request={wireRequest(operation, options)} />}
     </Dialog>
   );
 }
 
-function Credentials({ issued }: { readonly issued: Issued }) {
-  const { clientId, clientSecret, leaseId, ends, warnings, tenant } = issued;
+/** Members of the answer that the description names; those with secrets are hidden. */
+function Credentials({ engine, issued }: { readonly engine: Engine; readonly issued: Issued }) {
+  const { data, leaseId, ends, warnings } = issued;
+  const config = useResource(["config of", engine.path], (signal) => readConfig(engine, signal, undefined, true));
+  const members = Object.entries(engine.type.answer).filter(([name, { life }]) => !life && data[name]);
+  const line = (variable: string | undefined, value: unknown): string[] =>
+    variable && value ? [`${variable}=${String(value)}`] : [];
   const lines = [
-    `AZURE_CLIENT_ID=${clientId}`,
-    `AZURE_CLIENT_SECRET=${clientSecret}`,
-    ...(tenant ? [`AZURE_TENANT_ID=${tenant}`] : []),
+    ...members.flatMap(([name, { variable }]) => line(variable, data[name])),
+    ...Object.entries(engine.type.config).flatMap(([name, { variable }]) => line(variable, config.value?.[name])),
   ];
+  const copied = (text: string, label: string): ComponentChildren => (
+    <span class="with-copy" key={label}>
+      <code>{text}</code>
+      <CopyButton text={text} label={label} />
+    </span>
+  );
   return (
     <div class="form">
       <p class="notice">Copy the secret now: it is not shown again.</p>
@@ -155,28 +171,20 @@ function Credentials({ issued }: { readonly issued: Issued }) {
       ))}
       <Properties
         items={[
-          [
-            "Client ID",
-            <span class="with-copy" key="id">
-              <code>{clientId}</code>
-              <CopyButton text={clientId} label="the client ID" />
-            </span>,
-          ],
-          ["Client secret", <Masked key="secret" value={clientSecret} label="the client secret" />],
-          ["Ends in", <Countdown key="ends" to={ends} />],
-          [
-            "Lease",
-            <span class="with-copy" key="lease">
-              <code>{leaseId}</code>
-              <CopyButton text={leaseId} label="the lease ID" />
-            </span>,
-          ],
+          ...members.map(([name, { label, secret }]): [string, ComponentChildren] => {
+            const [text, called] = [String(data[name]), `the ${label.charAt(0).toLowerCase()}${label.slice(1)}`];
+            return [label, secret ? <Masked key={name} value={text} label={called} /> : copied(text, called)];
+          }),
+          ["Ends in", ends !== null && <Countdown key="ends" to={ends} />],
+          ["Lease", leaseId ? copied(leaseId, "the lease ID") : "none: they end by themselves"],
           [
             "For a shell",
-            <span class="with-copy" key="lines">
-              {lines.map((line) => line.slice(0, line.indexOf("="))).join(", ")}
-              <CopyButton text={lines.join("\n")} label="all as environment variables" />
-            </span>,
+            lines.length > 0 && (
+              <span class="with-copy" key="lines">
+                {lines.map((line) => line.slice(0, line.indexOf("="))).join(", ")}
+                <CopyButton text={lines.join("\n")} label="all as environment variables" />
+              </span>
+            ),
           ],
         ]}
       />

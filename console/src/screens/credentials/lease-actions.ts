@@ -2,7 +2,8 @@
 import { api, wireRequest } from "../../api/client.ts";
 import { confirm } from "../../components/confirm.tsx";
 import { toast } from "../../components/toasts.tsx";
-import { leaseName, roleOf } from "./reads.ts";
+import { roleOf } from "./engine-types.ts";
+import { leaseName } from "./reads.ts";
 
 /** @returns what has happened, as a sentence */
 export async function revokeLease(lease_id: string): Promise<string> {
@@ -14,7 +15,7 @@ export async function revokeLease(lease_id: string): Promise<string> {
 export function confirmRevoke(lease_id: string): Promise<boolean> {
   return confirm({
     title: "Revoke the lease",
-    text: `Credentials of the role ${roleOf(lease_id)}, lease ${leaseName(lease_id)}, stop working and are removed at Azure. This cannot be undone.`,
+    text: `Credentials of the role ${roleOf(lease_id)}, lease ${leaseName(lease_id)}, stop working and are removed at the provider. This cannot be undone.`,
     verb: "Revoke lease",
     isDangerous: true,
     request: wireRequest("POST /v1/sys/leases/revoke", { body: { lease_id } }),

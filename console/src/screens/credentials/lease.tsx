@@ -67,8 +67,8 @@ function Details({ lease, onChanged, onRenewed }: DetailsProps) {
       title: "Forget the lease",
       text: (
         <p>
-          The service stops trying to remove its credentials. What is left at Azure stays there, may still work, and has
-          to be removed by hand.
+          The service stops trying to remove its credentials. What is left at the provider stays there, may still work,
+          and has to be removed by hand.
         </p>
       ),
       verb: "Forget lease",

@@ -10,10 +10,11 @@ import { type Column, DataTable } from "../../components/table.tsx";
 import { inParallel } from "../../lib/parallel.ts";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { now } from "../../lib/time.ts";
+import { roleOf } from "./engine-types.ts";
 import { LeaseDialog } from "./lease.tsx";
 import { confirmRevoke } from "./lease-actions.ts";
 import { LeaseBook } from "./lease-book.ts";
-import { type Lease, leaseName, leaseState, MAX_CONCURRENT, readLeaseIds, roleOf } from "./reads.ts";
+import { type Lease, leaseName, leaseState, MAX_CONCURRENT, readLeaseIds } from "./reads.ts";
 import { RevokePrefix } from "./revoke-prefix.tsx";
 
 const FRESH_MS = 15_000;
@@ -26,19 +27,22 @@ interface Row {
 }
 
 interface Props {
-  /** An engine's or a role's leases. */
-  readonly prefix: string;
+  /** Of an engine's or a role's leases. */
+  readonly prefixes: readonly string[];
   /** The number of irrevocable ones; null when it is not known. */
   readonly irrevocable: number | null;
   readonly onChanged?: () => void;
 }
 
-/** Leases below a prefix. Those in sight are looked up: their ends are not part of the list. */
-export function Leases({ prefix, irrevocable, onChanged }: Props) {
+/** Leases below prefixes. Those in sight are looked up: their ends are not part of the list. */
+export function Leases({ prefixes, irrevocable, onChanged }: Props) {
+  const [prefix = ""] = prefixes;
   const [isLong, setLong] = useState(false);
-  const ids = useResource(["leases", prefix], (signal) => readLeaseIds(prefix, signal), {
-    everyMs: isLong ? 0 : FRESH_MS,
-  });
+  const ids = useResource(
+    ["leases", prefixes],
+    async (signal) => (await Promise.all(prefixes.map((each) => readLeaseIds(each, signal)))).flat(),
+    { everyMs: isLong ? 0 : FRESH_MS },
+  );
   const book = useMemo(() => new LeaseBook(), [prefix]);
   const [search, setSearch] = useState("");
   const [open, setOpen] = useState<string | null>(null);
@@ -78,7 +82,8 @@ export function Leases({ prefix, irrevocable, onChanged }: Props) {
       </Button>
     ),
   };
-  const lookUp = search.startsWith(prefix) && /\/[^/]{16,}$/.test(search) && !list?.includes(search);
+  const lookUp =
+    prefixes.some((each) => search.startsWith(each)) && /\/[^/]{16,}$/.test(search) && !list?.includes(search);
   return (
     <>
       <Toolbar>

@@ -1,15 +1,25 @@
 /** Reads of the credentials engine and of leases. */
+import {
+  type EngineDescription,
+  kindsOf,
+  prefixOf,
+  type RoleKind,
+} from "../../../../src/credentials/engines/description.ts";
 import { ApiError, api, apiFull, type Schemas } from "../../api/client.ts";
+import type { FormValue } from "../../components/schema-form.tsx";
 import type { Tone } from "../../components/status.tsx";
 import { timeOf } from "../../lib/time.ts";
+import { ENGINE_TYPES, type RoleAddress } from "./engine-types.ts";
 
-export type EngineConfig = Schemas["EngineConfig"];
-export type EngineRole = Schemas["EngineRole"];
+/** Settings of an engine of any type: those of its description, and members that only some types have. */
+export type EngineConfig = FormValue & Partial<Schemas["EngineConfig"]>;
+export type EngineRole = FormValue & Partial<Schemas["EngineRole"]>;
 export type Lease = Schemas["Lease"];
 
 export interface Engine {
   /** Without the slash at the end. */
   readonly path: string;
+  readonly type: EngineDescription;
   readonly description: string;
   /** Null for callers who may only see that the mount exists. */
   readonly mount: Schemas["Mount"] | null;
@@ -23,30 +33,71 @@ export const isDenied = (failure: unknown): boolean => failure instanceof ApiErr
 
 export async function readEngines(signal: AbortSignal): Promise<Engine[]> {
   const { data } = await api("GET /v1/sys/internal/ui/mounts", { signal });
-  return Object.entries(data.secret)
-    .filter(([, { type }]) => type === "cloud-b")
-    .map(([path, mount]) => ({
-      path: path.replace(/\/$/, ""),
-      description: mount.description,
-      mount: "accessor" in mount ? mount : null,
-    }));
+  return Object.entries(data.secret).flatMap(([path, mount]) => {
+    const type = ENGINE_TYPES.find((each) => each.type === mount.type);
+    if (!type) return [];
+    return [
+      {
+        path: path.replace(/\/$/, ""),
+        type,
+        description: mount.description,
+        mount: "accessor" in mount ? mount : null,
+      },
+    ];
+  });
 }
 
-export async function readConfig(mount: string, signal: AbortSignal): Promise<EngineConfig> {
-  return (await api("GET /v1/cloud-b/config", { mount, signal })).data;
+/** The operations of one type stand for those of all: the paths are those of its description. */
+export const operations = {
+  readConfig: ({ type }: EngineDescription, path: string) => `GET /v1/${type}${path}` as "GET /v1/cloud-b/config",
+  writeConfig: ({ type }: EngineDescription, path: string) => `POST /v1/${type}${path}` as "POST /v1/cloud-b/config",
+  deleteConfig: ({ type, paths }: EngineDescription) =>
+    `DELETE /v1/${type}${paths.config}` as "DELETE /v1/cloud-b/config",
+  rotate: ({ type, paths }: EngineDescription) => `POST /v1/${type}${paths.rotate}` as "POST /v1/cloud-b/rotate-root",
+  roles: ({ type }: EngineDescription, { path, lists }: RoleKind) =>
+    `LIST /v1/${type}${lists?.[0] ?? path}` as "LIST /v1/cloud-b/roles",
+  readRole: ({ type }: EngineDescription, { path }: RoleKind) =>
+    `GET /v1/${type}${path}/{name}` as "GET /v1/cloud-b/roles/{name}",
+  writeRole: ({ type }: EngineDescription, { path }: RoleKind) =>
+    `POST /v1/${type}${path}/{name}` as "POST /v1/cloud-b/roles/{name}",
+  deleteRole: ({ type }: EngineDescription, { path }: RoleKind) =>
+    `DELETE /v1/${type}${path}/{name}` as "DELETE /v1/cloud-b/roles/{name}",
+  issue: ({ type }: EngineDescription, path: string) => `GET /v1/${type}${path}` as "GET /v1/cloud-b/creds/{name}",
+};
+
+/** @param path of a further document; @returns null when it was never written */
+export async function readConfig(
+  { path: mount, type }: Engine,
+  signal: AbortSignal,
+  path: string = type.paths.config,
+  quiet = false,
+): Promise<EngineConfig | null> {
+  const { status, body } = await apiFull(operations.readConfig(type, path), { mount, signal, quiet, accept: [404] });
+  return status === 404 ? null : body.data;
 }
 
-/** An engine that was never configured reads as one of empty texts. */
-export const isConfigured = ({ subscription_id, client_id }: EngineConfig): boolean =>
-  subscription_id !== "" || client_id !== "";
+/** An engine that was never configured reads as nothing, or as one of empty texts. */
+export const isConfigured = ({ type }: Engine, config: EngineConfig | null): boolean =>
+  config !== null &&
+  (type.keepsConfig === true || Object.values(config).some((value) => value && typeof value === "string"));
 
-export async function readRoleNames(mount: string, signal: AbortSignal): Promise<string[]> {
-  const { status, body } = await apiFull("LIST /v1/cloud-b/roles", { mount, signal, accept: [404] });
-  return status === 404 ? [] : body.data.keys;
+/** Stored names of the roles of every kind. */
+export async function readRoleNames({ path: mount, type }: Engine, signal: AbortSignal): Promise<string[]> {
+  const lists = await Promise.all(
+    kindsOf(type).map(async (kind) => {
+      const { status, body } = await apiFull(operations.roles(type, kind), { mount, signal, accept: [404] });
+      return status === 404 ? [] : body.data.keys.map((name) => `${prefixOf(type, kind)}${name}`);
+    }),
+  );
+  return lists.flat();
 }
 
-export async function readRole(mount: string, name: string, signal?: AbortSignal): Promise<EngineRole> {
-  return (await api("GET /v1/cloud-b/roles/{name}", { mount, path: { name }, signal })).data;
+export async function readRole(
+  { path: mount, type }: Engine,
+  { kind, name }: RoleAddress,
+  signal?: AbortSignal,
+): Promise<EngineRole> {
+  return (await api(operations.readRole(type, kind), { mount, path: { name }, signal })).data;
 }
 
 /** Leases of all mounts, those that are irrevocable apart. Null for callers who may not count them. */
@@ -106,6 +157,3 @@ export function leaseState(lease: Lease, at: number): LeaseState {
 
 /** Name of a lease in its folder. */
 export const leaseName = (id: string): string => id.slice(id.lastIndexOf("/") + 1);
-
-/** The role in a lease's id: the folder of its name. */
-export const roleOf = (id: string): string => leaseName(id.slice(0, id.lastIndexOf("/")));

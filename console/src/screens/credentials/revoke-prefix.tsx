@@ -107,7 +107,7 @@ export function RevokePrefix({ prefix: initial, onClose, onDone }: Props) {
           )}
           {below.error !== null && <ErrorPanel error={below.error} />}
           <Checkbox
-            label="Forget those that cannot be removed at Azure (force)"
+            label="Forget those that cannot be removed at the provider (force)"
             hint="What is left there may still work, and has to be removed by hand."
             checked={isForced}
             onChange={setForced}

@@ -1,63 +1,54 @@
-import schema from "schema:POST /v1/cloud-b/roles/{name}";
 import { useState } from "preact/hooks";
+import { kindsOf, type RoleKind } from "../../../../src/credentials/engines/description.ts";
 import { ApiError, api, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
-import { TextField } from "../../components/field.tsx";
-import { changedBody, type FieldTexts, type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
+import { SelectField, TextField } from "../../components/field.tsx";
+import { changedBody, type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction } from "../../lib/resource.ts";
-import { fieldProblems } from "../../lib/schema.ts";
-import type { EngineRole } from "./reads.ts";
-
-const WRITE = "POST /v1/cloud-b/roles/{name}";
-
-const TEXTS: Readonly<Record<string, FieldTexts>> = {
-  cloud_roles: { label: "Role assignments" },
-  cloud_groups: { label: "Groups" },
-  ttl: { label: "Life of leases", placeholder: "1h", hint: "Seconds, or 1h30m. Empty: the engine's." },
-  max_ttl: { label: "Longest life with renewals", placeholder: "24h", hint: "Empty: the engine's." },
-  explicit_max_ttl: { label: "Hard end of all renewals", placeholder: "48h" },
-  application_object_id: {
-    label: "Existing application",
-    hint: "Object ID. Credentials are then secrets of this application, and the assignments above give it nothing.",
-  },
-  persist_app: { label: "One application for the life of the role", hint: "Each lease is a secret of its own in it." },
-  permanently_delete: {
-    label: "Delete applications beyond recovery",
-    hint: "They do not lie in the tenant's recycle bin for 30 days.",
-  },
-  sign_in_audience: { label: "Sign-in audience" },
-  tags: { label: "Tags", hint: "Of applications that the engine makes." },
-  pool_size: { label: "Pool size", hint: "Principals that are made and verified ahead of requests." },
-  pool_ttl: { label: "Pool TTL", hint: "A principal of the pool is replaced after this time. Empty: a day." },
-};
+import { fieldKind, fieldProblems, plainSchema } from "../../lib/schema.ts";
+import { type EngineForm, formFor, kindLabel, type RoleAddress } from "./engine-types.ts";
+import { type Engine, type EngineRole, operations } from "./reads.ts";
 
 interface Props {
-  readonly mount: string;
+  readonly engine: Engine;
   /** The role to change; none makes a new one. */
-  readonly role?: { readonly name: string; readonly settings: EngineRole };
+  readonly role?: { readonly address: RoleAddress; readonly settings: EngineRole };
   readonly onClose: () => void;
   readonly onDone: () => void;
 }
 
-export function RoleForm({ mount, role, onClose, onDone }: Props) {
-  const [before] = useState(() => (role ? formOf(role.settings) : {}));
-  const [name, setName] = useState(role?.name ?? "");
-  const [value, setValue] = useState<FormValue>(role ? before : { cloud_roles: [{}] });
-  const body = changedBody(before, value);
-  const options = { mount, path: { name }, body };
+/** A new role begins with one entry of its first list of objects. */
+function newRole({ schema, first: [name = ""] }: EngineForm): FormValue {
+  const field = schema.properties?.[name];
+  return field && fieldKind(plainSchema(field)) === "groups" ? { [name]: [{}] } : {};
+}
+
+/** The form of a role, made from the description of its kind. */
+export function RoleForm({ engine: { path: mount, type }, role, onClose, onDone }: Props) {
+  const kinds = kindsOf(type);
+  const [kind, setKind] = useState(role?.address.kind ?? (kinds[0] as RoleKind));
+  const form = formFor(type, kind.path, kind.fields);
+  const [before] = useState(() => {
+    const known = Object.entries(role?.settings ?? {}).filter(([name]) => name in (form.schema.properties ?? {}));
+    return formOf(Object.fromEntries(known));
+  });
+  const [name, setName] = useState(role?.address.name ?? "");
+  const [value, setValue] = useState<FormValue>(() => (role ? before : newRole(form)));
+  const write = operations.writeRole(type, kind);
+  const options = { mount, path: { name }, body: changedBody(before, value) };
   const save = useAction(async () => {
-    await api(WRITE, options);
+    await api(write, options);
     toast(`The role ${name} is saved.`);
     onDone();
   });
   const problems = fieldProblems(save.error instanceof ApiError ? save.error.messages : []);
   return (
     <Dialog
-      title={role ? `Edit ${role.name}` : "Create role"}
+      title={role ? `Edit ${name}` : "Create role"}
       shape="side"
       onClose={onClose}
       footer={
@@ -77,6 +68,18 @@ export function RoleForm({ mount, role, onClose, onDone }: Props) {
           void save.run();
         }}
       >
+        {!role && kinds.length > 1 && (
+          <SelectField
+            label="Kind"
+            value={kind.path}
+            onChange={(path) => {
+              const chosen = kinds.find((each) => each.path === path) ?? kind;
+              setKind(chosen);
+              setValue(newRole(formFor(type, chosen.path, chosen.fields)));
+            }}
+            options={kinds.map((each) => ({ value: each.path, label: kindLabel(each) }))}
+          />
+        )}
         {!role && (
           <TextField
             label="Name"
@@ -85,32 +88,15 @@ export function RoleForm({ mount, role, onClose, onDone }: Props) {
             required
             autofocus
             placeholder="reader"
-            hint="Letters, digits, _ . and -; stored in lower case."
+            hint="Letters, digits, _ . and -."
           />
         )}
-        <SchemaForm
-          schema={schema}
-          value={value}
-          onChange={setValue}
-          texts={TEXTS}
-          first={["cloud_roles", "cloud_groups", "ttl", "max_ttl"]}
-          advanced={[
-            "explicit_max_ttl",
-            "application_object_id",
-            "persist_app",
-            "permanently_delete",
-            "sign_in_audience",
-            "tags",
-            "pool_size",
-            "pool_ttl",
-          ]}
-          problems={problems}
-        />
+        <SchemaForm key={kind.path} {...form} value={value} onChange={setValue} problems={problems} />
         {save.error !== null && <ErrorPanel error={save.error} />}
         <p class="muted small">
-          Names are looked up at Azure when the role is saved; one that is not there is refused.
+          Names are looked up at {type.label} when the role is saved, if the provider has to know them.
         </p>
-        <AsCommand request={wireRequest(WRITE, options)} />
+        <AsCommand request={wireRequest(write, options)} />
       </form>
     </Dialog>
   );

@@ -1,4 +1,6 @@
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
+import { plainName, type RoleKind } from "../../../../src/credentials/engines/description.ts";
 import { api, wireRequest } from "../../api/client.ts";
 import { go, href } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
@@ -10,22 +12,44 @@ import { Tag } from "../../components/status.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useResource } from "../../lib/resource.ts";
 import { durationText } from "../../lib/time.ts";
+import { kindLabel, leasePaths, type RoleAddress, roleAddress } from "./engine-types.ts";
 import { engineHref } from "./engines.tsx";
 import { Grants } from "./grants.tsx";
 import { IssueDialog } from "./issue.tsx";
 import { Leases } from "./leases.tsx";
-import { type EngineRole, isMissing, readRole } from "./reads.ts";
+import { type Engine, type EngineRole, isMissing, operations, readEngines, readRole } from "./reads.ts";
 import { RoleForm } from "./role-form.tsx";
 
-/** One role: what it gives, and its leases. */
-export function RolePage({ mount, name }: { readonly mount: string; readonly name: string }) {
-  const role = useResource(["role", mount, name], (signal) => readRole(mount, name, signal));
-  const [dialog, setDialog] = useState<"issue" | "edit" | null>(null);
-  const [round, setRound] = useState(0);
+/** One role: what it gives, and its leases. @param stored name, which the beginning of its kind precedes */
+export function RolePage({ mount, stored }: { readonly mount: string; readonly stored: string }) {
+  const engines = useResource(["engines"], readEngines);
+  const engine = engines.value?.find(({ path }) => path === mount);
   const crumbs = [
     { label: "Credentials", href: href("credentials") },
     { label: mount, href: engineHref(mount) },
   ];
+  if (engine) return <Role engine={engine} address={roleAddress(engine.type, stored)} crumbs={crumbs} />;
+  return (
+    <Page title={plainName(stored)} crumbs={crumbs}>
+      <Loaded resource={engines} label="The engine">
+        {() => <Empty title="There is no such engine" actions={<a href={href("credentials")}>Go to the engines</a>} />}
+      </Loaded>
+    </Page>
+  );
+}
+
+interface RoleProps {
+  readonly engine: Engine;
+  readonly address: RoleAddress;
+  readonly crumbs: readonly { readonly label: string; readonly href: string }[];
+}
+
+function Role({ engine, address, crumbs }: RoleProps) {
+  const { path: mount, type } = engine;
+  const { name, kind } = address;
+  const role = useResource(["role", mount, address.stored], (signal) => readRole(engine, address, signal));
+  const [dialog, setDialog] = useState<"issue" | "edit" | null>(null);
+  const [round, setRound] = useState(0);
   if (isMissing(role.error))
     return (
       <Page title={name} crumbs={crumbs}>
@@ -33,7 +57,7 @@ export function RolePage({ mount, name }: { readonly mount: string; readonly nam
       </Page>
     );
   const remove = async (): Promise<void> => {
-    const target = ["DELETE /v1/cloud-b/roles/{name}", { mount, path: { name } }] as const;
+    const target = [operations.deleteRole(type, kind), { mount, path: { name } }] as const;
     const done = await confirm({
       title: `Delete the role ${name}`,
       text: <p>No more credentials are issued for it. Leases that are out live on until they end or are revoked.</p>,
@@ -51,7 +75,7 @@ export function RolePage({ mount, name }: { readonly mount: string; readonly nam
     <Page
       title={name}
       crumbs={crumbs}
-      about={`Role of ${mount}`}
+      about={type.kinds ? `${kindLabel(kind)} of ${mount}` : `Role of ${mount}`}
       actions={
         <>
           {role.value && (
@@ -72,11 +96,11 @@ export function RolePage({ mount, name }: { readonly mount: string; readonly nam
       <Loaded resource={role} label="The role">
         {(settings) => (
           <>
-            <Settings role={settings} />
+            <Settings kind={kind} role={settings} />
             {dialog === "edit" && (
               <RoleForm
-                mount={mount}
-                role={{ name, settings }}
+                engine={engine}
+                role={{ address, settings }}
                 onClose={() => setDialog(null)}
                 onDone={() => {
                   setDialog(null);
@@ -88,11 +112,11 @@ export function RolePage({ mount, name }: { readonly mount: string; readonly nam
         )}
       </Loaded>
       <h2 class="credentials-heading">Leases</h2>
-      <Leases key={round} prefix={`${mount}/creds/${name}`} irrevocable={null} />
+      <Leases key={round} prefixes={leasePaths(address).map((path) => `${mount}${path}`)} irrevocable={null} />
       {dialog === "issue" && (
         <IssueDialog
-          mount={mount}
-          role={name}
+          engine={engine}
+          role={address}
           onClose={() => {
             setDialog(null);
             setRound((n) => n + 1);
@@ -103,39 +127,38 @@ export function RolePage({ mount, name }: { readonly mount: string; readonly nam
   );
 }
 
-const life = (seconds: number, none: string): string => (seconds > 0 ? durationText(seconds * 1000) : none);
-
-const poolText = ({ pool_size: size = 0, pool_ready: ready = 0, pool_ttl: ttl = 0 }: EngineRole): string =>
-  size > 0 ? `${ready} of ${size} principals are ready; each is replaced after ${life(ttl, "a day")}` : "none";
-
-function Settings({ role }: { readonly role: EngineRole }) {
-  const { tags } = role;
+/** Settings of a role by the labels of its kind; those that are empty are left out. */
+function Settings({ kind, role }: { readonly kind: RoleKind; readonly role: EngineRole }) {
+  const hasGrants = "cloud_roles" in role;
+  const fields = Object.entries(kind.fields).filter(([name]) => !hasGrants || !/^cloud_(roles|groups)$/.test(name));
   return (
     <div class="grid">
-      <Card title="What its principals may do">
-        <Grants role={role} />
-      </Card>
-      <Card title="Leases and applications">
+      {hasGrants && (
+        <Card title="What its principals may do">
+          <Grants role={role} />
+        </Card>
+      )}
+      <Card title="Settings">
         <Properties
-          items={[
-            ["Life", life(role.ttl, "the engine's")],
-            ["With renewals", life(role.max_ttl, "the engine's")],
-            ["Hard end", life(role.explicit_max_ttl, "none")],
-            [
-              "Application",
-              role.application_object_id
-                ? "an existing one"
-                : role.persist_app
-                  ? "one for the life of the role"
-                  : "a new one for each lease",
-            ],
-            ["Deleted ones", role.permanently_delete ? "beyond recovery" : "lie in the recycle bin for 30 days"],
-            ["Sign-in audience", role.sign_in_audience],
-            ["Pool", poolText(role)],
-            ["Tags", tags?.length ? tags.map((tag) => <Tag key={tag}>{tag}</Tag>) : null],
-          ]}
+          items={[...fields, ...POOL].flatMap(([name, { label }]): [string, ComponentChildren][] => {
+            const value = role[name];
+            return isEmpty(value) ? [] : [[label, shownValue(name, value)]];
+          })}
         />
       </Card>
     </div>
   );
+}
+
+/** Members of an answer beside those of the description. */
+const POOL = [["pool_ready", { label: "Ready in the pool" }]] as const;
+
+const isEmpty = (value: unknown): boolean => !value || (typeof value === "object" && Object.keys(value).length === 0);
+
+function shownValue(name: string, value: unknown): ComponentChildren {
+  if (typeof value === "number" && /ttl$/.test(name)) return durationText(value * 1000);
+  if (value === true) return "yes";
+  if (Array.isArray(value) && value.every((each) => typeof each === "string"))
+    return value.map((each) => <Tag key={each}>{each}</Tag>);
+  return typeof value === "object" ? <code>{JSON.stringify(value)}</code> : <code>{String(value)}</code>;
 }

@@ -6,25 +6,27 @@ import { Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import { useResource } from "../../lib/resource.ts";
+import { kindLabel, roleAddress } from "./engine-types.ts";
 import { engineHref } from "./engines.tsx";
 import { IssueDialog } from "./issue.tsx";
-import { readRoleNames } from "./reads.ts";
+import { type Engine, readRoleNames } from "./reads.ts";
 import { RoleForm } from "./role-form.tsx";
 
 const roleHref = (mount: string, role: string): string => href("credentials", [mount, role]);
 
 /** Roles of an engine: each says what issued principals may do. */
 export function Roles({
-  mount,
+  engine,
   isReady,
   onChanged,
 }: {
-  readonly mount: string;
+  readonly engine: Engine;
   readonly isReady: boolean;
   /** There may be another number of leases. */
   readonly onChanged: () => void;
 }) {
-  const roles = useResource(["roles", mount], (signal) => readRoleNames(mount, signal));
+  const { path: mount, type } = engine;
+  const roles = useResource(["roles", mount], (signal) => readRoleNames(engine, signal));
   const [isNew, setNew] = useState(false);
   const [issuing, setIssuing] = useState<string | null>(null);
   const search = place.value.query.get("q") ?? "";
@@ -34,7 +36,17 @@ export function Roles({
     </Button>
   );
   const columns: readonly Column<string>[] = [
-    { key: "name", label: "Role", render: (name) => name },
+    { key: "name", label: "Role", render: (stored) => roleAddress(type, stored).name },
+    ...(type.kinds
+      ? [
+          {
+            key: "kind",
+            label: "Kind",
+            width: "12rem",
+            render: (stored: string) => kindLabel(roleAddress(type, stored).kind),
+          },
+        ]
+      : []),
     {
       key: "issue",
       label: "Actions",
@@ -55,14 +67,14 @@ export function Roles({
           {names.length === 0 ? (
             isReady ? (
               <Empty title="No roles yet" actions={create}>
-                A role names what its principals may do: role definitions with their scopes, and groups.
+                A role names what its credentials may do at {type.label}.
               </Empty>
             ) : (
               <Empty
                 title="Configure the engine first"
                 actions={<a href={engineHref(mount, { tab: "config" })}>Configure</a>}
               >
-                It has to know the tenant, the subscription, and the application that it acts as.
+                It has to know the identity at {type.label} that it acts as.
               </Empty>
             )
           ) : (
@@ -83,7 +95,7 @@ export function Roles({
           )}
           {isNew && (
             <RoleForm
-              mount={mount}
+              engine={engine}
               onClose={() => setNew(false)}
               onDone={() => {
                 setNew(false);
@@ -93,8 +105,8 @@ export function Roles({
           )}
           {issuing !== null && (
             <IssueDialog
-              mount={mount}
-              role={issuing}
+              engine={engine}
+              role={roleAddress(type, issuing)}
               onClose={() => {
                 setIssuing(null);
                 onChanged();

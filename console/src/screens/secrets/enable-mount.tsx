@@ -1,4 +1,5 @@
 import { useState } from "preact/hooks";
+import { engineDescriptions } from "../../../../src/credentials/engines/descriptions.ts";
 import { api, wireRequest } from "../../api/client.ts";
 import { go, href } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
@@ -13,7 +14,7 @@ import { mountHref } from "./addresses.ts";
 const KINDS = [
   { value: "kv-2", label: "Key/value with versions" },
   { value: "kv-1", label: "Key/value, one value a path" },
-  { value: "cloud-b", label: "Azure credentials" },
+  ...engineDescriptions.map(({ type, label }) => ({ value: type, label: `${label} credentials` })),
 ];
 
 /** Creates a secrets engine. */
@@ -22,7 +23,7 @@ export function EnableMount({ onClose, onDone }: { readonly onClose: () => void;
   const [path, setPath] = useState("");
   const [description, setDescription] = useState("");
   const version = /^kv-(\d)$/.exec(kind)?.[1];
-  const type = version ? "kv" : "cloud-b";
+  const type = (version ? "kv" : kind) as "kv" | "cloud-b";
   const mount = path.trim().replace(/^\/|\/$/g, "");
   const options = {
     path: { path: mount || "PATH" },

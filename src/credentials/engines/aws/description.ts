@@ -7,32 +7,57 @@ const config = {
     help: "Excludes `identity_token_audience`. Never answered.",
     secret: true,
   },
-  region: { label: "Region", help: "The region of STS; `us-east-1` by default." },
-  iam_endpoint: { label: "IAM endpoint", help: "A URL in place of the provider's own." },
-  sts_endpoint: { label: "STS endpoint", help: "A URL in place of the region's own." },
-  sts_region: { label: "STS region", help: "The region of signatures for `sts_endpoint`." },
+  region: { placeholder: "us-east-1", label: "Region", help: "The region of STS; `us-east-1` by default." },
+  iam_endpoint: { advanced: true, label: "IAM endpoint", help: "A URL in place of the provider's own." },
+  sts_endpoint: { advanced: true, label: "STS endpoint", help: "A URL in place of the region's own." },
+  sts_region: { advanced: true, label: "STS region", help: "The region of signatures for `sts_endpoint`." },
   sts_fallback_endpoints: {
+    advanced: true,
     label: "STS fallback endpoints",
     help: "URLs that are called while the ones before do not answer.",
   },
-  sts_fallback_regions: { label: "STS fallback regions", help: "One for each of `sts_fallback_endpoints`." },
-  max_retries: { label: "Maximum retries", help: "Stored only: the service repeats calls by its own rules." },
+  sts_fallback_regions: {
+    advanced: true,
+    label: "STS fallback regions",
+    help: "One for each of `sts_fallback_endpoints`.",
+  },
+  max_retries: {
+    advanced: true,
+    label: "Maximum retries",
+    help: "Stored only: the service repeats calls by its own rules.",
+  },
   username_template: {
+    restored: true,
+    advanced: true,
     label: "Username template",
     help: "Names of users and sessions; a write without it restores the default.",
   },
-  role_arn: { label: "Role ARN", help: "The role that identity tokens assume." },
+  role_arn: { advanced: true, label: "Role ARN", help: "The role that identity tokens assume." },
   identity_token_audience: {
+    advanced: true,
     label: "Identity token audience",
     help: "Assumes `role_arn` with an identity token for this audience instead of a key.",
   },
-  identity_token_ttl: { label: "Identity token TTL", help: "Life of such a token; an hour by default." },
+  identity_token_ttl: {
+    advanced: true,
+    label: "Identity token TTL",
+    help: "Life of such a token; an hour by default.",
+  },
   rotation_schedule: {
+    placeholder: "0 3 * * 6",
     label: "Rotation schedule",
     help: "When the key is rotated, as a cron expression of five fields in UTC.",
   },
-  rotation_window: { label: "Rotation window", help: "How long after its time a scheduled rotation may still begin." },
-  rotation_period: { label: "Rotation period", help: "Rotates after this time, instead of a schedule." },
+  rotation_window: {
+    advanced: true,
+    label: "Rotation window",
+    help: "How long after its time a scheduled rotation may still begin.",
+  },
+  rotation_period: {
+    placeholder: "30d",
+    label: "Rotation period",
+    help: "Rotates after this time, instead of a schedule.",
+  },
 } as const satisfies EngineDescription["config"];
 
 const roles = {
@@ -42,16 +67,32 @@ const roles = {
   },
   role_arns: { label: "Role ARNs", help: "Roles that may be assumed, of `assumed_role`." },
   policy_arns: { label: "Policy ARNs", help: "Managed policies of the user, or limits of the session." },
-  policy_document: { label: "Policy document", help: "An inline policy of the user, or a limit of the session." },
+  policy_document: {
+    rows: 6,
+    label: "Policy document",
+    help: "An inline policy of the user, or a limit of the session.",
+  },
   iam_groups: { label: "IAM groups", help: "Groups that the user joins, or whose policies limit the session." },
-  iam_tags: { label: "IAM tags", help: "Tags of the user, of `iam_user`." },
-  default_sts_ttl: { label: "Default STS TTL", help: "Life of a session by default; an hour when unset." },
+  iam_tags: { advanced: true, label: "IAM tags", help: "Tags of the user, of `iam_user`." },
+  default_sts_ttl: {
+    placeholder: "1h",
+    label: "Default STS TTL",
+    help: "Life of a session by default; an hour when unset.",
+  },
   max_sts_ttl: { label: "Maximum STS TTL", help: "The most that a session may live; 0 is the mount's." },
-  user_path: { label: "User path", help: "Path of the user, of `iam_user`." },
-  permissions_boundary_arn: { label: "Permissions boundary", help: "A managed policy, of `iam_user`." },
-  session_tags: { label: "Session tags", help: "Tags of the session, of `assumed_role`." },
-  external_id: { label: "External ID", help: "The id that the role's trust requires, of `assumed_role`." },
-  mfa_serial_number: { label: "MFA serial number", help: "The device of the root user, of `session_token`." },
+  user_path: { advanced: true, label: "User path", help: "Path of the user, of `iam_user`." },
+  permissions_boundary_arn: { advanced: true, label: "Permissions boundary", help: "A managed policy, of `iam_user`." },
+  session_tags: { advanced: true, label: "Session tags", help: "Tags of the session, of `assumed_role`." },
+  external_id: {
+    advanced: true,
+    label: "External ID",
+    help: "The id that the role's trust requires, of `assumed_role`.",
+  },
+  mfa_serial_number: {
+    advanced: true,
+    label: "MFA serial number",
+    help: "The device of the root user, of `session_token`.",
+  },
 } as const satisfies EngineDescription["config"];
 
 export const description = {
@@ -89,4 +130,10 @@ export const description = {
       },
     },
   ],
+  answer: {
+    access_key: { label: "Access key ID", variable: "AWS_ACCESS_KEY_ID" },
+    secret_key: { label: "Secret access key", variable: "AWS_SECRET_ACCESS_KEY", secret: true },
+    session_token: { label: "Session token", variable: "AWS_SESSION_TOKEN", secret: true },
+    arn: { label: "ARN" },
+  },
 } as const satisfies EngineDescription;

@@ -2,8 +2,17 @@ import type { EngineDescription } from "../description.ts";
 
 const config = {
   subscription_id: { label: "Subscription ID", help: "The subscription whose roles can be assigned." },
-  tenant_id: { label: "Tenant ID", help: "The directory's id, or one of its domain names." },
-  environment: { label: "Environment", help: "The provider's cloud by name; empty is the public one." },
+  tenant_id: {
+    variable: "AZURE_TENANT_ID",
+    label: "Tenant ID",
+    help: "The directory's id, or one of its domain names.",
+  },
+  environment: {
+    placeholder: "AzurePublicCloud",
+    advanced: true,
+    label: "Environment",
+    help: "The provider's cloud by name; empty is the public one.",
+  },
   client_id: { label: "Client ID", help: "The application that the engine logs in as." },
   client_secret: {
     label: "Client secret",
@@ -11,23 +20,36 @@ const config = {
     secret: true,
   },
   root_password_ttl: {
+    advanced: true,
     label: "Root password TTL",
     help: "Life of the secret that a rotation makes; 182 days by default.",
   },
   identity_token_audience: {
+    placeholder: "api://AzureADTokenExchange",
+    advanced: true,
     label: "Identity token audience",
     help: "Logs in with an identity token for this audience instead of a secret.",
   },
-  identity_token_ttl: { label: "Identity token TTL", help: "Life of such a token; an hour by default." },
+  identity_token_ttl: {
+    advanced: true,
+    label: "Identity token TTL",
+    help: "Life of such a token; an hour by default.",
+  },
   rotation_schedule: {
+    placeholder: "0 3 * * 6",
     label: "Rotation schedule",
     help: "When the secret is rotated, as a cron expression of five fields in UTC.",
   },
   rotation_window: {
+    advanced: true,
     label: "Rotation window",
     help: "How long after its time a scheduled rotation may still begin.",
   },
-  rotation_period: { label: "Rotation period", help: "Rotates after this time, instead of a schedule." },
+  rotation_period: {
+    placeholder: "30d",
+    label: "Rotation period",
+    help: "Rotates after this time, instead of a schedule.",
+  },
 } as const satisfies EngineDescription["config"];
 
 const roles = {
@@ -38,18 +60,21 @@ const roles = {
   },
   cloud_groups: { label: "Groups", upstream: "azure_groups", help: "Groups that each principal joins" },
   application_object_id: {
+    advanced: true,
     label: "Application object ID",
     help: "An application that is there, for which secrets are made instead of principals.",
   },
-  ttl: { label: "TTL", help: "Of leases by default; 0 is the mount's." },
-  max_ttl: { label: "Maximum TTL", help: "The most that a lease may live; 0 is the mount's." },
-  explicit_max_ttl: { label: "Explicit maximum TTL", help: "The end of all renewals; 0 is none." },
-  persist_app: { label: "Persist the application", help: "One principal for the life of the role." },
+  ttl: { placeholder: "1h", label: "TTL", help: "Of leases by default; 0 is the mount's." },
+  max_ttl: { placeholder: "24h", label: "Maximum TTL", help: "The most that a lease may live; 0 is the mount's." },
+  explicit_max_ttl: { advanced: true, label: "Explicit maximum TTL", help: "The end of all renewals; 0 is none." },
+  persist_app: { advanced: true, label: "Persist the application", help: "One principal for the life of the role." },
   permanently_delete: {
+    advanced: true,
     label: "Delete permanently",
     help: "Deletes applications beyond recovery. Not with `application_object_id`.",
   },
   sign_in_audience: {
+    advanced: true,
     label: "Sign-in audience",
     help: "Accounts that may use an application that is made.",
     values: [
@@ -59,17 +84,23 @@ const roles = {
       ["PersonalAccount", "PersonalMicrosoftAccount"],
     ],
   },
-  tags: { label: "Tags", help: "Tags of applications that are made." },
-  metadata: { label: "Metadata", help: "Answered with credentials, at most 64 texts." },
+  tags: { advanced: true, label: "Tags", help: "Tags of applications that are made." },
+  metadata: { advanced: true, label: "Metadata", help: "Answered with credentials, at most 64 texts." },
   share_until: {
+    advanced: true,
     label: "Share until",
     help: "Percent of the TTL, at most 90, until which a caller gets the same lease again; 0 is never.",
   },
   pool_size: {
+    advanced: true,
     label: "Pool size",
     help: "Number of principals, at most 50, that are made and verified ahead of requests; 0 is none.",
   },
-  pool_ttl: { label: "Pool TTL", help: "Time after which a principal of the pool is replaced; 0 is a day." },
+  pool_ttl: {
+    advanced: true,
+    label: "Pool TTL",
+    help: "Time after which a principal of the pool is replaced; 0 is a day.",
+  },
 } as const satisfies EngineDescription["config"];
 
 export const description = {
@@ -81,4 +112,8 @@ export const description = {
   isCaseless: true,
   config,
   roles,
+  answer: {
+    client_id: { label: "Client ID", variable: "AZURE_CLIENT_ID" },
+    client_secret: { label: "Client secret", variable: "AZURE_CLIENT_SECRET", secret: true },
+  },
 } as const satisfies EngineDescription;

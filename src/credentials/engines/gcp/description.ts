@@ -4,27 +4,43 @@ type Fields = Readonly<Record<string, FieldDescription>>;
 
 const config = {
   credentials: {
+    rows: 6,
     label: "Credentials",
     help: "The JSON key of the engine's service account. Excludes `identity_token_audience`. Never answered.",
     secret: true,
   },
   service_account_email: {
+    advanced: true,
     label: "Service account",
     help: "The service account that the engine acts as with identity tokens.",
   },
   identity_token_audience: {
+    advanced: true,
     label: "Identity token audience",
     help: "Logs in with an identity token for this audience, by workload identity federation, instead of a key.",
   },
-  identity_token_ttl: { label: "Identity token TTL", help: "Life of such a token; an hour by default." },
+  identity_token_ttl: {
+    advanced: true,
+    label: "Identity token TTL",
+    help: "Life of such a token; an hour by default.",
+  },
   ttl: { label: "TTL", help: "Of leases of keys by default; 0 is the mount's." },
   max_ttl: { label: "Maximum TTL", help: "The most that a lease or an access token may live; 0 is the mount's." },
   rotation_schedule: {
+    placeholder: "0 3 * * 6",
     label: "Rotation schedule",
     help: "When the key is replaced, as a cron expression of five fields in UTC.",
   },
-  rotation_window: { label: "Rotation window", help: "How long after its time a scheduled rotation may still begin." },
-  rotation_period: { label: "Rotation period", help: "Replaces the key after this time, instead of a schedule." },
+  rotation_window: {
+    advanced: true,
+    label: "Rotation window",
+    help: "How long after its time a scheduled rotation may still begin.",
+  },
+  rotation_period: {
+    placeholder: "30d",
+    label: "Rotation period",
+    help: "Replaces the key after this time, instead of a schedule.",
+  },
 } as const satisfies Fields;
 
 const token_scopes = {
@@ -44,6 +60,7 @@ const secret_type = {
 
 const bindings = {
   label: "Bindings",
+  rows: 6,
   help: 'Roles by resource, as HCL or JSON: `resource "NAME" { roles = ["roles/viewer"] }`, also in base64.',
 } as const satisfies FieldDescription;
 
@@ -66,6 +83,10 @@ export const description = {
     lists: ["/rolesets", "/roleset"],
     rotateRole: ["/roleset/:name/rotate", "/roleset/:name/rotate-key"],
     issue: ["/roleset/:name/token", "/roleset/:name/key", "/token", "/key"],
+    issueBy: {
+      field: "secret_type",
+      paths: { access_token: "/roleset/:name/token", service_account_key: "/roleset/:name/key" },
+    },
   },
   keepsConfig: true,
   deletesAnyRole: true,
@@ -77,6 +98,10 @@ export const description = {
       lists: ["/static-accounts", "/static-account"],
       rotate: ["/static-account/:name/rotate-key"],
       issue: ["/static-account/:name/token", "/static-account/:name/key"],
+      issueBy: {
+        field: "secret_type",
+        paths: { access_token: "/static-account/:name/token", service_account_key: "/static-account/:name/key" },
+      },
       fields: { service_account_email, secret_type, bindings, token_scopes },
     },
     {
@@ -90,4 +115,10 @@ export const description = {
       },
     },
   ],
+  answer: {
+    token: { label: "Access token", variable: "CLOUDSDK_AUTH_ACCESS_TOKEN", secret: true },
+    token_ttl: { label: "Life of the token", life: true },
+    private_key_data: { label: "Key, in base64", secret: true },
+    key_type: { label: "Key type" },
+  },
 } as const satisfies EngineDescription;
