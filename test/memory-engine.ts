@@ -13,6 +13,7 @@ import { WarmPool } from "../src/credentials/pool/warm-pool.ts";
 import { SagaRunner } from "../src/credentials/runner/saga-runner.ts";
 import { engineMigrations } from "../src/credentials/schema.ts";
 import { DataKeys, dataKeyMigrations } from "../src/platform/crypto/data-keys.ts";
+import { outboxMigrations } from "../src/platform/durable/outbox.ts";
 import { workMigrations } from "../src/platform/durable/work-queue.ts";
 import { engineMeasures } from "../src/platform/observability/metrics/measures.ts";
 import { memorySql } from "./memory-sql.ts";
@@ -46,7 +47,13 @@ export const plainRole: Role = {
  * principals, the role `static` passwords of the application `app`.
  */
 export function memoryEngine() {
-  const sql = memorySql([...dataKeyMigrations, ...workMigrations, ...engineMigrations, ...engineMeasures]);
+  const sql = memorySql([
+    ...outboxMigrations,
+    ...dataKeyMigrations,
+    ...workMigrations,
+    ...engineMigrations,
+    ...engineMeasures,
+  ]);
   const published: { type: string; key: string }[] = [];
   const scope = "credential-engine test";
   const keys = new DataKeys(sql, scope, () => MASTER_KEY);

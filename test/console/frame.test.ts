@@ -86,6 +86,47 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
+  it("finds secrets and roles by name, and keeps what was opened and favourites in the browser", async () => {
+    await suite().call("POST", "secret/data/frame/payments-key", { data: { a: "1" } });
+    const opened = await suite().open({ isNewProfile: true });
+    const { page } = opened;
+    const field = page.getByRole("combobox");
+    const options = page.getByRole("option");
+    await page.keyboard.press("Control+k");
+    await field.fill("payments");
+    const found = options.filter({ hasText: "frame/payments-key" });
+    // The index of names follows a write within a second.
+    await expect
+      .poll(
+        async () => {
+          await field.fill("payment");
+          await field.fill("payments");
+          return found.count();
+        },
+        { interval: 700 },
+      )
+      .toBe(1);
+    await opened.expectClean();
+    await opened.shot("palette-search");
+    await found.click();
+    await page.getByRole("heading", { name: "frame/payments-key" }).waitFor();
+    await page.keyboard.press("Control+k");
+    expect(await options.first().textContent()).toMatch(/^frame\/payments-keysecret in secret$/);
+    await page.keyboard.press("Control+b");
+    await options.first().getByText("secret in secret, favourite").waitFor();
+    await opened.expectClean();
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "frame/payments-key" }).waitFor();
+    const kept = await page.evaluate(() => Object.values(localStorage).join(" "));
+    expect(kept).not.toContain(suite().bench.token);
+    await page.keyboard.press("Control+k");
+    await field.fill("forget recent");
+    await page.keyboard.press("Enter");
+    await page.keyboard.press("Control+k");
+    expect(await options.first().textContent()).not.toContain("payments");
+    await opened.close();
+  });
+
   it("is as tall as its window, and closes the commands with Escape", async () => {
     const opened = await suite().open({ path: "secrets" });
     const { page } = opened;

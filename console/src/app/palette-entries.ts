@@ -1,12 +1,14 @@
 /** Entries of "Go to": screens, forms, appearance, and objects by name. */
 import { isEngine } from "../../../src/credentials/engines/descriptions.ts";
 import { api, apiFull } from "../api/client.ts";
+import { secretsNamespace } from "../api/namespaces.ts";
 import { endSession } from "../api/session.ts";
 import type { IconName } from "../components/icons.tsx";
 import { useSettled } from "../lib/live.ts";
 import { useResource } from "../lib/resource.ts";
 import { csiVolumeHref, hostVolumeHref, jobHref, nodeHref, pluginHref } from "./cluster-links.ts";
 import { isDockOpen } from "./command-dock.tsx";
+import { forgetVisited, type Visited, visit, visited } from "./recent.ts";
 import { go, href } from "./router.ts";
 import { SCREENS } from "./screens.ts";
 import { theme } from "./theme.ts";
@@ -17,6 +19,8 @@ export interface Entry {
   readonly words: string;
   readonly icon: IconName;
   readonly isObject?: boolean;
+  /** The record of an object that the browser keeps. */
+  readonly visited?: Visited;
   readonly run: () => void;
 }
 
@@ -56,6 +60,7 @@ const fixedEntries = (): Entry[] => [
   },
   { label: "Light appearance", words: "theme", icon: "light", run: () => void (theme.value = "light") },
   { label: "Dark appearance", words: "theme", icon: "dark", run: () => void (theme.value = "dark") },
+  { label: "Forget recent objects and favourites", words: "clear history", icon: "close", run: forgetVisited },
   {
     label: "Lock this tab",
     words: "log out",
@@ -64,74 +69,125 @@ const fixedEntries = (): Entry[] => [
   },
 ];
 
-const object = (label: string, kind: string, icon: IconName, address: string): Entry => ({
-  ...link(label, icon, address, kind),
-  isObject: true,
-});
+function object(label: string, kind: string, icon: IconName, address: string): Entry {
+  const visited = { label, kind, icon, address };
+  const run = (): void => {
+    visit(visited);
+    go(address);
+  };
+  return { ...link(label, icon, address, kind), isObject: true, visited, run };
+}
 
 interface Found {
   readonly entries: readonly Entry[];
-  /** Kinds of objects that could not be searched, such as `destinations`. */
+  /** Kinds of objects that could not be searched, such as `destinations`, with the right that the token lacks. */
   readonly unseen: readonly string[];
 }
 
-/** Engines and destinations of the namespace. */
-async function readNamed(signal: AbortSignal): Promise<Found> {
-  const options = { signal, quiet: true, accept: [403, 404] } as const;
-  const [mounts, destinations] = await Promise.all([
-    apiFull("GET /v1/sys/internal/ui/mounts", options),
-    apiFull("LIST /v1/sys/sync/destinations", options),
-  ]);
+/** Engines of the namespace. */
+async function readEngines(signal: AbortSignal): Promise<Found> {
+  const mounts = await apiFull("GET /v1/sys/internal/ui/mounts", { signal, quiet: true, accept: [403, 404] });
   const engines = mounts.status === 200 ? Object.entries(mounts.body.data.secret) : [];
-  const types = destinations.status === 200 ? Object.entries(destinations.body.data.key_info) : [];
-  const entries = [
-    ...engines.flatMap(([path, { type }]) => {
-      const screen = type === "kv" ? "secrets" : isEngine({ type }) ? "credentials" : null;
-      return screen ? [object(path, "engine", "key", href(screen, [path.replace(/\/$/, "")]))] : [];
-    }),
-    ...types.flatMap(([type, names]) =>
-      names.map((name) => object(name, "destination", "sync", href("sync", [type.replace(/\/$/, ""), name]))),
-    ),
-  ];
-  const unseen = [mounts.status === 403 ? "engines" : "", destinations.status === 403 ? "destinations" : ""];
-  return { entries, unseen: unseen.filter(Boolean) };
+  const entries = engines.flatMap(([path, { type }]) => {
+    const screen = type === "kv" ? "secrets" : isEngine({ type }) ? "credentials" : null;
+    return screen ? [object(path, "engine", "key", href(screen, [path.replace(/\/$/, "")]))] : [];
+  });
+  return { entries, unseen: mounts.status === 403 ? ["engines"] : [] };
 }
 
-/** Nodes, jobs, volumes and plugins whose names have this text. */
-async function search(Text: string, signal: AbortSignal): Promise<Entry[]> {
-  const { Matches } = await api("POST /v1/search/fuzzy", { body: { Text }, signal, quiet: true });
-  const of = (context: keyof typeof Matches, kind: string, icon: IconName, address: (...ids: string[]) => string) =>
-    (Matches[context] ?? []).map(({ ID, Scope = [] }) => object(ID, kind, icon, address(ID, ...Scope)));
-  return [
-    ...of("nodes", "node", "nodes", (_, id = "") => nodeHref(id)),
-    ...of("jobs", "job", "nodes", (id, namespace) => jobHref(id, namespace)),
-    ...of("host_volumes", "host volume", "storage", (_, namespace, id = "") => hostVolumeHref(id, namespace)),
-    ...of("volumes", "CSI volume", "storage", (name, namespace, id) => csiVolumeHref(id ?? name, namespace)),
-    ...of("plugins", "plugin", "storage", (id) => pluginHref(id)),
-  ];
+type Search = Awaited<ReturnType<typeof api<"GET /v1/sys/search">>>["data"];
+type Hit = Search["hits"][number];
+
+const PLURALS: Readonly<Record<Hit["type"], string>> = {
+  secret: "secrets",
+  role: "roles",
+  policy: "policies",
+  destination: "destinations",
+  node: "nodes",
+  volume: "volumes",
+  job: "jobs",
+};
+/** Hits of each request: secrets are many, so that they have one of their own. */
+const SEARCHES: readonly (readonly [types: string, limit: number])[] = [
+  ["secret", 12],
+  ["role,policy,destination,node,volume,job", 24],
+];
+
+const IN_CLUSTER: ReadonlySet<Hit["type"]> = new Set(["node", "volume", "job"] as const);
+
+/** A hit as an entry; one of another namespace than the selected one says so. */
+function entryOf({ type, name, namespace, mount, path }: Hit): Entry {
+  const of = namespace.replace(/\/$/, "");
+  const at = { ns: of || null };
+  const engine = mount.replace(/\/$/, "");
+  const [, second = "", third = ""] = path.split("/").map(decodeURIComponent);
+  const addresses: Readonly<Record<Hit["type"], () => readonly [IconName, string]>> = {
+    secret: () => ["key", href("secrets", [engine, "at", ...name.split("/")], at)],
+    role: () => ["key", href("credentials", [engine, name], at)],
+    policy: () => ["access", href("access", [], { ...at, tab: "policies" })],
+    destination: () => ["sync", href("sync", [path.split("/").at(-2) ?? "", name], at)],
+    node: () => ["nodes", nodeHref(second)],
+    volume: () => ["storage", second === "csi" ? csiVolumeHref(third, namespace) : hostVolumeHref(third, namespace)],
+    job: () => ["nodes", jobHref(second, namespace)],
+  };
+  const [icon, address] = addresses[type]();
+  const what = type === "volume" ? (second === "csi" ? "CSI volume" : "host volume") : type;
+  const isElsewhere = !IN_CLUSTER.has(type) && of !== secretsNamespace.value.replace(/\/$/, "");
+  const place = [engine && `in ${engine}`, isElsewhere && `of ${of || "root"}`];
+  return object(name, [what, ...place.filter(Boolean)].join(" "), icon, address);
+}
+
+/** Objects by name, and plugins, which only the cluster API finds. */
+async function search(q: string, signal: AbortSignal): Promise<Found> {
+  const options = { signal, quiet: true } as const;
+  const [plugins, ...parts] = await Promise.all([
+    apiFull("POST /v1/search/fuzzy", { ...options, body: { Text: q, Context: "plugins" }, accept: [403] }),
+    ...SEARCHES.map(([type, limit]) => api("GET /v1/sys/search", { ...options, query: { q, type, limit } })),
+  ]);
+  const found = plugins.status === 200 ? (plugins.body.Matches.plugins ?? []) : [];
+  return {
+    entries: [
+      ...parts.flatMap(({ data }) => data.hits.map(entryOf)),
+      ...found.map(({ ID }) => object(ID, "plugin", "storage", pluginHref(ID))),
+    ],
+    unseen: [
+      ...parts.flatMap(({ data }) => data.not_searched.map(({ type, needs }) => `${PLURALS[type]} (${needs})`)),
+      ...(plugins.status === 403 ? ["plugins"] : []),
+    ],
+  };
 }
 
 interface Entries extends Found {
   /** More may come. */
   readonly isSearching: boolean;
+  /** Why the search failed. */
+  readonly failure: unknown;
 }
 
-/** Entries that have all the words. */
+/** Entries that have all the words; without words the favourites and the recent objects come first. */
 export function useEntries(words: string): Entries {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   const text = useSettled(words.trim(), 200);
-  const named = useResource(["palette"], readNamed);
-  const found = useResource(["palette", text], (signal) => search(text, signal), { skip: text.length < 2 });
+  const engines = useResource(["palette"], readEngines);
+  const found = useResource(["palette", text], (signal) => search(text, signal), { skip: text === "" });
   const has = ({ label, words: others }: Entry): boolean =>
     wanted.every((word) => `${label} ${others}`.toLowerCase().includes(word));
+  const recent = visited().map((one): Entry => {
+    const kept = object(one.label, one.isFavourite ? `${one.kind}, favourite` : one.kind, one.icon, one.address);
+    return { ...kept, visited: one };
+  });
+  const isKnown = ({ visited: one }: Entry): boolean =>
+    recent.some(({ visited: kept }) => kept?.address === one?.address);
   const entries = [
+    ...recent.filter(has),
     ...fixedEntries().filter(has),
-    ...(wanted.length > 0 ? (named.value?.entries ?? []).filter(has) : []),
-    ...(found.value ?? []),
+    ...(wanted.length > 0 ? (engines.value?.entries ?? []).filter(has) : []),
+    ...(found.value?.entries ?? []).filter((entry) => !isKnown(entry)),
   ];
   const unseen = [
-    ...(named.error === null ? (named.value?.unseen ?? []) : ["engines", "destinations"]),
-    ...(found.error === null ? [] : ["nodes", "jobs", "volumes", "plugins"]),
+    ...(engines.error === null ? (engines.value?.unseen ?? []) : ["engines"]),
+    ...(found.value?.unseen ?? []),
   ];
-  return { entries, unseen, isSearching: named.isLoading || found.isLoading || text !== words.trim() };
+  const isSearching = engines.isLoading || found.isLoading || text !== words.trim();
+  return { entries, unseen, isSearching, failure: found.error };
 }

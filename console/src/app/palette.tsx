@@ -2,6 +2,7 @@ import { useState } from "preact/hooks";
 import { Dialog } from "../components/dialog.tsx";
 import { Icon } from "../components/icons.tsx";
 import { type Entry, useEntries } from "./palette-entries.ts";
+import { toggleFavourite } from "./recent.ts";
 
 /** Opens by Ctrl K or Cmd K; `/` goes to the search field of the screen. Returns what ends it. */
 export function paletteShortcut(open: () => void): () => void {
@@ -27,7 +28,8 @@ export function paletteShortcut(open: () => void): () => void {
 export function Palette({ onClose }: { readonly onClose: () => void }) {
   const [words, setWords] = useState("");
   const [at, setAt] = useState(0);
-  const { entries: found, unseen, isSearching } = useEntries(words);
+  const [, setKept] = useState(0);
+  const { entries: found, unseen, isSearching, failure } = useEntries(words);
   const selected = Math.min(at, Math.max(0, found.length - 1));
   const run = (entry: Entry | undefined): void => {
     if (!entry) return;
@@ -39,6 +41,11 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
     if (target !== undefined) {
       event.preventDefault();
       setAt((target + found.length) % Math.max(1, found.length));
+    } else if (event.key.toLowerCase() === "b" && (event.ctrlKey || event.metaKey)) {
+      event.preventDefault();
+      const one = found[selected]?.visited;
+      if (one) toggleFavourite(one);
+      setKept((before) => before + 1);
     } else if (event.key === "Enter") {
       event.preventDefault();
       run(found[selected]);
@@ -84,10 +91,16 @@ export function Palette({ onClose }: { readonly onClose: () => void }) {
       <p class="muted small" role="status">
         {isSearching ? "Searching …" : found.length === 0 && "Nothing found."}
         {!isSearching &&
+          failure !== null &&
+          ` The search failed: ${failure instanceof Error ? failure.message : String(failure)}.`}
+        {!isSearching &&
           words !== "" &&
           unseen.length > 0 &&
           ` Not searched: ${unseen.join(", ")}, which your token may not see.`}
       </p>
+      {found[selected]?.isObject && (
+        <p class="muted small">Ctrl B makes the selected object a favourite, or ends that.</p>
+      )}
     </Dialog>
   );
 }

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest";
 import { memorySql } from "../../../test/memory-sql.ts";
+import { outboxMigrations } from "../../platform/durable/outbox.ts";
 import { engineMigrations } from "../schema.ts";
 import { LeaseStore } from "./lease-store.ts";
 
@@ -11,7 +12,7 @@ const ids = [
 ];
 
 it("lists each name below a folder once, page by page, with folders as one name", () => {
-  const sql = memorySql(engineMigrations);
+  const sql = memorySql([...outboxMigrations, ...engineMigrations]);
   for (const id of ids) {
     sql.exec(
       `INSERT INTO leases (id, role, token, holding, issued, expires, key_ends, renewable, state)
@@ -40,7 +41,7 @@ it("lists each name below a folder once, page by page, with folders as one name"
 
 /** A store with one live lease whose response was not sent yet. */
 function oneLease() {
-  const leases = new LeaseStore(memorySql(engineMigrations));
+  const leases = new LeaseStore(memorySql([...outboxMigrations, ...engineMigrations]));
   leases.insert({
     id: "lease",
     role: "r",

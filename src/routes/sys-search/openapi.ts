@@ -24,7 +24,7 @@ export const sysSearch = group(
   {},
   {
     "GET /sys/search": {
-      id: "search",
+      id: "searchNames",
       summary: "Find objects by name",
       description:
         "In the namespace of the request and those below it, with the rights of the token: a secret is found with `list` " +
