@@ -42,7 +42,7 @@ const Search = z.object({
   before: z
     .union([z.literal(""), z.iso.datetime({ offset: true })])
     .transform((time) => (time ? Date.parse(time) : null)),
-  limit: z.coerce.number().int().min(1).max(MAX_LINES),
+  limit: z.coerce.number("must be a number").int().min(1).max(MAX_LINES),
   cursor: z
     .string()
     .max(256)

@@ -22,7 +22,10 @@ const only = (wanted: string, because: string) =>
     .optional();
 
 const number = () =>
-  z.preprocess((value) => (typeof value === "string" && value.trim() !== "" ? Number(value) : value), z.number());
+  z.preprocess(
+    (value) => (typeof value === "string" && value.trim() !== "" ? Number(value) : value),
+    z.number("must be a number"),
+  );
 
 const QuotaRequest = z.object({
   path: z.string().max(MAX_PATH).default(""),

@@ -158,7 +158,7 @@ describe("a destination", () => {
   it.each([...destinationTypes.values()])("of $type masks every field whose name denotes a secret", (type) => {
     const { properties = {} } = z.toJSONSchema(type.connection, { io: "input", unrepresentable: "any" });
     const secret = Object.keys(properties).filter((field) =>
-      /(?<!is_)secret(?!s_location|_type)|token(?!_ttl)|credential|password|private|access_key/.test(field),
+      /(?<!is_)secret(?!s_location|_type)|token(?!_ttl|_type)|credential|password|private|(access|api)_key/.test(field),
     );
     expect(type.sensitive).toEqual(expect.arrayContaining(secret));
     if (type.kind === "remote") expect(secret).not.toEqual([]);

@@ -129,8 +129,10 @@ it.each([
   const spend = await countSpending();
   const writeAgain = () => spend(() => put("/v1/kv/data/x", { data: { a: "1" } }));
   await writeAgain();
-  const spent = [await writeAgain(), await writeAgain(), await writeAgain()];
-  const written = Math.min(...spent.map(({ rows }) => rows));
+  // A write stores the success of deliveries before it, and a delivery may end before its own write is counted.
+  const spent: number[] = [];
+  for (let time = 0; time < 5; time++) spent.push((await writeAgain()).rows);
+  const [, , written] = spent.sort((a, b) => a - b);
   vi.restoreAllMocks();
   await enableServiceEvents(Settings.parse({}).SERVICE_EVENTS);
   expect(written).toBe(OPERATIONS["KV write"].rows + further);

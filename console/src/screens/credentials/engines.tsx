@@ -50,7 +50,14 @@ interface Row extends Engine {
 
 const COLUMNS: readonly Column<Row>[] = [
   { key: "path", label: "Engine", render: ({ path }) => path, sort: ({ path }) => path },
-  { key: "type", label: "Provider", width: "8rem", render: ({ type }) => type.label, sort: ({ type }) => type.label },
+  {
+    key: "type",
+    label: "Provider",
+    width: "8rem",
+    isMinor: true,
+    render: ({ type }) => type.label,
+    sort: ({ type }) => type.label,
+  },
   {
     key: "state",
     label: "State",

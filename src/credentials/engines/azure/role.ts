@@ -148,7 +148,7 @@ export const RoleBody = withAliases(
         metadata: metadataMap().optional(),
         share_until: sharePercent().optional(),
         pool_size: poolSize().optional(),
-        pool_ttl: duration().refine(isPoolTtl, `must be at least ${MIN_POOL_TTL} seconds`).optional(),
+        pool_ttl: duration().optional(),
         written: internal(z.custom<Written>().optional()),
       }),
     ),
@@ -186,6 +186,7 @@ export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect)
     tags: tags.value,
     written,
   } as Role;
+  if (!isPoolTtl(pool.pool_ttl)) return refuse("invalid", `pool_ttl: must be at least ${MIN_POOL_TTL} seconds`);
   const { ttl, max_ttl: max, explicit_max_ttl: explicit } = role;
   if (max > 0 && ttl > max) return refuse("invalid", "ttl cannot be greater than max_ttl");
   if (explicit > 0 && ttl > explicit) return refuse("invalid", "ttl cannot be greater than explicit_max_ttl");

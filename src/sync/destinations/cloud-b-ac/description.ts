@@ -17,7 +17,12 @@ export const description = {
     tenant_id: { label: "Tenant ID", fixed: true },
     client_id: { label: "Client ID" },
     client_secret: { label: "Client secret", secret: true },
-    access_key_id: { label: "Access key ID", help: "Of the store, instead of the application.", advanced: true },
+    access_key_id: {
+      label: "Access key ID",
+      help: "Of the store, instead of the application.",
+      secret: true,
+      advanced: true,
+    },
     access_key_secret: { label: "Access key secret", secret: true, advanced: true },
     allow_plaintext: {
       label: "Allow plain text",
