@@ -321,23 +321,25 @@ const roleRoutes = ({ roles, description }: EngineType, kind: RoleKind): Secrets
         return envelope(call, { data: roles.translate(call.dialect, role), mountType: mountType(call) });
       },
     }),
-    inMount({
-      verb: "POST",
-      path: one,
-      fresh: true,
-      ...(!updatesRoles && ({ creates: true } as const)),
-      body: roles.kinds?.[kind.path] ?? roles.body,
-      handle: async (call, body) => {
-        const name = roleName(call, prefix);
-        const started = unwrap(
-          await engine(call).writeRole(name, body, call.dialect, call.mount.type, call.mount.config),
-        );
-        const answer = written(call, await ended(call, started, REQUEST_MS));
-        if (!kind.answersWrites) return answer;
-        const role = unwrap(await engine(call).role(name));
-        return envelope(call, { data: roles.translate(call.dialect, role), mountType: mountType(call) });
-      },
-    }),
+    ...[one, ...(kind.writes ?? [])].map((path) =>
+      inMount({
+        verb: "POST",
+        path: path as "/:name",
+        fresh: true,
+        ...(!updatesRoles && ({ creates: true } as const)),
+        body: roles.kinds?.[path === one ? kind.path : path] ?? roles.body,
+        handle: async (call, body) => {
+          const name = roleName(call, prefix);
+          const started = unwrap(
+            await engine(call).writeRole(name, body, call.dialect, call.mount.type, call.mount.config),
+          );
+          const answer = written(call, await ended(call, started, REQUEST_MS));
+          if (!kind.answersWrites) return answer;
+          const role = unwrap(await engine(call).role(name));
+          return envelope(call, { data: roles.translate(call.dialect, role), mountType: mountType(call) });
+        },
+      }),
+    ),
     inMount({
       verb: "DELETE",
       path: one,
@@ -396,8 +398,14 @@ const readRoute = (path: string, prefix: string): SecretsRoute =>
     verb: "GET",
     path: `${path}/:name` as "/:name",
     handle: async (call) => {
+      const asked = requestMetadata(call);
       const data = unwrap(await engine(call).keptCredentials(roleName(call, prefix)));
-      return envelope(call, { data, mountType: mountType(call) });
+      // That of the role is the operator's.
+      const metadata = { ...asked, ...(data["metadata"] as Record<string, string> | undefined) };
+      return envelope(call, {
+        data: { ...data, ...(Object.keys(metadata).length > 0 && { metadata }) },
+        mountType: mountType(call),
+      });
     },
   });
 

@@ -341,6 +341,26 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [/\{cloud-b\}\/roles/, "pool_size", "engine-pool › answers without a call of the provider, and fills its pool again"],
   [/\{cloud-b\}\/roles/, "pool_ttl", "engine-pool › replaces principals that are older than pool_ttl"],
+  [
+    /\{cloud-b\}\/static-roles/,
+    "application_object_id rotation_period ttl rotation_grace_period seamless_rotation metadata",
+    "engine-azure-static › keeps its password when its fields change, and its application for itself",
+  ],
+  [
+    /\{cloud-b\}\/static-roles/,
+    "defer_initial_creds",
+    "engine-azure-static › has no credentials before the first rotation when they are deferred",
+  ],
+  [
+    /\{cloud-b\}\/static-roles/,
+    "secret_id client_secret",
+    "engine-azure-static › takes over a password with its text, which a deleted role leaves, and a rotation replaces",
+  ],
+  [
+    /\{cloud-b\}\/static-roles/,
+    "skip_import_rotation",
+    "engine-azure-static › replaces a password without its text at once, or with skip_import_rotation by the first rotation",
+  ],
   [/\{cloud-b\}\/roles/, "ttl max_ttl explicit_max_ttl sign_in_audience tags", ROLE],
   [
     /\{cloud-b\}\/roles/,

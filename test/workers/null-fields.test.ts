@@ -288,6 +288,18 @@ describe("null in an update", () => {
     expect((await get("/v1/azure/roles/r", vault)).body.data.application_object_id).toBe("");
     const refused = await put("/v1/azure/roles/r", { cloud_roles: null });
     expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("either cloud_roles or application")]);
+    const kept = {
+      metadata: { a: "b" },
+      rotation_period: "720h",
+      rotation_grace_period: 60,
+      defer_initial_creds: true,
+    };
+    succeeded(await put("/v1/azure/static-roles/s", { application_object_id, ...kept }));
+    const nulls = Object.fromEntries([...Object.keys(kept), "secret_id"].map((name) => [name, null]));
+    succeeded(await put("/v1/azure/static-roles/s", nulls));
+    const shown = (await get("/v1/azure/static-roles/s")).body.data;
+    expect(shown).toMatchObject({ rotation_period: 2_592_000, rotation_grace_period: 60 });
+    expect(shown).not.toHaveProperty("metadata");
   });
 
   it("clears the fields of an engine of AWS and of its roles, and brings defaults back", async () => {

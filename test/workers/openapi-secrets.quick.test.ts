@@ -446,6 +446,7 @@ it("describes credentials and leases", async () => {
   await ok("GET", "/v1/cloud-b/roles/app");
   await ok("LIST", "/v1/cloud-b/roles");
   await leases(tenant);
+  await staticRoles(tenant);
   await ok("POST", "/v1/cloud-b/rotate-root");
   await ok("DELETE", "/v1/cloud-b/roles/app");
   await any("GET", "/v1/cloud-b/roles/app");
@@ -524,11 +525,28 @@ it("describes credentials of AWS", async () => {
   await any("POST", "/v1/cloud-a/static-roles/bad", { username: "nobody", rotation_period: "1h" });
   await ok("GET", "/v1/cloud-a/static-roles/app");
   await ok("LIST", "/v1/cloud-a/static-roles");
-  await ok("GET", "/v1/cloud-a/static-creds/app");
+  await ok("GET", "/v1/cloud-a/static-creds/app?metadata=team=a");
   await any("GET", "/v1/cloud-a/static-creds/none");
   await ok("DELETE", "/v1/cloud-a/static-roles/app");
   await ok("DELETE", "/v1/sys/mounts/cloud-a");
 });
+
+async function staticRoles({ existing_application: { object_id: id }, call }: Tenant): Promise<void> {
+  const { ok, any } = bound(run);
+  const body = { application_object_id: id, rotation_period: "720h" };
+  await ok("POST", "/v1/cloud-b/static-roles/app", { ...body, metadata: { team: "a" } });
+  await any("POST", "/v1/cloud-b/static-roles/bad", { application_object_id: "none" });
+  await ok("GET", "/v1/cloud-b/static-roles/app");
+  await ok("LIST", "/v1/cloud-b/static-roles");
+  await ok("POST", "/v1/cloud-b/rotate-role/app");
+  await ok("GET", "/v1/cloud-b/static-creds/app?metadata=env=dev");
+  await any("GET", "/v1/cloud-b/static-creds/none");
+  await ok("DELETE", "/v1/cloud-b/static-roles/app");
+  const { keyId } = (await call({ change: "AddPassword", id })) as { keyId: string };
+  await ok("POST", "/v1/cloud-b/static-roles/app/import", { ...body, secret_id: keyId });
+  await any("POST", "/v1/cloud-b/static-roles/app/import", body);
+  await ok("DELETE", "/v1/cloud-b/static-roles/app");
+}
 
 async function leases({ resource_group: scope }: Tenant): Promise<void> {
   const { ok, any } = bound(run);

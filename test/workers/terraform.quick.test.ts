@@ -1,7 +1,7 @@
 import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { itRows } from "../support/rows.ts";
-import { get, mountKv, patch, put } from "./client.ts";
+import { del, get, mountKv, patch, put } from "./client.ts";
 import { openTenant, succeeded } from "./engine-helpers.ts";
 import {
   type AtPath,
@@ -313,6 +313,32 @@ describe("a resource of Terraform's vault provider, applied and planned again", 
     expect([refused.status, refused.text]).toEqual([400, expect.stringContaining(text)]);
     const entropy = await put("/v1/sys/mounts/m", { type: "azure", external_entropy_access: true }, vault);
     expect([entropy.status, entropy.text]).toEqual([400, expect.stringContaining("external_entropy_access")]);
+  });
+
+  it("has no difference: vault_azure_secret_backend_static_role", async () => {
+    const tenant = await openTenant();
+    succeeded(await put("/v1/sys/mounts/azure", { type: "azure" }, vault));
+    succeeded(await put("/v1/azure/config", tenant.config, vault));
+    const { object_id: id } = tenant.existing_application;
+    const imported = (await tenant.call({ change: "AddPassword", id })) as { keyId: string; secretText: string };
+    const secret = { secret_id: imported.keyId, client_secret: imported.secretText };
+    const configurations: Fields[] = [
+      {},
+      { ttl: 31_536_000, metadata: { team: "a" } },
+      { ...secret, expiration: "2099-01-01T00:00:00Z", skip_import_rotation: true },
+    ];
+    for (const [at, given] of configurations.entries()) {
+      const path = `/v1/azure/static-roles/r${at}`;
+      const body = { application_object_id: id, ...given };
+      succeeded(await put(path, body, vault));
+      const { data } = (await get(path, vault)).body;
+      expect(differences(["application_object_id", "metadata"], body, data)).toEqual([]);
+      expect(data.ttl).toBe(given["ttl"] ?? 17_520 * 3_600);
+      // An update sends the application and the import again.
+      succeeded(await put(path, { ...body, metadata: { team: "b" } }, vault));
+      expect((await get(path, vault)).body.data.metadata).toEqual({ team: "b" });
+      succeeded(await del(path, vault));
+    }
   });
 
   it("has no difference: vault_azure_secret_backend_role", async () => {

@@ -102,15 +102,20 @@ export interface KeptRules<S extends EngineStates> {
   subjectOf(write: S["write"]): string | null;
   /** The refusal of a role whose subject has another role. @param other its name */
   taken(subject: string, other: string): string;
-  /** The answer's `data`. */
-  data(role: S["role"], secret: S["secret"], now: number): Record<string, unknown>;
+  /** The answer's `data`, or the refusal of a role that has no credentials yet. */
+  data(
+    role: S["role"],
+    secret: S["secret"],
+    now: number,
+    account: Result<S["account"]>,
+  ): Result<Record<string, unknown>>;
 }
 
 /** Roles, and the saga that writes one: it looks up references and makes what belongs to the role itself. */
 export interface RoleRules<S extends EngineStates> extends Saga<S["write"]> {
   /** Body of `POST roles/:name`, in neutral or upstream names. */
   readonly body: z.ZodType<Readonly<Record<string, unknown>>>;
-  /** Bodies of the further kinds of roles, by their path. */
+  /** Bodies of the further kinds of roles, and of their further paths of writes, by path. */
   readonly kinds?: Readonly<Record<string, z.ZodType<Readonly<Record<string, unknown>>>>>;
   /** A name as stored, without the beginning of its kind; null for an invalid one. */
   nameOf(text: string): string | null;

@@ -58,7 +58,7 @@ export class RoleChanges {
   keptOf(name: string, now: number): Result<Record<string, unknown>> {
     const { type, roles, kept } = this.#stores;
     const [role, found, rules] = [roles.find(name), kept.find(name), type.roles.kept];
-    return role && found && rules ? ok(rules.data(role, found, now)) : refuse("missing");
+    return role && found && rules ? rules.data(role, found, now, this.#accounts.account()) : refuse("missing");
   }
 
   /** Time of the next replacement of kept credentials, ms since 1970; null without one. */

@@ -9,6 +9,8 @@ it("names the path of the role or of the request of each engine, also of further
     ["cloud-a", "CredentialsIssued", "g/sts/app", "aws/creds-create g/sts/app"],
     ["cloud-a", "RoleRotated", "g/static-roles/app", "aws/rotate g/static-roles/app"],
     ["cloud-b", "RoleWritten", "g/roles/app", "azure/role-update g/roles/app"],
+    ["cloud-b", "RoleRotated", "g/static-roles/app", "azure/rotate g/static-roles/app"],
+    ["cloud-b", "RoleWritten", "g/static-roles/app", "azure/static-role-update g/static-roles/app"],
     // An event of an older release, with another key.
     ["cloud-b", "RoleWritten", "app", "azure/role-update g/roles/app"],
   ] as const;

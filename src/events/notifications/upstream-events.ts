@@ -168,8 +168,9 @@ function engineAbout(event: string, fields: Fields, key: string): About | null {
   const role = textIn(fields, "Role");
   const mount = textIn(fields, "Mount");
   const ofRole = mount !== "" && key.startsWith(mount) ? key.slice(mount.length) : `${folder}/${role}`;
+  const isStatic = event === "RoleWritten" && engine === "azure" && ofRole.startsWith("static-roles/");
   return {
-    type: `${engine}/${fields["Created"] === true ? "role-create" : type}`,
+    type: `${engine}/${isStatic ? "static-role-update" : fields["Created"] === true ? "role-create" : type}`,
     path: role === "" ? folder : ofRole,
     metadata: { modified, name: role === "" ? undefined : role },
   };

@@ -3,7 +3,7 @@ import { description } from "../../credentials/engines/aws/description.ts";
 import { CREDENTIAL_TYPES } from "../../credentials/engines/aws/role.ts";
 import { keys, seconds, time } from "../../wire/shapes.ts";
 import { data, flag, group, noContent, text, warned } from "../operation.ts";
-import { helpOf } from "./credentials.ts";
+import { helpOf, staticMetadata } from "./credentials.ts";
 
 const texts = z.array(z.string()).nullable();
 const map = z.record(z.string(), z.string()).nullable();
@@ -83,6 +83,7 @@ const StaticCredentials = z
     ttl: seconds.describe("Until then."),
     last_vault_rotation: time,
     rotation_period: seconds,
+    metadata: z.record(z.string(), z.string()).optional(),
   })
   .meta({ id: "AwsStaticCredentials" });
 
@@ -212,6 +213,7 @@ export const awsCredentials = group(
     "GET /cloud-a/static-creds/:name": {
       id: "readAwsStaticCredentials",
       summary: "Read the key of a static role",
+      query: { metadata: staticMetadata },
       answers: data("The key; no lease.", StaticCredentials),
     },
     ...issuing("creds", "Credentials"),

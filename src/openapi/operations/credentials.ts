@@ -64,6 +64,40 @@ export const helpOf = (fields: EngineDescription["config"]): Record<string, stri
 
 const UPSTREAM_FAILS = [502, 504];
 
+const [staticRoles] = description.kinds;
+const { defer_initial_creds: _, ...imported } = staticRoles.fields;
+
+const StaticRole = z
+  .object({
+    application_object_id: z.string(),
+    client_id: z.string(),
+    rotation_period: seconds,
+    ttl: seconds.describe("As `rotation_period`."),
+    rotation_grace_period: z.int().describe("Seconds; -1 is none."),
+    seamless_rotation: z.boolean(),
+    metadata: z.record(z.string(), z.string()).optional(),
+    secret_id: z.string().optional().describe("Id of the password. Absent before the first one."),
+    expiration: time.optional().describe("Its end."),
+    last_vault_rotation: time.optional(),
+  })
+  .meta({ id: "EngineStaticRole" });
+
+const StaticCredentials = z
+  .object({
+    client_id: z.string(),
+    client_secret: z.string(),
+    secret_id: z.string(),
+    expiration: time.describe("End of the password; the next rotation is a grace period before."),
+    ttl: seconds.describe("Until the next rotation."),
+    last_vault_rotation: time,
+    rotation_period: seconds,
+    metadata: z.record(z.string(), z.string()).optional(),
+  })
+  .meta({ id: "StaticCredentials" });
+
+/** Metadata of a request for the credentials of a static role. */
+export const staticMetadata = text("`key=value`, repeatedly: answered with the credentials.");
+
 export const credentials = group(
   "Credentials",
   { name: "The role's name: letters, digits, `_`, `.` and `-`; stored in lower case." },
@@ -123,6 +157,49 @@ export const credentials = group(
       id: "deleteRole",
       summary: "Delete a role",
       answers: { ...noContent, ...warned("Deleted; removal of its application is retried until it succeeds.") },
+    },
+    "LIST /cloud-b/static-roles": {
+      id: "listStaticRoles",
+      summary: "List the static roles",
+      answers: data("Their names.", keys),
+    },
+    "GET /cloud-b/static-roles/:name": {
+      id: "readStaticRole",
+      summary: "Read a static role",
+      answers: data("The role.", StaticRole),
+    },
+    "POST /cloud-b/static-roles/:name": {
+      id: "writeStaticRole",
+      summary: "Create or update a static role",
+      description: "A new role gets a password of its application, which is answered once logins with it succeed.",
+      body: { fields: helpOf(staticRoles.fields) },
+      answers: noContent,
+      errors: [409, ...UPSTREAM_FAILS],
+    },
+    "POST /cloud-b/static-roles/:name/import": {
+      id: "importStaticRole",
+      summary: "Take over a password of an application",
+      body: { fields: helpOf(imported), required: ["secret_id"] },
+      answers: noContent,
+      errors: [409, ...UPSTREAM_FAILS],
+    },
+    "DELETE /cloud-b/static-roles/:name": {
+      id: "deleteStaticRole",
+      summary: "Delete a static role and its password; the application, and an imported password, stay",
+      answers: { ...noContent, ...warned("Deleted; the removal of a password is repeated.") },
+    },
+    "POST /cloud-b/rotate-role/:name": {
+      id: "rotateStaticRole",
+      summary: "Replace the password of a static role",
+      description: "The password before works for the role's grace period, unless it is replaced again.",
+      answers: noContent,
+      errors: [409, ...UPSTREAM_FAILS],
+    },
+    "GET /cloud-b/static-creds/:name": {
+      id: "readStaticCredentials",
+      summary: "Read the password of a static role",
+      query: { metadata: staticMetadata },
+      answers: data("The password; no lease.", StaticCredentials),
     },
     "GET /cloud-b/creds/:name": {
       id: "generateCredentials",

@@ -255,7 +255,7 @@ export const madeUp: EngineType<States> = {
       taken: (owner, other) => `owner: ${owner} has the key of the role ${other}`,
       data: (role, { id, key }, now) => {
         const due = (role.madeAt ?? now) + (role.period ?? 0) * 1000;
-        return { ...role, key_id: id, key, ttl: Math.ceil((due - now) / 1000) };
+        return ok({ ...role, key_id: id, key, ttl: Math.ceil((due - now) / 1000) });
       },
     },
     rotate: (name, role) =>

@@ -6,6 +6,7 @@ import awsRole from "schema:POST /v1/cloud-a/roles/{name}";
 import awsStatic from "schema:POST /v1/cloud-a/static-roles/{name}";
 import azureConfig from "schema:POST /v1/cloud-b/config";
 import azureRole from "schema:POST /v1/cloud-b/roles/{name}";
+import azureStatic from "schema:POST /v1/cloud-b/static-roles/{name}";
 import gcpConfig from "schema:POST /v1/cloud-c/config";
 import gcpImpersonated from "schema:POST /v1/cloud-c/impersonated-account/{name}";
 import gcpRoleset from "schema:POST /v1/cloud-c/roleset/{name}";
@@ -30,6 +31,7 @@ const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   "cloud-a/static-roles": awsStatic,
   "cloud-b/config": azureConfig,
   "cloud-b/roles": azureRole,
+  "cloud-b/static-roles": azureStatic,
   "cloud-c/config": gcpConfig,
   "cloud-c/roleset": gcpRoleset,
   "cloud-c/static-account": gcpStatic,

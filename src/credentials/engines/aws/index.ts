@@ -128,7 +128,8 @@ export const aws: EngineType<AwsStates> = {
     kept: {
       subjectOf: (write) => (isStaticWrite(write) ? subjectOf(write.role) : null),
       taken: (_subject, other) => `username: the static role ${JSON.stringify(other)} has this user`,
-      data: (role, secret, now) => (isStatic(role) && secret.kind === "static" ? staticData(role, secret, now) : {}),
+      data: (role, secret, now) =>
+        isStatic(role) && secret.kind === "static" ? ok(staticData(role, secret, now)) : refuse("missing"),
     },
     isReplaceable: (write) => !isStaticWrite(write) || isUntouched(write),
     outcome: (write, _before, now) =>

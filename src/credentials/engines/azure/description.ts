@@ -103,6 +103,48 @@ const roles = {
   },
 } as const satisfies EngineDescription["config"];
 
+const staticRoles = {
+  application_object_id: {
+    label: "Application object ID",
+    help: "An application that is there; it cannot be changed.",
+  },
+  rotation_period: {
+    placeholder: "8760h",
+    label: "Rotation period",
+    help: "Life of each password: 720 hours at least, two years by default.",
+  },
+  ttl: { advanced: true, label: "TTL", help: "Another name of `rotation_period`." },
+  rotation_grace_period: {
+    advanced: true,
+    placeholder: "300",
+    label: "Grace period",
+    help: "How long the former password works on after a rotation; 0 is 300 s, -1 none.",
+  },
+  seamless_rotation: {
+    advanced: true,
+    label: "Seamless rotation",
+    help: "Whether there is a grace period; true by default.",
+  },
+  metadata: { advanced: true, label: "Metadata", help: "Answered with the credentials, at most 64 texts." },
+  defer_initial_creds: {
+    advanced: true,
+    label: "Defer the first password",
+    help: "The first rotation makes it, not the write.",
+  },
+  secret_id: { advanced: true, label: "Secret ID", help: "Imports this password of the application." },
+  client_secret: {
+    advanced: true,
+    label: "Client secret",
+    help: "Its text; without it, it is replaced at once.",
+    secret: true,
+  },
+  skip_import_rotation: {
+    advanced: true,
+    label: "Skip the rotation of an import",
+    help: "An import without its text is replaced by the first rotation only.",
+  },
+} as const satisfies EngineDescription["config"];
+
 export const description = {
   type: "cloud-b",
   upstream: "azure",
@@ -112,6 +154,16 @@ export const description = {
   isCaseless: true,
   config,
   roles,
+  kinds: [
+    {
+      path: "/static-roles",
+      rotate: ["/rotate-role/:name"],
+      issue: [],
+      reads: ["/static-creds"],
+      writes: ["/static-roles/:name/import"],
+      fields: staticRoles,
+    },
+  ],
   answer: {
     client_id: { label: "Client ID", variable: "AZURE_CLIENT_ID" },
     client_secret: { label: "Client secret", variable: "AZURE_CLIENT_SECRET", secret: true },

@@ -24,6 +24,8 @@ export interface PasswordKey {
   readonly displayName: string;
   /** The first three characters of the value. */
   readonly hint: string;
+  /** Its end, ms since 1970; null: not listed. */
+  readonly endsAt?: number | null;
 }
 
 export interface Application {

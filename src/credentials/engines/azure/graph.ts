@@ -18,13 +18,18 @@ const AnApplication: z.ZodType<Application> = z
     id: Uuid,
     appId: Uuid,
     displayName: Text,
-    passwordCredentials: z.array(z.object({ keyId: Uuid, displayName: Text, hint: Text })).default([]),
+    passwordCredentials: z
+      .array(z.object({ keyId: Uuid, displayName: Text, hint: Text, endDateTime: Moment.nullish() }))
+      .default([]),
   })
   .transform(({ id, appId, displayName, passwordCredentials }) => ({
     objectId: id,
     clientId: appId,
     displayName,
-    passwords: passwordCredentials,
+    passwords: passwordCredentials.map(({ endDateTime, ...password }) => ({
+      ...password,
+      endsAt: endDateTime ?? null,
+    })),
   }));
 
 const APrincipal: z.ZodType<ServicePrincipal> = z.object({ id: Uuid }).transform(({ id }) => ({ objectId: id }));

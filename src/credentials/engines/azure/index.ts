@@ -1,5 +1,7 @@
+import { refuse } from "../../../lib/result.ts";
+import { mapDecision } from "../../runner/saga.ts";
 import type { EngineType } from "../engine-type.ts";
-import { azureCalls, type CloudStep, performStep, step } from "./calls.ts";
+import { azureCalls, type CloudSaga, type CloudStep, performStep, step } from "./calls.ts";
 import { accountOf, ConfigBody, changeConfig, changesIdentity, configView, type EngineConfig } from "./config.ts";
 import { description } from "./description.ts";
 import type { CloudAccount } from "./directory.ts";
@@ -26,18 +28,50 @@ import {
   undoOfWrite,
 } from "./role-write.ts";
 import { beginRotation, outcomeOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
+import { ImportBody, isStatic, isStaticName, StaticBody, type StaticRole, staticView } from "./static-role.ts";
+import {
+  beginStatic,
+  beginStaticRotation,
+  isUntouched,
+  outcomeOfStatic,
+  type StaticWrite,
+  staticData,
+  staticSaga,
+  undoOfStatic,
+  undoOfStaticRole,
+} from "./static-write.ts";
 
 /** Seconds after which principals of a pool are replaced, by default. */
 const POOL_TTL = 86_400;
 /** An identity without these removes no principals of the former one. */
 const POOL_HOME = ["tenant_id", "environment", "client_id"] as const;
 
+type Write = RoleWrite | StaticWrite;
+
+const isStaticWrite = (write: Write): write is StaticWrite => "adopts" in write;
+
+/** Either kind of write, each by its saga. */
+const writeSaga: CloudSaga<Write> = {
+  next: (write, now) => (isStaticWrite(write) ? staticSaga.next(write, now) : roleSaga.next(write, now)),
+  beforeCall: (write, each) =>
+    (isStaticWrite(write) ? staticSaga.beforeCall?.(write, each) : roleSaga.beforeCall?.(write, each)) ?? write,
+  onSuccess: (write, each, value, now) =>
+    isStaticWrite(write) ? staticSaga.onSuccess(write, each, value, now) : roleSaga.onSuccess(write, each, value, now),
+  onError: (write, each, failure, now, tries) =>
+    isStaticWrite(write)
+      ? mapDecision(staticSaga.onError(write, each, failure, now, tries), (state): Write => state)
+      : mapDecision(roleSaga.onError(write, each, failure, now, tries), (state): Write => state),
+};
+
+/** Static roles have no leases. */
+const NO_TTLS = { ttl: 0, max_ttl: 0, explicit_max_ttl: 0 };
+
 interface AzureStates {
   readonly config: EngineConfig;
-  readonly role: Role;
+  readonly role: Role | StaticRole;
   readonly account: CloudAccount;
   readonly issue: Issue;
-  readonly write: RoleWrite;
+  readonly write: Write;
   readonly renewal: never;
   readonly rotation: Rotation;
   readonly removal: Removal;
@@ -62,26 +96,49 @@ export const azure: EngineType<AzureStates> = {
     federationOf: ({ federation }) => federation ?? null,
   },
   roles: {
-    ...roleSaga,
+    ...writeSaga,
     body: RoleBody,
+    kinds: { "/static-roles": StaticBody, "/static-roles/:name/import": ImportBody },
     nameOf(text) {
       const name = text.toLowerCase();
       return ROLE_NAME.test(name) ? name : null;
     },
-    view: roleView,
+    view: (role) => (isStatic(role) ? staticView(role) : roleView(role)),
     translate: translateRole,
-    ttls: (role) => role,
-    sharePercent: ({ share_until = 0 }) => share_until,
+    ttls: (role) => (isStatic(role) ? NO_TTLS : role),
+    sharePercent: (role) => (isStatic(role) ? 0 : (role.share_until ?? 0)),
     metadata: ({ metadata }) => metadata ?? null,
-    begin: (name, before, body, context) => beginRoleWrite(name, before, body as RoleBody, context),
-    isReplaceable,
-    outcome: outcomeOfWrite,
-    undo: undoOfWrite,
-    undoOfRole,
+    begin(name, before, body, context) {
+      if (isStaticName(name)) {
+        return beginStatic(name, before && isStatic(before) ? before : null, body as StaticBody, context);
+      }
+      return beginRoleWrite(name, before && !isStatic(before) ? before : null, body as RoleBody, context);
+    },
+    rotate: (name, role, at, context) =>
+      isStatic(role)
+        ? beginStaticRotation(name, role, at, context)
+        : refuse("invalid", "the role keeps no credentials"),
+    kept: {
+      subjectOf: (write) => (isStaticWrite(write) ? write.role.application_object_id.toLowerCase() : null),
+      taken: (_subject, other) =>
+        `application_object_id: the static role ${JSON.stringify(other)} has this application`,
+      data: (role, secret, now, account) =>
+        isStatic(role) ? staticData(role, secret, now, account) : refuse("missing"),
+    },
+    isReplaceable: (write) => (isStaticWrite(write) ? isUntouched(write) : isReplaceable(write)),
+    outcome(write, before, now) {
+      if (isStaticWrite(write)) return outcomeOfStatic(write, before && isStatic(before) ? before : null, now);
+      return outcomeOfWrite(write, before && !isStatic(before) ? before : null, now);
+    },
+    undo(write, stored, now) {
+      if (isStaticWrite(write)) return undoOfStatic(write, now);
+      return undoOfWrite(write, stored && !isStatic(stored) ? stored : null, now);
+    },
+    undoOfRole: (role, now) => (isStatic(role) ? undoOfStaticRole(role) : undoOfRole(role, now)),
   },
   issue: {
     ...issueSaga,
-    begin: newIssue,
+    begin: (role, context) => (isStatic(role) ? refuse("missing") : newIssue(role, context)),
     lock: lockOf,
     outcome: outcomeOfIssue,
     undo: undoOfIssue,
@@ -92,11 +149,14 @@ export const azure: EngineType<AzureStates> = {
   rotation: { ...rotationSaga, begin: beginRotation, outcome: outcomeOfRotation, undo: undoOfRotation },
   removal: { ...removalSaga, ofLease: revocationOf },
   pool: {
-    of: ({ pool_size: size = 0, pool_ttl: ttl = 0, ...role }) => ({
-      size,
-      ttl: ttl || POOL_TTL,
-      content: [role.cloud_roles, role.cloud_groups, role.permanently_delete, role.sign_in_audience, role.tags],
-    }),
+    of: (role) =>
+      isStatic(role)
+        ? { size: 0, ttl: POOL_TTL, content: [] }
+        : {
+            size: role.pool_size ?? 0,
+            ttl: role.pool_ttl || POOL_TTL,
+            content: [role.cloud_roles, role.cloud_groups, role.permanently_delete, role.sign_in_audience, role.tags],
+          },
     outlives: (before, after) => POOL_HOME.every((field) => before[field] === after[field]),
   },
   calls: azureCalls,

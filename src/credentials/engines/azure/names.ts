@@ -54,7 +54,8 @@ export function translateRole(
   dialect: Dialect,
   { written, ...role }: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
-  if (dialect === "neutral") return role;
+  // Static roles have upstream's names.
+  if (dialect === "neutral" || !("cloud_roles" in role)) return role;
   const upstream = new Map<string, string>(FIELD_NAMES);
   const translated = Object.entries(role).map(([field, value]) => [upstream.get(field) ?? field, value] as const);
   const shown: Record<string, unknown> = {
