@@ -106,7 +106,6 @@ export interface NewestVersion {
   readonly data: string;
 }
 
-/** The methods of `KvStore` that other objects and Workers call. */
 /** A secret as rules of secret sync see it. `customMetadata`: JSON text of a map, null without. */
 export interface SurveyedSecret {
   readonly path: string;
@@ -121,6 +120,14 @@ export interface SurveyPage {
   readonly next: string | null;
 }
 
+/** The newest living version of a watched path. */
+export interface WatchedVersion {
+  readonly version: number;
+  /** When it was written, ms since 1970. */
+  readonly created: number;
+}
+
+/** The methods of `KvStore` that other objects and Workers call. */
 export interface KvStoreApi extends StoredObjectApi {
   /**
    * Writes a new version.
@@ -179,6 +186,8 @@ export interface KvStoreApi extends StoredObjectApi {
   /** Subscribes `destination` to changes of `path`. Idempotent. @returns the newest living version, or null */
   watch(path: string, destination: string): number | null;
   unwatch(path: string, destination: string): void;
+  /** As `watch` and `unwatch`, of many paths. @returns the newest living version of each watched path, or null */
+  watchMany(destination: string, begun: readonly string[], ended: readonly string[]): (WatchedVersion | null)[];
   /** Returns the newest living version, the desired state of destinations; null for none. */
   newest(path: string): Result<NewestVersion | null>;
   /** As `newest`, of several paths. */

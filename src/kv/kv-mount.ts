@@ -1,4 +1,4 @@
-import type { MetadataSettings } from "../contracts/kv-store.ts";
+import type { MetadataSettings, WatchedVersion } from "../contracts/kv-store.ts";
 import { NOTHING } from "../platform/durable/object-context.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import type { KvRecords } from "./kv-records.ts";
@@ -66,16 +66,26 @@ export class KvMount {
 
   /** Notifies `destination` of future changes of `path`. Idempotent. @returns the newest live version, or null */
   watch(path: string, destination: string): number | null {
+    return this.watchMany(destination, [path], [])[0]?.version ?? null;
+  }
+
+  /** Begins and ends watches of many paths, in one transaction. @returns the newest live version of each begun one */
+  watchMany(destination: string, begun: readonly string[], ended: readonly string[]): (WatchedVersion | null)[] {
     const { object, secrets, state, watchers, delivery } = this.#records;
     const now = Date.now();
     const { moved } = state.get();
+    const isTold = moved !== null && begun.length > 0;
     object.commit(() => {
-      watchers.add(path, destination, now);
+      for (const path of begun) watchers.add(path, destination, now);
+      for (const path of ended) watchers.remove(path, destination);
       // The destination may have recorded the path before the move.
-      if (moved) delivery.enlistMoved(destination);
+      if (isTold) delivery.enlistMoved(destination);
     }, NOTHING);
-    if (moved) object.waitUntil(object.outbox.drain("moved"));
-    return secrets.newestLiving(path, now)?.version ?? null;
+    if (isTold) object.waitUntil(object.outbox.drain("moved"));
+    return begun.map((path) => {
+      const newest = secrets.newestLiving(path, now);
+      return newest && { version: newest.version, created: newest.created };
+    });
   }
 
   unwatch(path: string, destination: string): void {

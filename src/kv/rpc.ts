@@ -62,6 +62,7 @@ export const kvMethods: MethodTable<Omit<KvStoreApi, keyof StoredObjectApi>, KvP
     state.get().gone ? { gone: true, candidates: [], next: null } : followers.survey(...given),
   surveyOf: ({ followers }, paths) => followers.surveyOf(paths),
   watch: held(({ mount }, path, destination) => mount.watch(path, destination)),
+  watchMany: heldOfAny(({ mount }, ...given) => mount.watchMany(...given)),
   unwatch: ({ mount }, path, destination) => mount.unwatch(path, destination),
   newest: held(sealed(({ reads }, path) => reads.newest(path))),
   newestOf: heldOfAny(({ reads }, paths) => reads.newestOf(paths)),

@@ -33,7 +33,7 @@ import {
 } from "../rpc/renamed-methods.ts";
 import { syncControl } from "../rpc/stubs.ts";
 import { Adoptions } from "../sync/associations/adoptions.ts";
-import { AnnouncementDelivery } from "../sync/associations/announcement-delivery.ts";
+import { AnnouncementDelivery, watchDelivery } from "../sync/associations/announcement-delivery.ts";
 import { announceAll } from "../sync/associations/announcements.ts";
 import { AssociationCheck } from "../sync/associations/association-check.ts";
 import { Associations } from "../sync/associations/associations.ts";
@@ -123,7 +123,7 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
       },
       {
         event: eventDelivery(() => this.#events),
-        watch: (lane) => this.#announcements.watch(lane),
+        watch: watchDelivery(() => this.#announcements),
         listing: () => this.#announcements.listing(),
         associations: (_lane, rows) => this.#announcements.associations(rows),
         relist: (_lane, rows) => this.#announcements.relist(rows),
@@ -156,7 +156,8 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
     this.#resync = new Resync(object, this.#associations, this.#work, this.#breaker);
     this.#neighbours = new Neighbours(object, this.#record, this.#remoteObjects, this.#associations);
     this.#relocation = new Relocation(object, this.#associations, this.#ruleStore);
-    this.#announcements = new AnnouncementDelivery(object, this.#record, this.#associations, this.#work);
+    const associations = this.#associations;
+    this.#announcements = new AnnouncementDelivery(object, this.#record, associations, this.#work, this.#ruleStore);
     this.#app = new CustomApp(object, this.#record);
 
     const deletion = new DestinationDeletion(

@@ -1,7 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { type OutboxRow, storedLater } from "../../src/platform/durable/outbox.ts";
+import { deliveredTogether, type OutboxRow, storedLater } from "../../src/platform/durable/outbox.ts";
 import { type Inside, waiting, withOutbox } from "../crash/object-internals.ts";
 import { randomFrom } from "../crash/random.ts";
 import { clock, ShiftedClock } from "./clock.ts";
@@ -25,6 +25,75 @@ function gate() {
     },
   };
 }
+
+describe("lanes that are delivered together", () => {
+  const enlist = (object: Inside, lanes: readonly string[]) =>
+    object.commit(() => {
+      for (const lane of lanes) object.outbox.enlistLatest("t", lane, null);
+    });
+  const names = (from: number, to: number) => Array.from({ length: to - from }, (_, at) => `lane ${from + at}`);
+
+  it("are one call for each hundred; a lane that is alone is delivered by itself", async () => {
+    const calls: number[] = [];
+    const single = vi.fn(pass);
+    const t = deliveredTogether(single, async (lanes) => void calls.push(lanes.length));
+    await withOutbox("together", { t }, async (object, state) => {
+      enlist(object, names(0, 250));
+      await object.outbox.drain();
+      expect([calls, single.mock.calls.length, waiting(state)]).toEqual([[100, 100, 50], 0, []]);
+      expect(object.nextDue()).toBeNull();
+      enlist(object, ["alone"]);
+      await object.outbox.drain("t");
+      expect([calls.length, single.mock.calls.length, waiting(state)]).toEqual([3, 1, []]);
+    });
+  });
+
+  it("deliver a row that is enlisted meanwhile, before a drain of its lane resolves", async () => {
+    const first = gate();
+    const seen: string[] = [];
+    const t = deliveredTogether(
+      async (lane) => void seen.push(lane),
+      async () => first.deliver(),
+    );
+    await withOutbox("together meanwhile", { t }, async (object, state) => {
+      enlist(object, ["a", "b"]);
+      const drained = object.outbox.drain();
+      await first.entered;
+      enlist(object, ["a"]);
+      const again = object.outbox.drain("t", "a");
+      first.open();
+      await Promise.all([drained, again]);
+      expect([seen, waiting(state)]).toEqual([["a"], []]);
+    });
+  });
+
+  it("keep all rows after a failure, and are tried again after a back-off", async () => {
+    const together = vi.fn().mockRejectedValueOnce(new Error("receiver failed")).mockResolvedValue(undefined);
+    const time = new ShiftedClock();
+    await withOutbox("together failing", { t: deliveredTogether(pass, together) }, async (object, state) => {
+      enlist(object, ["a", "b", "c"]);
+      await object.outbox.drain();
+      expect([waiting(state).length, together.mock.calls.length]).toEqual([3, 1]);
+      await object.outbox.drain();
+      expect(together).toHaveBeenCalledTimes(1);
+      expect(object.nextDue()).not.toBeNull();
+      time.advance(40_000);
+      await object.outbox.drain();
+      expect([waiting(state).length, together.mock.calls.length]).toEqual([0, 2]);
+    });
+  });
+
+  it("write back in the transaction that deletes the rows", async () => {
+    const t = deliveredTogether(pass, async () => () => {
+      throw new Error("cannot be stored");
+    });
+    await withOutbox("together written back", { t }, async (object, state) => {
+      enlist(object, ["a", "b"]);
+      await object.outbox.drain();
+      expect(waiting(state)).toHaveLength(2);
+    });
+  });
+});
 
 describe("a row that is enlisted with a commit", () => {
   it("is delivered in the order of its lane, and deleted afterwards", async () => {

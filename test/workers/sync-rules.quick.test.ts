@@ -1,7 +1,9 @@
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { KvStore } from "../../src/worker.ts";
 import { issue, path, policies } from "./access.ts";
-import { del, get, mountKv, put } from "./client.ts";
+import { del, get, mountKv, patch, put } from "./client.ts";
 import {
   association,
   eventually,
@@ -61,6 +63,42 @@ describe("a rule", () => {
     expect((await del(`${AT}/rules/web`)).status).toBe(204);
     await holds();
     await eventually(async () => expect((await get(`${AT}/rules/web`)).status).toBe(404));
+  });
+
+  it("tells the mount of a page of secrets by one call", async () => {
+    await add(...Array.from({ length: 60 }, (_, each) => `app/k${each}`));
+    const watches = vi.spyOn(KvStore.prototype, "watch");
+    const many = vi.spyOn(KvStore.prototype, "watchMany");
+    await rule("web", { path_prefix: "app" });
+    await eventually(async () => expect(await read("web")).toMatchObject({ progress: { applied: 60 } }));
+    await eventually(async () => expect(Object.keys(await objects("d"))).toHaveLength(60));
+    expect([watches.mock.calls.length, many.mock.calls.length]).toEqual([0, 2]);
+    expect(many.mock.calls.flatMap(([, begun]) => begun)).toHaveLength(60);
+  });
+
+  it("pushes a change first that came after its comparison and before the mount was told", async () => {
+    await add("app/a", "app/b", "app/c");
+    await patch("/sys/sync/config", { disabled: true });
+    const original = KvStore.prototype.watchMany;
+    vi.spyOn(KvStore.prototype, "watchMany").mockImplementationOnce(async function (
+      this: KvStore,
+      ...given: Parameters<typeof original>
+    ) {
+      await scheduler.wait(5);
+      await put("/v1/kv/data/app/c", { data: { of: "changed" } });
+      return original.apply(this, given);
+    } as unknown as typeof original);
+    await rule("web", { path_prefix: "app" });
+    const first = await runInDurableObject(env.SYNC_DESTINATION.getByName("in-mem/d"), (_object, state) =>
+      state.storage.sql.exec("SELECT id, failed FROM work ORDER BY failed, ready_at").toArray(),
+    );
+    expect(first.map(({ id, failed }) => [String(id).replace(/^[^/]*\//, ""), failed])).toEqual([
+      ["app/c", 0],
+      ["app/a", 2],
+      ["app/b", 2],
+    ]);
+    await patch("/sys/sync/config", { disabled: false });
+    await holds("app/a", "app/b", "changed");
   });
 
   it("wakes a Worker as soon as a page is set, and not after the time that a request has for its own push", async () => {

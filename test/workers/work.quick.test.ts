@@ -8,10 +8,10 @@ import { LEASE_MS, WorkQueue, workMigrations } from "../../src/platform/durable/
 import { randomFrom } from "../crash/random.ts";
 
 /** A work list on real storage, and a clock that only the test moves. */
-const withWork = <R>(run: (work: WorkQueue) => R | Promise<R>): Promise<R> =>
+const withWork = <R>(run: (work: WorkQueue) => R | Promise<R>, options?: { failedLast: boolean }): Promise<R> =>
   runInDurableObject(env.EVENT_LOG.getByName("work"), (_object, state) => {
     migrate(state.storage, "work", workMigrations);
-    return run(new WorkQueue(state.storage.sql));
+    return run(new WorkQueue(state.storage.sql, options));
   });
 
 const DONE: WorkOutcome = { kind: "done" };
@@ -86,6 +86,48 @@ describe("a lease", () => {
       work.setDesired("a", 2);
       expect(work.complete(claim, DONE, 3), "the generation begins anew, the lease does not").toBe("stale");
       expect(work.queued()).toBe(1);
+    }));
+});
+
+describe("the order of leases", () => {
+  const inOrder = <R>(run: (work: WorkQueue) => R) => withWork(run, { failedLast: true });
+  const idsOf = (leases: readonly WorkLease[]) => leases.map(({ id }) => id);
+
+  it("has single changes before many, and many before rows that failed", () =>
+    inOrder((work) => {
+      work.setDesired("failed", 1, true, "failed");
+      work.setDesired("many", 2, true, "many");
+      work.setDesired("single", 3);
+      expect(work.nextReady()).toBe(1);
+      expect([1, 2, 3].flatMap(() => idsOf(work.lease(1, 10)))).toEqual(["single", "many", "failed"]);
+    }));
+
+  it("takes one of many after three single changes, so that a burst does not stop the many", () =>
+    inOrder((work) => {
+      for (let each = 0; each < 40; each++) {
+        work.setDesired(`single ${each}`, each);
+        work.setDesired(`many ${each}`, each, true, "many");
+      }
+      const leased = [...idsOf(work.lease(10, 100)), ...idsOf(work.lease(1, 100)), ...idsOf(work.lease(9, 100))];
+      expect(leased.filter((id) => id.startsWith("many"))).toEqual([0, 1, 2, 3, 4].map((each) => `many ${each}`));
+      expect(leased.filter((id) => id.startsWith("single"))).toHaveLength(15);
+    }));
+
+  it("prefers a row of many that is changed by itself, whatever it was set to before", () =>
+    inOrder((work) => {
+      for (const id of ["a", "b", "c"]) for (let set = 0; set < 2; set++) work.setDesired(id, set, true, "many");
+      work.setDesired("c", 5);
+      work.setDesired("c", 6, true, "many");
+      expect(idsOf(work.lease(1, 10))).toEqual(["c"]);
+    }));
+
+  it("keeps a row whose last attempt failed behind the others when it is changed", () =>
+    inOrder((work) => {
+      work.setDesired("failed", 0);
+      work.complete(only(work.lease(1, 0)), { kind: "retry", outcome: "external" } as WorkOutcome, 1);
+      work.setDesired("failed", 2);
+      work.setDesired("many", 3, true, "many");
+      expect(idsOf(work.lease(1, 10))).toEqual(["many"]);
     }));
 });
 

@@ -14,7 +14,9 @@ interface LaneState {
   readonly bytes: number;
 }
 
-const UNKNOWN = { newest: Number.MAX_SAFE_INTEGER, bytes: Number.POSITIVE_INFINITY };
+/** The newest row of a lane that was not read. */
+export const UNKNOWN_NUMBER = Number.MAX_SAFE_INTEGER;
+const UNKNOWN = { newest: UNKNOWN_NUMBER, bytes: Number.POSITIVE_INFINITY };
 
 /**
  * The lanes of an outbox that hold rows, with their retry state. In memory: a restart reads the lanes, two index seeks

@@ -4,7 +4,7 @@ import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../observability/log.ts";
 import type { OutboxState } from "../observability/metrics/health-stats.ts";
 import type { Migration } from "./migrations.ts";
-import { GRACE_MS, OutboxLanes } from "./outbox-lanes.ts";
+import { GRACE_MS, OutboxLanes, UNKNOWN_NUMBER } from "./outbox-lanes.ts";
 
 /**
  * Transactional outbox: makes effects outside an object survive a crash. The object writes a row here in the same
@@ -52,7 +52,13 @@ export interface Deliver {
   (lane: string, rows: OutboxRow[]): Promise<(() => void) | void>;
   /** See `storedLater`. */
   readonly isStoredLater?: boolean;
+  /** See `deliveredTogether`. */
+  readonly together?: DeliverTogether;
 }
+
+/** Delivers lanes of one topic whose newest row alone matters. Optionally returns a write, as `Deliver`. */
+// biome-ignore lint/suspicious/noConfusingVoidType: as above
+export type DeliverTogether = (lanes: readonly string[]) => Promise<(() => void) | void>;
 
 /**
  * A delivery whose success is stored with the object's next transaction, at the latest by its alarm, instead of in one
@@ -60,6 +66,13 @@ export interface Deliver {
  */
 export const storedLater = (deliver: Deliver): Deliver =>
   Object.assign((...given: Parameters<Deliver>) => deliver(...given), { isStoredLater: true });
+
+/**
+ * A topic of which many lanes may be pending at once, filled by `enlistLatest`: a drain of the topic delivers them with
+ * one call. All of them fail together.
+ */
+export const deliveredTogether = (deliver: Deliver, together: DeliverTogether): Deliver =>
+  Object.assign((...given: Parameters<Deliver>) => deliver(...given), { together });
 
 /** Receivers are our own objects and D1, which recover soon; readers wait for these rows. */
 const BACKOFF_CAP_MS = 30_000;
@@ -73,6 +86,7 @@ const OLDEST_WITHIN_BYTES = `SELECT seq, body FROM (
     SELECT seq, body, octet_length(body) AS bytes, sum(octet_length(body)) OVER (ORDER BY seq) AS upto FROM (${OLDEST}))
   WHERE upto = bytes OR upto <= ? ORDER BY seq`;
 const MAX_CONCURRENT_LANES = 6;
+const LANES_TOGETHER = 100;
 /** UTF-8, for each code unit of a text. */
 const MAX_BYTES_PER_CHARACTER = 3;
 const MAX_COUNTED = 10_000;
@@ -216,10 +230,52 @@ export class Outbox {
   }
 
   async #drainTopic(topic: string): Promise<void> {
+    const together = this.#topics[topic]?.together;
+    if (together) await this.#drainTogether(topic, together);
     await mapLimit(this.#lanes.ready(topic, Date.now()), MAX_CONCURRENT_LANES, (lane) => this.#drainLane(topic, lane));
   }
 
-  async #drainLane(topic: string, lane: string): Promise<void> {
+  /** Delivers the ready lanes of a topic that are not being delivered, many at a time. */
+  async #drainTogether(topic: string, deliver: DeliverTogether): Promise<void> {
+    for (;;) {
+      const upTo = this.#freeLanes(topic);
+      const lanes = [...upTo.keys()];
+      if (lanes.length < 2) return;
+      const flight: LaneDelivery = { delivered: 0, over: false, step: Promise.withResolvers(), isTogether: true };
+      for (const lane of lanes) this.#deliveries.set(keyOf(topic, lane), flight);
+      let isDone = false;
+      try {
+        const confirm = await within(DELIVERY_DEADLINE_MS, deliver(lanes), "delivery took too long");
+        this.#commit(() => {
+          confirm?.();
+          for (const [lane, seq] of upTo) this.#remove(topic, lane, seq);
+        });
+        isDone = true;
+      } catch (failure) {
+        this.#failedTogether(topic, lanes, failure);
+      } finally {
+        for (const lane of lanes) this.#deliveries.delete(keyOf(topic, lane));
+        flight.over = true;
+        flight.step.resolve();
+      }
+      if (!isDone) return;
+    }
+  }
+
+  /** Some ready lanes that are not being delivered, with the numbers of their newest rows. */
+  #freeLanes(topic: string): Map<string, number> {
+    const free = new Map<string, number>();
+    for (const lane of this.#lanes.ready(topic, Date.now())) {
+      const newest = this.#lanes.find(topic, lane)?.newest;
+      if (newest === undefined || newest === UNKNOWN_NUMBER || this.#deliveries.has(keyOf(topic, lane))) continue;
+      free.set(lane, newest);
+      if (free.size === LANES_TOGETHER) break;
+    }
+    return free;
+  }
+
+  /** @param again whether a delivery of many lanes has ended, which may have begun before the rows of this one */
+  async #drainLane(topic: string, lane: string, again = false): Promise<void> {
     const newest = this.#lanes.find(topic, lane)?.newest;
     const key = keyOf(topic, lane);
     if (newest === undefined || newest <= this.#deliveredUpTo(topic, lane)) return;
@@ -233,6 +289,7 @@ export class Outbox {
     }
     // Does not wait for an empty lane: on a busy lane that would never resolve.
     while (!flight.over && flight.delivered < newest) await flight.step.promise;
+    if (flight.isTogether && !again) await this.#drainLane(topic, lane, true);
   }
 
   /**
@@ -314,10 +371,7 @@ export class Outbox {
     try {
       this.#commit(() => {
         for (const confirm of confirms) confirm();
-        // Rows enlisted meanwhile have higher numbers.
-        this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq <= ?", topic, lane, upTo);
-        if (this.#lanes.find(topic, lane)?.newest === upTo) this.#lanes.delete(topic, lane);
-        else this.#retryAt(topic, lane, 0, Date.now() + GRACE_MS);
+        this.#remove(topic, lane, upTo);
       });
       return true;
     } catch (failure) {
@@ -326,11 +380,34 @@ export class Outbox {
     }
   }
 
+  /** Deletes the rows of a lane up to a number. Rows enlisted meanwhile have higher numbers. */
+  #remove(topic: string, lane: string, upTo: number): void {
+    this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq <= ?", topic, lane, upTo);
+    if (this.#lanes.find(topic, lane)?.newest === upTo) this.#lanes.delete(topic, lane);
+    else this.#retryAt(topic, lane, 0, Date.now() + GRACE_MS);
+  }
+
+  #failedTogether(topic: string, lanes: readonly string[], failure: unknown): void {
+    warn("outbox-delivery-failed", { topic, lanes: lanes.length, because: textOf(failure) });
+    try {
+      this.#commit(() => {
+        for (const lane of lanes) this.#retryLater(topic, lane);
+      });
+    } catch (refused) {
+      warn("outbox-failed", { topic, lanes: lanes.length, because: textOf(refused) });
+    }
+  }
+
   #failed(topic: string, lane: string, failure: unknown): void {
     const attempts = this.#lanes.find(topic, lane)?.attempts ?? 0;
     warn("outbox-delivery-failed", { topic, lane, attempts: attempts + 1, because: textOf(failure) });
+    this.#commit(() => this.#retryLater(topic, lane));
+  }
+
+  #retryLater(topic: string, lane: string): void {
+    const attempts = this.#lanes.find(topic, lane)?.attempts ?? 0;
     const due = Date.now() + backoff(attempts, { cap: BACKOFF_CAP_MS });
-    this.#commit(() => this.#retryAt(topic, lane, attempts + 1, due));
+    this.#retryAt(topic, lane, attempts + 1, due);
   }
 
   #deliveredUpTo(topic: string, lane: string): number {
@@ -365,6 +442,8 @@ interface LaneDelivery {
   /** Number of the newest delivered row. */
   delivered: number;
   over: boolean;
+  /** Whether it is one of many lanes, and ends with one delivery. */
+  readonly isTogether?: true;
   /** Resolves with the delivery in progress. */
   step: PromiseWithResolvers<void>;
 }

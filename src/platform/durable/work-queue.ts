@@ -48,6 +48,14 @@ export const workMigrations: Migration[] = [
 export const LEASE_MS = 60_000;
 /** A failed row is preferred once it has waited this long, and at most once in this time. */
 const FAILED_EVERY_MS = 30_000;
+/** Rows leased before one of many is, while both are ready: a burst of single changes does not stop the many. */
+const SINGLES_IN_A_ROW = 3;
+
+/** The order of a row among others that are ready: a single change, one of many at once, one whose last attempt failed. */
+export type WorkOrder = "single" | "many" | "failed";
+
+/** Values of the column `failed`. */
+const ORDERS = { single: 0, failed: 1, many: 2 } as const satisfies Record<WorkOrder, number>;
 
 interface Row extends Record<string, SqlStorageValue> {
   id: string;
@@ -92,7 +100,7 @@ export class WorkQueue {
   readonly #sql: SqlStorage;
   /** Changed by each write; forgotten by a rollback only. */
   readonly #counts: Memo<{ queued: number; waiting: number }>;
-  /** The earliest `ready_at` of rows without a lease: of those whose last attempt did not fail, and of the others. */
+  /** The earliest `ready_at` of rows without a lease, by the value of `failed`. */
   readonly #firstReady: Memo<readonly (number | null)[]>;
   /** The leases by row. Changed by each write; forgotten by a rollback only. */
   readonly #leases: Memo<Map<string, Held>>;
@@ -100,8 +108,10 @@ export class WorkQueue {
   readonly #failedLast: boolean;
   /** When a failed row was last preferred. Kept in memory; a restart costs one early attempt. */
   #failedAt = Number.NEGATIVE_INFINITY;
+  /** Single changes leased since one of many was. */
+  #singles = 0;
 
-  /** @param failedLast whether rows with a failed last attempt are leased after the others */
+  /** @param failedLast whether single changes are leased first, and rows with a failed last attempt last */
   constructor(sql: SqlStorage, { failedLast = false } = {}) {
     this.#sql = sql;
     this.#failedLast = failedLast;
@@ -111,13 +121,13 @@ export class WorkQueue {
         .one();
       return { queued, waiting: n - queued };
     });
-    const first = (failed: 0 | 1) =>
-      `(SELECT min(ready_at) FROM work WHERE lease IS NULL AND queued = 1 AND failed = ${failed})`;
+    const first = (order: WorkOrder) =>
+      `(SELECT min(ready_at) FROM work WHERE lease IS NULL AND queued = 1 AND failed = ${ORDERS[order]}) AS ${order}`;
     this.#firstReady = new Memo(() => {
-      const { one, other } = sql
-        .exec<{ one: number | null; other: number | null }>(`SELECT ${first(0)} AS one, ${first(1)} AS other`)
+      const { single, failed, many } = sql
+        .exec<Record<WorkOrder, number | null>>(`SELECT ${first("single")}, ${first("failed")}, ${first("many")}`)
         .one();
-      return [one, other];
+      return [single, failed, many];
     });
     this.#leases = new Memo(() => {
       const rows = sql.exec<Held & { id: string } & Record<string, SqlStorageValue>>(
@@ -139,18 +149,18 @@ export class WorkQueue {
    * Sets the desired state of `id` (again). A leased row stays leased: two workers never act on one resource at a time,
    * so an older effect cannot overtake a newer one.
    * @param queued false: a new row waits until `promote` finds room for it
-   * @param last whether the row is leased after the others, with those whose last attempt failed (the column `failed`):
-   *   it is one of many, or failed before. A row that was never tried takes the new value
+   * @param order a single change of one of many comes first; a row whose last attempt failed stays with those
    */
-  setDesired(id: string, now: number, queued = true, last = false): void {
+  setDesired(id: string, now: number, queued = true, order: WorkOrder = "single"): void {
     const counts = this.#counts.get();
     const held = this.#leases.get().get(id);
-    const at = last && this.#failedLast ? 1 : 0;
+    const at = this.#failedLast ? ORDERS[order] : ORDERS.single;
     const [row] = this.#write(
       [],
       `INSERT INTO work (id, generation, ready_at, queued, failed) VALUES (?, 1, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET generation = generation + 1, attempts = 0,
-         failed = CASE WHEN generation = 1 AND attempts = 0 THEN excluded.failed ELSE max(failed, excluded.failed) END,
+         failed = CASE WHEN 1 IN (failed, excluded.failed) AND (generation > 1 OR attempts > 0) THEN 1
+           ELSE min(failed, excluded.failed) END,
          ready_at = CASE WHEN lease IS NULL THEN excluded.ready_at ELSE ready_at END
        RETURNING generation`,
       id,
@@ -238,17 +248,36 @@ export class WorkQueue {
   }
 
   #inOrder(limit: number, now: number, trial: boolean): Row[] {
-    const others = this.#ready(0, limit, now);
-    const failed = this.#ready(1, limit, now);
+    const singles = this.#ready("single", limit, now);
+    if (!this.#failedLast) return singles;
+    const fresh = this.#interleaved(singles, this.#ready("many", limit, now), limit);
+    const failed = this.#ready("failed", limit, now);
     const [first] = failed;
-    if (!first) return others;
+    if (!first) return fresh;
     const overdue = first.ready_at + FAILED_EVERY_MS <= now && this.#failedAt + FAILED_EVERY_MS <= now;
-    if (trial || !overdue) return [...others, ...failed].slice(0, limit);
+    if (trial || !overdue) return [...fresh, ...failed].slice(0, limit);
     this.#failedAt = now;
-    return [first, ...others, ...failed.slice(1)].slice(0, limit);
+    return [first, ...fresh, ...failed.slice(1)].slice(0, limit);
   }
 
-  #ready(failed: 0 | 1, limit: number, now: number): Row[] {
+  /** Single changes, and one of many after each few of them. */
+  #interleaved(singles: readonly Row[], many: readonly Row[], limit: number): Row[] {
+    const rows: Row[] = [];
+    for (let [single, other] = [0, 0]; rows.length < limit; ) {
+      const [next, oneOfMany] = [singles[single], many[other]];
+      const takesMany = oneOfMany && (!next || this.#singles >= SINGLES_IN_A_ROW);
+      const row = takesMany ? oneOfMany : next;
+      if (!row) break;
+      rows.push(row);
+      if (takesMany) other++;
+      else single++;
+      this.#singles = takesMany ? 0 : this.#singles + 1;
+    }
+    return rows;
+  }
+
+  #ready(order: WorkOrder, limit: number, now: number): Row[] {
+    const failed = ORDERS[order];
     const first = this.#firstReady.get()[failed] ?? Number.POSITIVE_INFINITY;
     // A leased row is ready when its lease has ended.
     if (Math.min(first, this.firstLeaseEnd() ?? first) > now) return [];

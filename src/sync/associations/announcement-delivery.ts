@@ -1,11 +1,12 @@
 import type { AssociationListing } from "../../contracts/sync-destination.ts";
 import { projectAssociations, projectDestination } from "../../listings/destinations.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
-import type { OutboxRow } from "../../platform/durable/outbox.ts";
+import { type Deliver, deliveredTogether, type OutboxRow } from "../../platform/durable/outbox.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import { destinationKeyOf } from "../../rpc/destination-name.ts";
 import { kvStore } from "../../rpc/stubs.ts";
 import type { DestinationRecord } from "../configuration/destination-record.ts";
+import type { RuleStore } from "../rules/rule-store.ts";
 import { announceListing } from "./announcements.ts";
 import { type Associations, secretOf } from "./associations.ts";
 
@@ -17,17 +18,25 @@ const LISTED = ["listing", "relist", "associations"];
 /**
  * Handlers of the outbox topics for mounts and listings: deliver the announcements that `announcements.ts` enqueues.
  * Owned by `SyncDestination`. Each delivery sends the state at that time, so lost or repeated rows do no harm. Costs one RPC per
- * topic, or per mount and secret for `watch`.
+ * topic, or per mount for `watch`: per secret while its destination answers a request.
  */
 export class AnnouncementDelivery {
   readonly #object: ObjectContext;
   readonly #record: DestinationRecord;
   readonly #associations: Associations;
   readonly #work: WorkQueue;
+  readonly #rules: Pick<RuleStore, "isLate">;
   /** Pages that a full update of the listings has enqueued so far. */
   #pages = 0;
 
-  constructor(object: ObjectContext, record: DestinationRecord, associations: Associations, work: WorkQueue) {
+  constructor(
+    object: ObjectContext,
+    record: DestinationRecord,
+    associations: Associations,
+    work: WorkQueue,
+    rules: Pick<RuleStore, "isLate">,
+  ) {
+    this.#rules = rules;
     this.#object = object;
     this.#record = record;
     this.#associations = associations;
@@ -48,14 +57,44 @@ export class AnnouncementDelivery {
       return;
     }
     const newest = await kv.watch(secretName, name);
+    return () => this.#watched(mountUuid, secretName, newest, 0);
+  }
+
+  /** As `watch`, of many secrets: one call for each mount. */
+  async watchMany(lanes: readonly string[]): Promise<() => void> {
+    const { env, name } = this.#object;
+    const secrets = lanes.map((lane) => lane.split("\n"));
+    const mounts = [...Map.groupBy(secrets, ([mountUuid = ""]) => mountUuid)];
+    const seen = await Promise.all(
+      mounts.map(async ([mountUuid, rows]) => {
+        const names = rows.map(([, secretName = ""]) => secretName);
+        const isWanted = (secretName: string) => this.#associations.ofSecret(mountUuid, secretName).length > 0;
+        const begun = names.filter(isWanted);
+        const newest = await kvStore(env, mountUuid).watchMany(
+          name,
+          begun,
+          names.filter((one) => !begun.includes(one)),
+        );
+        return begun.map((secretName, at) => ({ mountUuid, secretName, newest: newest[at] ?? null }));
+      }),
+    );
     return () => {
-      // A version written before the watch began was not reported; a leased task may have read an older one.
-      for (const row of associations.ofSecret(mountUuid, secretName)) {
-        const waits = this.#work.find(row.id);
-        const missed = waits ? waits.leased : newest !== row.synced_version;
-        if (missed && row.wish === "present") associations.setDesired(row, "present", Date.now());
+      for (const { mountUuid, secretName, newest } of seen.flat()) {
+        this.#watched(mountUuid, secretName, newest?.version ?? null, newest?.created ?? 0);
       }
     };
+  }
+
+  /**
+   * A version written before the watch began was not reported; a leased task may have read an older one. One written
+   * after a rule has compared all secrets is a change of its own, and not one of the many.
+   */
+  #watched(mountUuid: string, secretName: string, newest: number | null, written: number): void {
+    for (const row of this.#associations.ofSecret(mountUuid, secretName)) {
+      const waits = this.#work.find(row.id);
+      const missed = waits ? waits.leased || this.#rules.isLate(row, written) : newest !== row.synced_version;
+      if (missed && row.wish === "present") this.#associations.setDesired(row, "present", Date.now());
+    }
   }
 
   async listing(): Promise<void> {
@@ -104,3 +143,10 @@ export class AnnouncementDelivery {
     return !isPending();
   }
 }
+
+/** Delivers the outbox topic `watch`: the announcements of one secret, or of many by one call. */
+export const watchDelivery = (of: () => AnnouncementDelivery): Deliver =>
+  deliveredTogether(
+    (lane) => of().watch(lane),
+    (lanes) => of().watchMany(lanes),
+  );

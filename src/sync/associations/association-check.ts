@@ -4,7 +4,7 @@ import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
 import type { Granularity } from "../destinations/index.ts";
 import type { Neighbours } from "../objects/neighbours.ts";
-import { NONE_TAKEN, type Step } from "../objects/object-plan.ts";
+import { NONE_TAKEN, type Step, type TakenNames } from "../objects/object-plan.ts";
 import { type RemoteObjects, unclaimed } from "../objects/remote-objects.ts";
 import { type Associations, associationId, type SetNaming } from "./associations.ts";
 import { desiredObjects, refusedKeys } from "./external-name.ts";
@@ -108,6 +108,11 @@ export class AssociationCheck {
         return ok(null);
       }),
     );
+  }
+
+  /** Claims names and calls `record` with those that other destinations own, in the same turn. */
+  claimNames<T>(names: readonly string[], record: (taken: TakenNames) => Result<T>): Promise<Result<T>> {
+    return this.#neighbours.claimNames(names, (taken) => refuseIfSealed(() => record(taken)));
   }
 }
 

@@ -1,7 +1,7 @@
 import type { AssociationView, SyncStatus } from "../../contracts/sync-destination.ts";
 import type { ContentRule, Granularity, SecretRef, SyncResult } from "../../contracts/sync-tasks.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
-import type { WorkQueue } from "../../platform/durable/work-queue.ts";
+import type { WorkOrder, WorkQueue } from "../../platform/durable/work-queue.ts";
 import { isRefusalOfRights, notYetEffective } from "../fresh-rights.ts";
 import type { Step } from "../objects/object-plan.ts";
 import type { RemoteObjects } from "../objects/remote-objects.ts";
@@ -179,7 +179,7 @@ export class Associations {
     this.#remoteObjects.apply(id, steps, now, place);
     this.#remoteObjects.forgetFingerprints(id);
     // A rule sets many at once; changes of single secrets are pushed before them.
-    this.#enqueue(id, "present", now, { queued: true, last: !manual });
+    this.#enqueue(id, "present", now, { queued: true, order: manual ? "single" : "many" });
   }
 
   /** Ends pushes of an association, whose objects stay. A later set, removal or match ends the hold. */
@@ -234,18 +234,18 @@ export class Associations {
   /**
    * Sets the desired state, the same one included, and restarts the work. Without quota the row waits; the caller
    * requests quota after the transaction.
-   * @param last whether the row is leased after the others, since its last attempt failed
+   * @param order the order of its push among others
    */
-  setDesired({ id }: AssociationRow, desired: "present" | "absent", now: number, last = false): void {
+  setDesired({ id }: AssociationRow, desired: "present" | "absent", now: number, order: WorkOrder = "single"): void {
     this.#quota.expectRequest(now);
-    this.#enqueue(id, desired, now, { queued: this.#quota.hasRoom(), last });
+    this.#enqueue(id, desired, now, { queued: this.#quota.hasRoom(), order });
   }
 
   #enqueue(
     id: string,
     desired: "present" | "absent",
     now: number,
-    { queued, last }: { readonly queued: boolean; readonly last: boolean },
+    { queued, order }: { readonly queued: boolean; readonly order: WorkOrder },
   ): void {
     this.#sql.exec(
       `UPDATE associations SET wish = ?, intent = intent + 1, status = 'PENDING', error_code = NULL, error_message = NULL,
@@ -254,7 +254,7 @@ export class Associations {
       now,
       id,
     );
-    this.#work.setDesired(id, now, queued, last);
+    this.#work.setDesired(id, now, queued, order);
   }
 
   /** Records the trace that the waiting pushes of a secret continue, until its next change. */

@@ -3,6 +3,7 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { WakeUp } from "../../platform/durable/wake-up.ts";
+import type { TakenNames } from "../objects/object-plan.ts";
 import type { QueueQuota } from "../scheduler/queue-quota.ts";
 import type { Resync } from "../scheduler/resync.ts";
 import type { AssociationRow } from "../schema.ts";
@@ -16,6 +17,16 @@ const INLINE_MS = 2_500;
 /** Whether a rule wants an association that requests no longer want; the rule then sets it again. */
 interface TakesOver {
   takesOver(row: AssociationRow): boolean;
+}
+
+/** Associations that a rule sets together. The functions are called inside the transaction. */
+export interface RulePage {
+  readonly secrets: readonly SecretRef[];
+  readonly naming: SetNaming;
+  /** `settled`: another origin decides about the secret. `stop`: the rule has changed, so no further one is set. */
+  readonly prepare: (secret: SecretRef) => "set" | "settled" | "stop";
+  /** Records that a secret was set or left, or why it is refused. */
+  readonly settle: (secret: SecretRef, problem: string | null) => void;
 }
 
 /**
@@ -61,22 +72,79 @@ export class DesiredState {
 
   /** Like `set`, with another naming than the destination's. */
   async setAs(secret: SecretRef, keys: readonly string[], naming: SetNaming | null): Promise<Result<string>> {
-    const set = await this.#set(secret, keys, naming, true);
+    const set = await this.#set(secret, keys, naming);
     if (set.ok) await drainAssociation(this.#object.outbox, secret);
     return set;
   }
 
-  /** Like `set`, for a rule with its naming. Objects by key are planned by the task, which reads the keys. */
-  setByRule(secret: SecretRef, naming: SetNaming): Promise<Result<string>> {
-    return this.#set(secret, [], naming, false);
+  /**
+   * Sets associations of a rule in one transaction, with one check of their names with other destinations. Objects by key
+   * are planned by tasks, which read the keys.
+   * @returns whether all were settled; the others are tried again later
+   */
+  async setByRule(page: RulePage): Promise<boolean> {
+    const { secrets, naming } = page;
+    const names = new Set<string>();
+    for (const secret of secrets) {
+      const plan = refuseIfSealed(() => this.#check.check(secret, [], undefined, naming));
+      if (plan.ok) for (const name of plan.unclaimed) names.add(name);
+      else if (plan.reason !== "invalid") return false;
+    }
+    const reserved = await this.#reserve(
+      secrets.filter((secret) => !this.#associations.isQueued(associationId(secret))),
+    );
+    try {
+      const stored = await this.#check.claimNames([...names], (taken) =>
+        ok(this.#storePage(page, names, taken, reserved)),
+      );
+      return stored.ok && stored.value;
+    } finally {
+      for (let each = 0; each < reserved; each++) this.#quota.release();
+    }
   }
 
-  async #set(
-    secret: SecretRef,
-    keys: readonly string[],
-    own: SetNaming | null,
-    manual: boolean,
-  ): Promise<Result<string>> {
+  /** Reserves quota. @returns for how many of these there is room */
+  async #reserve(secrets: readonly SecretRef[]): Promise<number> {
+    const answers = await Promise.allSettled(secrets.map(() => this.#quota.reserve()));
+    const granted = answers.filter((answer) => answer.status === "fulfilled" && answer.value).length;
+    const failed = answers.find((answer) => answer.status === "rejected");
+    if (!failed) return granted;
+    for (let each = 0; each < granted; each++) this.#quota.release();
+    throw failed.reason;
+  }
+
+  #storePage(
+    { secrets, naming, prepare, settle }: RulePage,
+    claimed: ReadonlySet<string>,
+    taken: TakenNames,
+    reserved: number,
+  ): boolean {
+    let room = reserved;
+    return this.#object.commit(() => {
+      for (const secret of secrets) {
+        const step = prepare(secret);
+        if (step === "stop") return false;
+        if (step === "settled") {
+          settle(secret, null);
+          continue;
+        }
+        // Names of the same page are taken by now.
+        const plan = this.#check.check(secret, [], taken, naming);
+        if (!plan.ok) {
+          if (plan.reason !== "invalid") return false;
+          settle(secret, plan.message || "refused");
+          continue;
+        }
+        if (!plan.unclaimed.every((name) => claimed.has(name))) return false;
+        if (!this.#associations.isQueued(associationId(secret)) && room-- <= 0) return false;
+        this.#store(secret, plan, false);
+        settle(secret, null);
+      }
+      return true;
+    });
+  }
+
+  async #set(secret: SecretRef, keys: readonly string[], own: SetNaming | null): Promise<Result<string>> {
     const id = associationId(secret);
     const plan = refuseIfSealed(() => this.#check.check(secret, keys, undefined, own));
     if (!plan.ok) return plan;
@@ -85,7 +153,7 @@ export class DesiredState {
       return refuse("unavailable", "the sync queue is at capacity; nothing was recorded");
     }
     try {
-      const stored = await this.#check.claim(plan, secret, keys, own, (again) => this.#store(secret, again, manual));
+      const stored = await this.#check.claim(plan, secret, keys, own, (again) => this.#store(secret, again, true));
       if (!stored.ok) return stored;
     } finally {
       if (reserved) this.#quota.release();

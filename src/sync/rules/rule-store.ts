@@ -171,6 +171,19 @@ export class RuleStore {
     return this.#matches("rule = ? AND generation = ? AND applied = 0 LIMIT ?", name, generation, limit);
   }
 
+  isUnapplied({ name, generation }: RuleRow, secretName: string): boolean {
+    const where = "rule = ? AND generation = ? AND applied = 0 AND secret_name = ?";
+    return this.#matches(where, name, generation, secretName).length > 0;
+  }
+
+  /** Whether a version was written after the rules that want the association had compared all secrets. */
+  isLate(row: AssociationRow, written: number): boolean {
+    if (row.manual === 1 || !this.any()) return false;
+    return this.origins(row.mount_uuid, row.secret_name).some(
+      ({ evaluated }) => evaluated !== null && written > evaluated,
+    );
+  }
+
   /** Matches to be removed, in order. */
   leaving({ name, generation }: RuleRow, limit: number): MatchRow[] {
     return this.#matches(

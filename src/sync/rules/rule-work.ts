@@ -48,6 +48,8 @@ export class RuleWork {
   /** Not before (ms since 1970), after a refusal. */
   #notBefore = 0;
   #running: Promise<void> | null = null;
+  /** Matches that a mount has reported since the last page, by rule. A restart applies them in their order. */
+  readonly #reported = new Map<string, string[]>();
 
   constructor(
     object: ObjectContext,
@@ -142,10 +144,14 @@ export class RuleWork {
         for (const row of this.#store.ofMount(mountUuid)) {
           if (!FOLLOWING.has(row.status)) continue;
           const definition = definitionOf(row);
+          const reported = this.#reported.get(row.name) ?? [];
+          this.#reported.set(row.name, reported);
           for (const [index, path] of paths.entries()) {
             const candidate = found[index] ?? null;
-            if (candidate && mismatch(definition, candidate) === null) this.#store.match(row, path);
-            else this.#store.unmatch(row, path);
+            if (candidate && mismatch(definition, candidate) === null) {
+              this.#store.match(row, path);
+              reported.push(path);
+            } else this.#store.unmatch(row, path);
           }
           if (this.#limit(row, definition) || row.status !== "confirmation_required") continue;
           // The removals that wait are others now: they are judged again.
@@ -280,7 +286,7 @@ export class RuleWork {
     if (!association || association.manual === 1) return;
     const [next] = this.#store.origins(row.mount_uuid, secret_name);
     if (next) this.#store.again(next.name, secret_name);
-    else if (removal === "delete") this.#associations.setDesired(association, "absent", now);
+    else if (removal === "delete") this.#associations.setDesired(association, "absent", now, "many");
     else if (removal === "hold") this.#associations.hold(association, now);
     else {
       this.#associations.delete(id);
@@ -288,29 +294,45 @@ export class RuleWork {
     }
   }
 
+  /** Sets associations of matches, unless a request has set them, or a rule that comes first. */
   async #applySome(row: RuleRow): Promise<boolean> {
     const found = this.#record.find();
     if (!found) return this.#later();
-    for (const { secret_name: secretName } of this.#store.unapplied(row, APPLIED)) {
-      const secret: SecretRef = { ...secretIn(ruleMountOf(row)), secretName };
-      const problem = await this.#apply(row, found, secret);
-      if (problem === "later") return this.#later();
-      this.#commit(() => this.#store.setApplied(row, secretName, problem));
-    }
+    const { outbox } = this.#object;
+    const names = this.#nextUnapplied(row);
+    const isSettled = await this.#desiredState.setByRule({
+      secrets: names.map((secretName) => ({ ...secretIn(ruleMountOf(row)), secretName })),
+      naming: namingOf(found, definitionOf(row)),
+      prepare: (secret) => this.#prepare(row, secret),
+      settle: ({ secretName }, problem) => {
+        this.#store.setApplied(row, secretName, problem);
+        this.forget();
+      },
+    });
     this.#changes.wake();
-    return true;
+    // Before the next page: a change is reported only once the mount knows of the watch.
+    await outbox.drain("watch");
+    this.#object.waitUntil(outbox.drain("associations"));
+    if (isSettled) return true;
+    // The rule was changed meanwhile, or there is no room.
+    return this.#store.find(row.name)?.generation === row.generation ? this.#later() : true;
   }
 
-  /** Sets the association of a match, unless a request has set it, or a rule that comes first. @returns the problem */
-  async #apply(row: RuleRow, found: Found, secret: SecretRef): Promise<string | null> {
+  /** The next matches to be set: those of secrets that were reported just now come first. */
+  #nextUnapplied(row: RuleRow): string[] {
+    const reported = (this.#reported.get(row.name) ?? []).filter((name) => this.#store.isUnapplied(row, name));
+    this.#reported.delete(row.name);
+    const next = this.#store.unapplied(row, APPLIED).map(({ secret_name }) => secret_name);
+    return [...new Set([...reported, ...next])].slice(0, Math.max(APPLIED, reported.length));
+  }
+
+  #prepare(row: RuleRow, secret: SecretRef): "set" | "settled" | "stop" {
+    const current = this.#store.find(row.name);
+    if (current?.generation !== row.generation || current.status !== row.status) return "stop";
     const association = this.#associations.find(associationId(secret));
     const [first] = this.#store.origins(secret.mountUuid, secret.secretName);
-    const isPresent = association?.wish === "present";
-    if (isPresent && (association.manual === 1 || (first && first.name !== row.name))) return null;
-    const naming = namingOf(found, definitionOf(row));
-    const set = await this.#desiredState.setByRule(secret, naming);
-    if (set.ok) return null;
-    return set.reason === "invalid" ? (set.message ?? "refused") : "later";
+    const isOthers = association?.manual === 1 || (first !== undefined && first.name !== row.name);
+    return association?.wish === "present" && isOthers ? "settled" : "set";
   }
 
   #later(): false {

@@ -79,7 +79,7 @@ export class Resync {
       for (const { id } of page) {
         const current = associations.find(id);
         if (current && current.wish !== "held" && this.#isBehind(current, newest.get(id) ?? null))
-          associations.setDesired(current, current.wish, now, hasFailed(current));
+          associations.setDesired(current, current.wish, now, hasFailed(current) ? "failed" : "many");
       }
       // A restart in the meantime has set its own position.
       const after = this.#row.get();
