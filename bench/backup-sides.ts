@@ -2,18 +2,13 @@
  * Sides of the backup bench: deployments with much data of every kind, empty ones for restores, and the bare Worker.
  */
 import { randomBytes } from "node:crypto";
-import { createWriteStream, openAsBlob, readdirSync, readFileSync } from "node:fs";
+import { createWriteStream, openAsBlob } from "node:fs";
 import { join } from "node:path";
 import { Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
+import { type Deployment, startDeployment } from "./deployment.ts";
 import { Server } from "./server.ts";
-import { type Ask, asker, SECRET } from "./sides.ts";
-
-export interface Deployment {
-  readonly server: Server;
-  readonly token: string;
-  readonly ask: Ask;
-}
+import { SECRET } from "./sides.ts";
 
 /** Deployments under one master key, and with one root token, so that each can restore what another has saved. */
 export class Deployments {
@@ -26,25 +21,15 @@ export class Deployments {
     this.#dir = dir;
   }
 
-  async start(): Promise<Deployment> {
-    const token = this.#token;
+  start(): Promise<Deployment> {
     const vars = {
       MASTER_KEY: this.#masterKey,
-      DEV_ROOT_TOKEN: token,
+      DEV_ROOT_TOKEN: this.#token,
       EVENT_BUFFER_LINES: "400000",
       EVENT_BUFFER_BYTES: "268435456",
     };
-    const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
-    const dir = join(this.#dir, `backup-${this.#started++}`);
-    const server = await Server.start(plan, dir, process.env["BENCH_INSPECTOR"]);
-    const ask = asker(server, token);
-    const tables = readdirSync("migrations").sort();
-    await ask(
-      "POST",
-      "/bench/listings",
-      tables.map((name) => readFileSync(join("migrations", name), "utf8")),
-    );
-    return { server, token, ask };
+    const inspector = process.env["BENCH_INSPECTOR"];
+    return startDeployment(join(this.#dir, `backup-${this.#started++}`), { vars, inspector });
   }
 }
 

@@ -2,18 +2,11 @@
  * Cost of a backup: how long writes are blocked, how long the read takes, the effect on other requests, and the
  * restore.
  */
+
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import {
-  type BareDump,
-  beginSnapshot,
-  type Deployment,
-  dataOf,
-  fill,
-  type Reading,
-  restore,
-  SECRETS,
-} from "./backup-sides.ts";
+import { type BareDump, beginSnapshot, dataOf, fill, type Reading, restore, SECRETS } from "./backup-sides.ts";
+import type { Deployment } from "./deployment.ts";
 import type { Loader } from "./loader.ts";
 import { inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
 import type { Server } from "./server.ts";

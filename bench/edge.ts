@@ -1,8 +1,10 @@
 /** Latencies in four simulated regions, and how reads are shared among replicas. */
+
 import { Agent, request } from "node:http";
+import { asker } from "./deployment.ts";
 import { HOME, REGION_NAMES, type Region, roundTrip } from "./ours/regions.mts";
 import type { Server } from "./server.ts";
-import { asker, SECRET } from "./sides.ts";
+import { SECRET } from "./sides.ts";
 import { type Figure, figure, quantiles } from "./statistics.ts";
 
 export interface EdgeScale {

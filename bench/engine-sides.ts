@@ -5,9 +5,9 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { startDeployment } from "./deployment.ts";
 import type { Seen, Ask as ToDouble } from "./engine-double.ts";
 import { Server } from "./server.ts";
-import { asker } from "./sides.ts";
 
 /** The stand-in as the bench sees it. */
 export class CloudDouble {
@@ -65,7 +65,7 @@ export interface EngineMount {
   /** Gives it leases. Times in ms since 1970; the leases end evenly between them. */
   readonly fill: (set: string, count: number, firstEnd: number, lastEnd: number) => Promise<void>;
   readonly leases: () => Promise<number>;
-  /** Gives the role a pool, and waits until it is full. */
+  /** Gives the role a pool of this size, and waits until it has it; 0 empties it. */
   readonly pool: (size: number) => Promise<void>;
 }
 
@@ -82,17 +82,13 @@ const FILLED_AT_ONCE = 5_000;
 const POOL_POLL_MS = 100;
 
 export async function startEngines(dir: string, double: CloudDouble): Promise<EngineService> {
-  const token = randomBytes(16).toString("hex");
   const vars = {
-    MASTER_KEY: randomBytes(32).toString("base64"),
-    DEV_ROOT_TOKEN: token,
     CLOUD_B_LOGIN_URL: double.url,
     CLOUD_B_GRAPH_URL: double.url,
     CLOUD_B_ARM_URL: double.url,
   };
-  const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
-  const server = await Server.start(plan, join(dir, "engine-ours"), process.env["BENCH_INSPECTOR"]);
-  const ask = asker(server, token);
+  const inspector = process.env["BENCH_INSPECTOR"];
+  const { server, token, ask } = await startDeployment(join(dir, "engine-ours"), { vars, inspector });
   return {
     server,
     token,
@@ -140,7 +136,7 @@ export async function startEngines(dir: string, double: CloudDouble): Promise<En
             const { data } = JSON.parse(await ask("GET", `/v1/${name}/roles/app`, undefined)) as {
               data: { pool_ready?: number };
             };
-            if ((data.pool_ready ?? 0) >= size) return;
+            if ((data.pool_ready ?? 0) === size) return;
             await setTimeout(POOL_POLL_MS);
           }
         },

@@ -172,6 +172,7 @@ export class EngineBench {
       },
       ours,
     );
+    await mount.pool(0);
     return { ...row, aims: { time: POOL_AIM, cpu: CPU_AIMS.credentials } };
   }
 

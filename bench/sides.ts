@@ -1,6 +1,6 @@
 /** The two things compared, and how each is asked for the same: the service with its rights and promises, and the bare Worker. */
-import { randomBytes } from "node:crypto";
 import { join } from "node:path";
+import { startDeployment } from "./deployment.ts";
 import { Server } from "./server.ts";
 
 export interface Side {
@@ -107,28 +107,9 @@ export async function startBare(dir: string): Promise<Side> {
   };
 }
 
-export type Ask = (method: string, path: string, body: unknown) => Promise<string>;
-
-/** Single requests with the API, for whatever is not measured. */
-export function asker(server: Server, token: string): Ask {
-  return async (method, path, body) => {
-    const response = await fetch(`http://127.0.0.1:${server.port}${path}`, {
-      method,
-      headers: { "X-Orch-Token": token, ...(method === "PATCH" && { "Content-Type": "application/merge-patch+json" }) },
-      body: JSON.stringify(body),
-    });
-    const text = await response.text();
-    if (!response.ok) throw new Error(`${method} ${path}: ${response.status} ${text}`);
-    return text;
-  };
-}
-
 /** @param replicas of each place; 0 = Workers ask the owners */
 export async function startOurs(dir: string, replicas = 1): Promise<Side> {
-  const root = randomBytes(16).toString("hex");
   const vars = {
-    MASTER_KEY: randomBytes(32).toString("base64"),
-    DEV_ROOT_TOKEN: root,
     // No heartbeat among the lines that are counted.
     EVENT_HEARTBEAT_MS: "600000",
     EVENT_RELAYS: process.env["BENCH_RELAYS"] ?? "0",
@@ -137,10 +118,8 @@ export async function startOurs(dir: string, replicas = 1): Promise<Side> {
     EVENT_BUFFER_BYTES: "268435456",
   };
   const name = replicas === 0 ? "ours without replicas" : "ours";
-  const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
   const inspector = replicas === 0 ? undefined : process.env["BENCH_INSPECTOR"];
-  const server = await Server.start(plan, join(dir, name), inspector);
-  const ask = asker(server, root);
+  const { server, token: root, ask } = await startDeployment(join(dir, name), { vars, inspector });
   for (const set of KEY_SETS) await ask("PUT", `/v1/sys/mounts/${set}`, { type: "kv", options: { version: "2" } });
   await ask("PUT", "/v1/sys/policies/acl/app", { policy: `${POLICY}\nnamespace "default" { policy = "read" }` });
   const created = JSON.parse(await ask("PUT", "/v1/auth/token/create", { policies: ["app"] })) as {

@@ -2,11 +2,10 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { randomBytes } from "node:crypto";
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { type Ask, asker, startDeployment } from "./deployment.ts";
 import { Server } from "./server.ts";
-import { type Ask, asker } from "./sides.ts";
 import type { Seen, Ask as ToDouble } from "./sync-double.ts";
 
 export const DESTINATIONS = 8;
@@ -93,22 +92,12 @@ const accessKey = (number: number): string => `AKIABENCH${String(number).padStar
 
 /** @param isPaced keeps the pace of the provider's quotas */
 export async function startService(dir: string, double: Double, isPaced = false): Promise<Service> {
-  const token = randomBytes(16).toString("hex");
   const vars = {
-    MASTER_KEY: randomBytes(32).toString("base64"),
-    DEV_ROOT_TOKEN: token,
     CLOUD_A_SM_URL: `http://127.0.0.1:${double.port}/`,
     ...(isPaced && { BENCH_PACED: "1" }),
   };
-  const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
-  const server = await Server.start(plan, join(dir, "sync-ours"), process.env["BENCH_INSPECTOR"]);
-  const ask = asker(server, token);
-  const tables = readdirSync("migrations").sort();
-  await ask(
-    "POST",
-    "/bench/listings",
-    tables.map((name) => readFileSync(join("migrations", name), "utf8")),
-  );
+  const inspector = process.env["BENCH_INSPECTOR"];
+  const { server, token, ask } = await startDeployment(join(dir, "sync-ours"), { vars, inspector });
   await ask("PUT", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
   const mounts = JSON.parse(await ask("GET", "/v1/sys/mounts", undefined)) as {
     data: Record<string, { uuid: string; accessor: string }>;

@@ -1,10 +1,9 @@
 /** Sides of the volumes bench: the load process, services with and without rows, and the bare Worker. */
 import { type ChildProcess, fork } from "node:child_process";
-import { randomBytes } from "node:crypto";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { type Ask, startDeployment } from "./deployment.ts";
 import { Server } from "./server.ts";
-import { type Ask, asker } from "./sides.ts";
 import type { Job, Timed } from "./volumes-load.ts";
 
 type Reply = { readonly result: unknown } | { readonly failure: string };
@@ -92,11 +91,7 @@ node { policy = "read" }`;
 
 /** @param name distinguishes services of one run */
 export async function startCluster(dir: string, name: string, inspector?: string): Promise<ClusterService> {
-  const root = randomBytes(16).toString("hex");
-  const vars = { MASTER_KEY: randomBytes(32).toString("base64"), DEV_ROOT_TOKEN: root };
-  const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars };
-  const server = await Server.start(plan, join(dir, `volumes-${name}`), inspector);
-  const ask = asker(server, root);
+  const { server, token: root, ask } = await startDeployment(join(dir, `volumes-${name}`), { inspector });
   await ask("PUT", "/v1/sys/policies/acl/volumes", { policy: POLICY });
   const created = JSON.parse(await ask("PUT", "/v1/auth/token/create", { policies: ["volumes"] })) as {
     auth: { client_token: string };
