@@ -32,6 +32,8 @@ export const OPERATIONS = {
   "secret synced": { rows: 16, leased: 2, alarms: 3, calls: 20, lines: 6, requests: 2 },
   "lease issued": { rows: 34, leased: 0, alarms: 2, calls: 10, lines: 2, requests: 1 },
   "lease revoked": { rows: 27, leased: 0, alarms: 2, calls: 7, lines: 3, requests: 1 },
+  "lease of a pool": { rows: 51, leased: 0, alarms: 5, calls: 22, lines: 3, requests: 2 },
+  "static role rotated": { rows: 57, leased: 0, alarms: 2, calls: 12, lines: 3, requests: 1 },
   "host volume created": { rows: 46, leased: 0, alarms: 3, calls: 11, lines: 3, requests: 1 },
   "node checked": { rows: 0, leased: 0, alarms: 1, calls: 0, lines: 0, requests: 0 },
 } as const satisfies Record<string, Operation>;
@@ -166,6 +168,8 @@ function monthly(of: Deployment): Record<OperationName, number> {
     "token created": 0,
     "orphan created": 0,
     "policy written": 0,
+    "lease of a pool": 0,
+    "static role rotated": 0,
   };
 }
 

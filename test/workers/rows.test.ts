@@ -12,7 +12,16 @@ import { AUDITED, bindBucket, bucket } from "./audited.ts";
 import { get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { deployment } from "./deployment.ts";
-import { creds, dynamicRole, mountEngine, openTenant, revoke, succeeded, writeRole } from "./engine-helpers.ts";
+import {
+  creds,
+  dynamicRole,
+  engineObject,
+  mountEngine,
+  openTenant,
+  revoke,
+  succeeded,
+  writeRole,
+} from "./engine-helpers.ts";
 import { connect } from "./healthy-agent.ts";
 import { ask } from "./host-volumes.ts";
 import { throughReplicas } from "./replicas.ts";
@@ -176,6 +185,25 @@ it("leases of credentials cost what the table says", async () => {
   const leases: string[] = [];
   await expectCost(spend, "lease issued", async () => leases.push(succeeded(await creds("web")).body.lease_id));
   await expectCost(spend, "lease revoked", async () => succeeded(await revoke(leases.pop() ?? "")));
+});
+
+it("a lease of a pool, with the refill, and a rotation of a static role cost what the table says", async () => {
+  const tenant = await openTenant();
+  const uuid = await mountEngine(tenant);
+  const engine = engineObject(uuid);
+  const { object_id: application_object_id } = tenant.existing_application;
+  succeeded(await put("/v1/cloud-b/static-roles/app", { application_object_id, rotation_period: "720h" }));
+  const spend = await countSpending();
+  await expectCost(spend, "static role rotated", async () => succeeded(await put("/v1/cloud-b/rotate-role/app", {})));
+  await writeRole("web", dynamicRole(tenant, { ttl: "1h", pool_size: 1 }));
+  const pooled = () =>
+    runInDurableObject(engine, (_object, { storage: { sql } }) => sql.exec("SELECT 1 FROM pooled").toArray());
+  const ready = () => eventually(async () => expect(await pooled()).toHaveLength(1));
+  await ready();
+  await expectCost(spend, "lease of a pool", async () => {
+    succeeded(await creds("web"));
+    await ready();
+  });
 });
 
 it("volumes and health checks of nodes cost what the table says", async () => {
