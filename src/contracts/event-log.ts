@@ -1,4 +1,6 @@
+import type { Result } from "../lib/result.ts";
 import type { Append } from "./event.ts";
+import type { AlertsView, NamedRule, NotificationRule } from "./notification-rule.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
 /** The range of the buffer; `oldest` is 0 when it is empty. */
@@ -57,4 +59,14 @@ export interface EventLogApi extends StoredObjectApi {
   notifyRelay(name: string, secrets?: boolean): Promise<number>;
   /** Ends the publication of events of secrets on demand without a subscriber. @returns its epoch; null while wanted */
   unwantedSecrets(): number | null;
+  /** Notification rules, by name. */
+  notificationRules(): readonly NamedRule[];
+  /** Creates or replaces a rule. Its channels must exist. */
+  writeNotificationRule(name: string, rule: NotificationRule): Promise<Result<null>>;
+  /** Idempotent. */
+  deleteNotificationRule(name: string): Promise<null>;
+  /** The alerts of all rules. */
+  alerts(): AlertsView;
+  /** Sends a test to a channel. @returns the index of its line */
+  testChannel(channel: string): Promise<Result<number>>;
 }

@@ -1,19 +1,26 @@
 import type { Result } from "../lib/result.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
+/** Services to which a channel of notifications sends messages, besides `webhook`. */
+export const MESSAGE_TYPES = ["slack"] as const;
+export type MessageType = (typeof MESSAGE_TYPES)[number];
+export type TargetType = "webhook" | "queue" | MessageType;
+
 /** The lines that a subscription delivers, and the limit of attempts. */
 export interface SubscriptionDefinition {
   /** Keys by topic; `*` as topic or key means any. */
   readonly topics: Readonly<Record<string, readonly string[]>>;
   /** `*` = all. */
   readonly namespace: string;
-  readonly type: "webhook" | "queue";
+  readonly type: TargetType;
   readonly maxAttempts: number;
+  /** Options of a message type that are no secrets; absent for other types. */
+  readonly options?: Readonly<Record<string, string>>;
 }
 
 /** A request to create or change a subscription. */
 export interface SubscriptionWrite extends SubscriptionDefinition {
-  /** Null = the queue bound as `EVENT_QUEUE`. */
+  /** Null = the queue bound as `EVENT_QUEUE`; for a message type, the URL as before. */
   readonly url: string | null;
   /** Null keeps the secret. */
   readonly secret: string | null;
@@ -58,6 +65,9 @@ export interface Delivery {
   readonly id: string;
   readonly body: string;
   readonly target: Target;
+  /** Absent from a subscription of version 0.2.0. */
+  readonly type?: TargetType;
+  readonly options?: Readonly<Record<string, string>>;
 }
 
 /** Where a batch goes, with the secret that signs it; a null URL = the queue. */

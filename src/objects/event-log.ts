@@ -1,5 +1,10 @@
-import type { Append } from "../contracts/event.ts";
+import type { Append, NewEvent } from "../contracts/event.ts";
 import type { Bounds, EventLogApi, FeedPage } from "../contracts/event-log.ts";
+import type { AlertsView, NamedRule, NotificationRule } from "../contracts/notification-rule.ts";
+import { Alerts, MAX_RULES } from "../events/alerts/alerts.ts";
+import { channelSubscription } from "../events/alerts/channel-names.ts";
+import { testEvent } from "../events/alerts/message.ts";
+import { alertMigrations } from "../events/alerts/schema.ts";
 import { feedPage } from "../events/feed-page.ts";
 import type { LogView } from "../events/group.ts";
 import type { Line } from "../events/line.ts";
@@ -10,6 +15,7 @@ import type { Readers } from "../events/readers.ts";
 import { Ring } from "../events/ring.ts";
 import { subscriberMigrations } from "../events/subscriptions/schema.ts";
 import { Subscribers } from "../events/subscriptions/subscribers.ts";
+import { ok, type Result, refuse } from "../lib/result.ts";
 import { NOTHING } from "../platform/durable/object-context.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
@@ -29,6 +35,7 @@ export class EventLog extends StoredObject implements EventLogApi {
   readonly #subscribers: Subscribers;
   readonly #notified: NotifiedRelays;
   readonly #secretDemand: SecretDemand;
+  readonly #alerts: Alerts;
   /** The newest durable index, and the newest published one. */
   #durable: number;
   /** Appended lines that are not published yet. */
@@ -40,7 +47,7 @@ export class EventLog extends StoredObject implements EventLogApi {
   }
 
   constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env, { events: lineMigrations, subscribers: subscriberMigrations }, {});
+    super(ctx, env, { events: lineMigrations, subscribers: subscriberMigrations, alerts: alertMigrations }, {});
     this.#store = new LineStore(this.sql);
     this.#durable = this.#store.newest;
     this.#view = {
@@ -71,6 +78,11 @@ export class EventLog extends StoredObject implements EventLogApi {
       tell: (epoch, on) => accessControl(this.env).publishSecrets(epoch, on),
       publish: (mount, epoch) => kvStore(this.env, mount).publishEvents(epoch),
     });
+    this.#alerts = new Alerts({
+      sql: this.sql,
+      env: () => this.env,
+      append: async (change) => void (await this.#appendOwn(change)),
+    });
   }
 
   /**
@@ -79,9 +91,14 @@ export class EventLog extends StoredObject implements EventLogApi {
    * @returns the index of each entry
    */
   async append(source: string, entries: readonly Append[]): Promise<number[]> {
+    return this.#appendWith(source, () => entries);
+  }
+
+  /** Appends lines, and makes the change that they are about in the same transaction. */
+  async #appendWith(source: string, change: () => readonly Append[]): Promise<number[]> {
     const { EVENT_BUFFER_LINES: maxLines, EVENT_BUFFER_BYTES: maxBytes } = settings(this.env);
     const { indexes, lines } = this.commit(() => {
-      const appended = this.#store.append(source, entries);
+      const appended = this.#store.append(source, change());
       this.#store.trim(maxLines, maxBytes);
       return appended;
     });
@@ -151,6 +168,41 @@ export class EventLog extends StoredObject implements EventLogApi {
     return this.#secretDemand.endIfUnwanted(Date.now());
   }
 
+  notificationRules(): readonly NamedRule[] {
+    return this.#alerts.rules();
+  }
+
+  async writeNotificationRule(name: string, rule: NotificationRule): Promise<Result<null>> {
+    const subscriptions = this.#subscribers.names();
+    const missing = rule.channels.find((channel) => !subscriptions.includes(channelSubscription(channel)));
+    if (missing !== undefined) return refuse("invalid", `channels: there is no channel ${missing}`);
+    const written = await this.#alerts.write(name, rule);
+    return written ? ok(null) : refuse("exhausted", `there are too many notification rules: at most ${MAX_RULES}`);
+  }
+
+  async deleteNotificationRule(name: string): Promise<null> {
+    await this.#alerts.delete(name);
+    return null;
+  }
+
+  alerts(): AlertsView {
+    return this.#alerts.view();
+  }
+
+  async testChannel(channel: string): Promise<Result<number>> {
+    if (!this.#subscribers.names().includes(channelSubscription(channel))) return refuse("missing");
+    const [index = 0] = await this.#appendOwn(() => [testEvent(channel, Date.now())]);
+    return ok(index);
+  }
+
+  /** Appends lines of the log's own, one per event. An index is never given out twice, so it numbers them, too. */
+  #appendOwn(change: () => readonly NewEvent[]): Promise<number[]> {
+    return this.#appendWith("notifications", () => {
+      const events = change();
+      return events.map((event, at) => ({ seq: this.#store.newest + 1 + at, events: [event] }));
+    });
+  }
+
   protected override measured(now: number): Series[] {
     const { lines, bytes, newest } = this.#store;
     const oldestAt = this.#store.oldestAt();
@@ -166,16 +218,20 @@ export class EventLog extends StoredObject implements EventLogApi {
     ];
   }
 
-  protected override ownDeadline(): null {
-    return null;
+  protected override ownDeadline(): number | null {
+    return this.#alerts.nextDue();
   }
 
-  protected override async onAlarm(): Promise<void> {}
+  protected override async onAlarm(now: number): Promise<void> {
+    const due = this.#alerts.nextDue();
+    if (due !== null && due <= now) await this.#alerts.evaluate();
+  }
 
   protected override onRollback(): void {
     this.#store.reload();
     this.#subscribers.forget();
     this.#notified.reload();
+    this.#alerts.forget();
   }
 
   /**

@@ -4,12 +4,14 @@ import type {
   Delivery,
   DeliveryReport,
   EventSubscriptionApi,
+  MessageType,
   SubscriptionView,
   SubscriptionWrite,
   Target,
 } from "../contracts/event-subscription.ts";
 import { matcher } from "../events/subscription.ts";
 import { batchOf } from "../events/subscriptions/batch.ts";
+import { formats, isMessageType } from "../events/subscriptions/formats/formats.ts";
 import {
   definitionOf,
   SubscriptionRecord,
@@ -62,9 +64,10 @@ export class EventSubscription extends StoredObject implements EventSubscription
 
   /** Creates or changes the subscription. */
   async write(given: SubscriptionWrite): Promise<Result<null>> {
-    const { url, namespace } = given;
+    const { namespace } = given;
     this.#wakeUp.resume();
-    if (url === null && !this.env.EVENT_QUEUE) return refuse("invalid", "Target.Type: EVENT_QUEUE is not bound");
+    if (given.type === "queue" && !this.env.EVENT_QUEUE)
+      return refuse("invalid", "Target.Type: EVENT_QUEUE is not bound");
     const place = await this.#namespace(namespace);
     if (!place.ok) return place;
     const bounds = await eventLog(this.env).bounds();
@@ -80,8 +83,8 @@ export class EventSubscription extends StoredObject implements EventSubscription
     this.commit(() => {
       const cursor =
         given.startIndex === null ? (this.#record.row()?.cursor ?? newest) : before(given.startIndex, bounds);
-      const { topics, maxAttempts, type } = given;
-      const definition = { topics, namespace, type, maxAttempts };
+      const { topics, maxAttempts, type, options } = given;
+      const definition = { topics, namespace, type, maxAttempts, ...(options && { options }) };
       this.#record.write(definition, target.value, place.value, { cursor, newest }, Date.now());
       this.outbox.enlistLatest("registration", "", null);
     });
@@ -161,7 +164,8 @@ export class EventSubscription extends StoredObject implements EventSubscription
     const target = refuseIfSealed(() => ok(this.#target(row)));
     if (!target.ok) return null;
     const lease = this.commit(() => this.#record.lease(Date.now()), NOTHING);
-    return { lease, id: batch.id, body: batch.body, target: target.value };
+    const { type, options } = definitionOf(row);
+    return { lease, id: batch.id, body: batch.body, target: target.value, type, ...(options && { options }) };
   }
 
   rekey(term: number): void {
@@ -254,11 +258,13 @@ export class EventSubscription extends StoredObject implements EventSubscription
   }
 
   /** The target as it is stored, with the secret so far if none is given. A repeated change keeps its overlap. */
-  #sealed({ url, secret: given, secretOverlapMs }: SubscriptionWrite): Result<Uint8Array> {
+  #sealed(given: SubscriptionWrite): Result<Uint8Array> {
     return refuseIfSealed(() => {
       const row = this.#record.row();
+      if (isMessageType(given.type)) return this.#sealedMessageTarget(given, given.type, row);
+      const { url, secret: wanted, secretOverlapMs } = given;
       const known = row && url !== null ? this.#target(row) : null;
-      const secret = url === null ? null : (given ?? known?.secret ?? null);
+      const secret = url === null ? null : (wanted ?? known?.secret ?? null);
       if (url !== null && secret === null) return refuse("invalid", "Target.Secret: is required");
       const overlaps = known?.secret && known.secret !== secret && secretOverlapMs;
       const until = Date.now() + (secretOverlapMs ?? 0);
@@ -266,6 +272,22 @@ export class EventSubscription extends StoredObject implements EventSubscription
       const previous = overlaps ? { secret: known.secret, until } : kept;
       return ok(this.#keys.seal(JSON.stringify({ url, secret, ...(previous && { previous }) }), TARGET_CONTEXT));
     });
+  }
+
+  /** A service's URL and secret; absent ones as before. A secret goes to the host for which it was given, only. */
+  #sealedMessageTarget(
+    { url: wanted, secret: given }: SubscriptionWrite,
+    type: MessageType,
+    row: SubscriptionRow | null,
+  ): Result<Uint8Array> {
+    const known = row && definitionOf(row).type === type ? this.#target(row) : null;
+    const url = wanted ?? known?.url ?? formats[type].url;
+    if (url === null) return refuse("invalid", "url: is required");
+    const secret = given ?? (known?.url === url ? known.secret : null);
+    if (formats[type].secret !== null && secret === null) {
+      return refuse("invalid", `secret: is required${known ? " with another url" : ""}`);
+    }
+    return ok(this.#keys.seal(JSON.stringify({ url, secret }), TARGET_CONTEXT));
   }
 
   #target(row: SubscriptionRow): Target {

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import type { DeadLetter, SubscriptionView } from "../contracts/event-subscription.ts";
+import { channelOf } from "../events/alerts/channel-names.ts";
 import { mapLimit } from "../lib/map-limit.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
@@ -106,7 +107,7 @@ const shown = (name: string, view: SubscriptionView) => ({
 });
 
 async function list(call: AuthorisedCall): Promise<Response> {
-  const names = await eventLog(call.env).subscriptions();
+  const names = (await eventLog(call.env).subscriptions()).filter((name) => channelOf(name) === null);
   const found = await mapLimit(names, MAX_CONCURRENT_READS, async (name) => {
     const view = await eventSubscription(call.env, name).read();
     // The log learns of a deletion later.

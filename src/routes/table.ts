@@ -61,6 +61,7 @@ import { infoRoutes } from "./sys-info.ts";
 import { lockedUserRoutes } from "./sys-locked-users.ts";
 import { mountTableRoutes } from "./sys-mounts.ts";
 import { namespaceRoutes } from "./sys-namespaces.ts";
+import { sysNotificationRoutes } from "./sys-notifications/routes.ts";
 import { policyRoutes } from "./sys-policies.ts";
 import { quotaRoutes } from "./sys-quotas.ts";
 import { remountRoutes } from "./sys-remount.ts";
@@ -89,6 +90,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...backupRoutes,
   ...tokenRoutes,
   ...policyRoutes,
+  ...sysNotificationRoutes,
   ...sysSearchRoutes,
   // Before the mounts, whose paths never equal these words.
   ...uiRoutes,

@@ -6,6 +6,7 @@ import { defaultKey } from "./cloud-a-sm/server.ts";
 import { startAzure } from "./cloud-b/azure.ts";
 import { startGoogle } from "./cloud-c/server.ts";
 import { startIssuer } from "./issuer.ts";
+import { startMessageServices } from "./message-services/server.ts";
 import { startOtlpReceiver } from "./otlp-receiver.ts";
 import { startPlacesServer } from "./places-server.ts";
 import { settingsOf, startStandIns } from "./stand-ins.ts";
@@ -28,6 +29,8 @@ export type DoubleUrls = {
   deployProject: string;
   issuer: string;
   webhooks: string;
+  /** Services that take messages of notifications. */
+  messages: string;
   /** A collector of OpenTelemetry. */
   otlp: string;
   /** The provider of test/made-up/engine. */
@@ -51,13 +54,14 @@ declare module "vitest" {
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const azure = await startAzure();
   const google = await startGoogle();
-  const [standIns, madeUp, madeUpEngine, iam, issuer, webhooks, otlp] = await Promise.all([
+  const [standIns, madeUp, madeUpEngine, iam, issuer, webhooks, messages, otlp] = await Promise.all([
     startStandIns({ otherTenants: azure.otherTenants, otherAccounts: google.others }),
     startMadeUp(),
     startMadeUpProvider(),
     startIam({ followsCaller: true }),
     startIssuer(),
     startWebhookReceiver(),
+    startMessageServices(),
     startOtlpReceiver(),
   ]);
   // Suites that open accounts themselves have the doubles' first ones.
@@ -84,12 +88,25 @@ export default async function setup(project: TestProject): Promise<() => Promise
     deployProject: at("DEPLOY_PROJECT_URL"),
     issuer: issuer.url,
     webhooks: webhooks.url,
+    messages: messages.url,
     otlp: otlp.url,
     madeUp: madeUpEngine.url,
   });
   project.provide("standIns", { types: [...standIns, ...madeUp].map(({ type }) => type), url: places.url });
   return async () => {
-    const doubles = [azure, google, madeUpEngine, iam, issuer, webhooks, otlp, places, ...standIns, ...madeUp];
+    const doubles = [
+      azure,
+      google,
+      madeUpEngine,
+      iam,
+      issuer,
+      webhooks,
+      messages,
+      otlp,
+      places,
+      ...standIns,
+      ...madeUp,
+    ];
     await Promise.all(doubles.map((double) => double.close()));
   };
 }

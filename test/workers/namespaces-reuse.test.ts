@@ -91,6 +91,8 @@ describe("DELETE sys/namespaces/:name", () => {
       "LIST /sys/quotas/lease-count",
       "LIST /sys/snapshot",
       "LIST /auth/token/roles",
+      "LIST /sys/notifications/channels",
+      "LIST /sys/notifications/rules",
     ]);
 
     // Entities and groups stay, and do not keep the namespace.

@@ -436,6 +436,24 @@ it("describes the deployment, its mounts, namespaces and keys", async () => {
   await ok("POST", "/v1/sys/audit-hash/log", { input: "a value" });
 });
 
+it("describes notifications", async () => {
+  const { ok } = bound(run);
+  const at = "/v1/sys/notifications";
+  const url = `${env.TEST_DOUBLES.messages}/openapi/slack/T0001/B0001/token`;
+  await ok("POST", `${at}/channels/ops`, { type: "slack", url });
+  await ok("GET", `${at}/channels/ops`);
+  await ok("LIST", `${at}/channels`);
+  await ok("POST", `${at}/channels/ops/test`);
+  await ok("POST", `${at}/channels/ops/resume`);
+  const quiet_hours = { from: "22:00", to: "06:00", days: ["mon"], time_zone: "UTC" };
+  await ok("POST", `${at}/rules/backup`, { condition: "backup-missing", channels: ["ops"], within: "1d", quiet_hours });
+  await ok("GET", `${at}/rules/backup`);
+  await ok("LIST", `${at}/rules`);
+  await ok("GET", `${at}/active`);
+  await ok("DELETE", `${at}/rules/backup`);
+  await ok("DELETE", `${at}/channels/ops`);
+});
+
 it("describes credentials and leases", async () => {
   const { ok, any } = bound(run);
   const tenant = await openTenant();

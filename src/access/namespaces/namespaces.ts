@@ -29,7 +29,7 @@ export const namespaceMissing = (path: string): Refusal =>
 
 /** Paths about the deployment as a whole; they exist only in the root namespace (docs/internals/wire/vault.md). */
 const ROOT_ONLY =
-  /^(?:sys\/(?:init|seal|unseal|seal-status|health|leader|step-down|listings|snapshot|rekey|generate-root|metrics|rotate|config|audit|audit-hash|host-info|ha-status|version|version-history|quotas|plugins|license|replication|internal\/counters\/(?:requests|tokens|entities|config))|identity\/oidc\/(?:config|key))(?:\/|$)/;
+  /^(?:sys\/(?:init|seal|unseal|seal-status|health|leader|step-down|listings|snapshot|rekey|generate-root|metrics|notifications|rotate|config|audit|audit-hash|host-info|ha-status|version|version-history|quotas|plugins|license|replication|internal\/counters\/(?:requests|tokens|entities|config))|identity\/oidc\/(?:config|key))(?:\/|$)/;
 
 export const isRootOnly = (path: string): boolean => ROOT_ONLY.test(path);
 

@@ -2,6 +2,7 @@ import type { FeedPage } from "../../contracts/event-log.ts";
 import type { SubscriptionDefinition } from "../../contracts/event-subscription.ts";
 import { Line } from "../line.ts";
 import type { Matcher } from "../subscription.ts";
+import { isMessageType } from "./formats/formats.ts";
 
 const MAX_LINES = 100;
 const MAX_BYTES = 256 * 1024;
@@ -19,6 +20,8 @@ export interface Batch {
 /** The matching lines of a page, within the bounds of one delivery. A single larger line is delivered alone. */
 export function batchOf({ lines, upTo }: FeedPage, matcher: Matcher, type: SubscriptionDefinition["type"]): Batch {
   const most = type === "queue" ? MAX_QUEUE_BYTES - 1_000 : MAX_BYTES;
+  // A message of a service is about one line.
+  const maxLines = isMessageType(type) ? 1 : MAX_LINES;
   const shown: string[] = [];
   let bytes = 0;
   for (const [index, headers, text] of lines) {
@@ -26,7 +29,7 @@ export function batchOf({ lines, upTo }: FeedPage, matcher: Matcher, type: Subsc
     if (events === null) continue;
     const line = `{"Index":${index},"Events":${events}}`;
     bytes += Buffer.byteLength(line) + 1;
-    if (shown.length > 0 && (shown.length === MAX_LINES || bytes > most)) {
+    if (shown.length > 0 && (shown.length === maxLines || bytes > most)) {
       return { lines: shown.join(","), upTo: index - 1 };
     }
     shown.push(line);

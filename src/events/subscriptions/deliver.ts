@@ -10,6 +10,7 @@ import { callTenantUrl } from "../../providers/outbound-url.ts";
 import { retryAfterMs } from "../../providers/outcome.ts";
 import { eventSubscription } from "../../rpc/stubs.ts";
 import { MAX_QUEUE_BYTES } from "./batch.ts";
+import { formats, isMessageType, notificationIn } from "./formats/formats.ts";
 
 /*
  * The Worker's side of event subscriptions: sends leased batches and reports the outcomes. Webhooks follow Standard
@@ -53,8 +54,11 @@ const failed = (error: string, action: Outcome["action"] = "retry", afterMs = 0)
   afterMs,
 });
 
-const send = (env: Env, delivery: Delivery): Promise<Outcome> =>
-  delivery.target.url === null ? toQueue(env, delivery) : toWebhook(delivery.target.url, delivery);
+function send(env: Env, delivery: Delivery): Promise<Outcome> {
+  const { url } = delivery.target;
+  if (url === null) return toQueue(env, delivery);
+  return isMessageType(delivery.type) ? toService(url, delivery) : toWebhook(url, delivery);
+}
 
 async function toQueue({ EVENT_QUEUE: queue }: Env, { body }: Delivery): Promise<Outcome> {
   if (!queue) return failed("EVENT_QUEUE is not bound");
@@ -85,6 +89,18 @@ async function toWebhook(url: string, { id, body, target }: Delivery): Promise<O
     "webhook-timestamp": String(timestamp),
     "webhook-signature": signatures.join(" "),
   };
+  return post(url, headers, body);
+}
+
+/** A message in the form of a service. The same for all attempts, so that a repetition changes nothing there. */
+async function toService(url: string, { body, target, type, options = {} }: Delivery): Promise<Outcome> {
+  const notification = notificationIn(body);
+  if (!notification || !isMessageType(type)) return failed("the line has no notification", "dead");
+  const request = formats[type].request({ notification, url, secret: target.secret, options });
+  return post(request.url, request.headers, request.body);
+}
+
+async function post(url: string, headers: Readonly<Record<string, string>>, body: string): Promise<Outcome> {
   const call = await callTenantUrl(url, { method: "POST", headers, body }, { deadlineMs: DEADLINE_MS });
   if (!call.ok) return failed(call.outcome.message);
   const { response } = call;

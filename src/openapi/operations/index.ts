@@ -2,6 +2,7 @@ import { cubbyhole } from "../../routes/cubbyhole/openapi.ts";
 import { kv } from "../../routes/kv/openapi.ts";
 import { leaseCountQuotas } from "../../routes/lease-count-quotas/openapi.ts";
 import { syncImport } from "../../routes/sync-import/openapi.ts";
+import { sysNotifications } from "../../routes/sys-notifications/openapi.ts";
 import { sysSearch } from "../../routes/sys-search/openapi.ts";
 import type { Group } from "../operation.ts";
 import { approle } from "./auth-approle.ts";
@@ -61,6 +62,7 @@ export const groups: readonly Group[] = [
   system,
   systemInfo,
   leaseCountQuotas,
+  sysNotifications,
   sysSearch,
   operability,
   backup,

@@ -1,0 +1,147 @@
+import type { NewEvent } from "../../contracts/event.ts";
+import type { Alert, AlertsView, NamedRule, NotificationRule } from "../../contracts/notification-rule.ts";
+import { within } from "../../lib/timeout.ts";
+import { textOf, warn } from "../../platform/observability/log.ts";
+import { metrics } from "../../rpc/stubs.ts";
+import { AlertStore } from "./alert-store.ts";
+import { conditions, type Round } from "./conditions.ts";
+import { groupOf, judge, type Seen } from "./judge.ts";
+import { messageEvent } from "./message.ts";
+
+/** Interval of the evaluations. */
+const EVERY_MS = 60_000;
+const DEADLINE_MS = 20_000;
+export const MAX_RULES = 100;
+/** Subjects of a rule; further ones are counted in none of its messages. */
+const MAX_SUBJECTS = 1_000;
+
+/** The dependencies of `Alerts`. */
+interface Dependencies {
+  readonly sql: SqlStorage;
+  readonly env: () => Env;
+  /** Stores a change of the alerts and the events about it in one transaction. */
+  readonly append: (change: () => readonly NewEvent[]) => Promise<void>;
+}
+
+/**
+ * Notification rules: a minute after the last evaluation, each rule's condition is looked at, and the messages that are
+ * due become events of the log, in the transaction that records them as sent. So a crash loses none and repeats none; the
+ * delivery to channels is that of event subscriptions. Without rules there is no alarm.
+ */
+export class Alerts {
+  readonly #given: Dependencies;
+  readonly #store: AlertStore;
+  /** In memory: after a restart, the next alarm evaluates. */
+  #evaluatedAt = 0;
+  #error: string | null = null;
+
+  constructor(given: Dependencies) {
+    this.#given = given;
+    this.#store = new AlertStore(given.sql);
+  }
+
+  rules(): readonly NamedRule[] {
+    return this.#store.rules();
+  }
+
+  forget(): void {
+    this.#store.forget();
+  }
+
+  /** When rules are evaluated next; null without any. */
+  nextDue(): number | null {
+    return this.rules().length === 0 ? null : this.#evaluatedAt + EVERY_MS;
+  }
+
+  /**
+   * Creates or replaces a rule. Open messages of what it watched before are resolved.
+   * @returns false when there is no room
+   */
+  async write(name: string, rule: NotificationRule): Promise<boolean> {
+    const known = this.rules().find((each) => each.name === name);
+    if (!known && this.rules().length >= MAX_RULES) return false;
+    // Due at once, so that the commit arms the alarm.
+    this.#evaluatedAt = 0;
+    await this.#given.append(() => {
+      const events = known && !isSameWatch(known, rule) ? this.#close(known) : [];
+      this.#store.writeRule(name, rule);
+      return events;
+    });
+    return true;
+  }
+
+  /** Idempotent. Open messages of the rule are resolved. */
+  async delete(name: string): Promise<void> {
+    await this.#given.append(() => {
+      const known = this.rules().find((each) => each.name === name);
+      const events = known ? this.#close(known) : [];
+      this.#store.deleteRule(name);
+      return events;
+    });
+  }
+
+  view(): AlertsView {
+    const alerts = this.#store.alerts();
+    return {
+      alerts: this.rules().flatMap(({ name, condition, severity }) =>
+        (alerts.get(name) ?? []).map((alert) => ({ ...alert, rule: name, condition, severity })),
+      ),
+      evaluatedAt: this.#evaluatedAt || null,
+      error: this.#error,
+    };
+  }
+
+  /** Evaluates all rules. Never throws: the next round looks again. */
+  async evaluate(): Promise<void> {
+    const rules = this.rules();
+    if (rules.length === 0) return;
+    // Before the first wait: an alarm that comes meanwhile is not due.
+    this.#evaluatedAt = Date.now();
+    try {
+      const env = this.#given.env();
+      const round = { env, series: await within(DEADLINE_MS, metrics(env).read()) };
+      const seen = new Map<NamedRule, Seen>();
+      for (const rule of rules) seen.set(rule, await within(DEADLINE_MS, look(round, rule)));
+      await this.#given.append(() => this.#judgeAll(seen, Date.now()));
+      this.#error = null;
+    } catch (failure) {
+      this.#error = "the state of the deployment could not be read";
+      warn("notifications-not-evaluated", { because: textOf(failure) });
+    }
+  }
+
+  /** Rules that changed meanwhile are left to the next round. */
+  #judgeAll(seen: ReadonlyMap<NamedRule, Seen>, now: number): NewEvent[] {
+    const alerts = this.#store.alerts();
+    const current = new Set(this.rules());
+    return [...seen].flatMap(([rule, found]) => {
+      if (!current.has(rule)) return [];
+      const before = alerts.get(rule.name) ?? [];
+      const { alerts: after, due } = judge(rule, before, found, now);
+      this.#store.replace(rule.name, before, after);
+      return due.map((each) => messageEvent(rule.name, rule, each, now));
+    });
+  }
+
+  /** Deletes the alerts of a rule, inside a transaction. @returns the messages that resolve what was sent */
+  #close(rule: NamedRule): NewEvent[] {
+    const before = this.#store.alerts().get(rule.name) ?? [];
+    this.#store.replace(rule.name, before, []);
+    const sent = before.filter(({ state }) => state !== "pending");
+    const groups = Map.groupBy(sent, ({ subject }: Alert) => groupOf(rule, subject));
+    const now = Date.now();
+    return [...groups].map(([group, alerts]) =>
+      messageEvent(rule.name, rule, { status: "resolved", group, alerts }, now),
+    );
+  }
+}
+
+async function look(round: Round, rule: NamedRule): Promise<Seen> {
+  const { subjects, isWhole } = await conditions[rule.condition].seen(round, rule);
+  if (subjects.size <= MAX_SUBJECTS) return { subjects, isWhole };
+  return { subjects: new Map([...subjects].slice(0, MAX_SUBJECTS)), isWhole };
+}
+
+/** Whether a changed rule goes on with the alerts of the one before: it watches the same, and tells the same channels. */
+const isSameWatch = (a: NotificationRule, b: NotificationRule): boolean =>
+  a.condition === b.condition && a.groupBy === b.groupBy && a.channels.join() === b.channels.join();

@@ -1,0 +1,147 @@
+import type { ConditionName, NotificationRule } from "../../contracts/notification-rule.ts";
+import type { MetricName } from "../../platform/observability/metrics/catalogue.ts";
+import type { Series } from "../../platform/observability/metrics/series.ts";
+import { clusterRegistry } from "../../rpc/stubs.ts";
+import type { Seen } from "./judge.ts";
+
+/*
+ * The conditions of notification rules: where each is seen. A scrape of the metrics is the source of most, shared by all
+ * rules of a round; names that metrics do not have are read from their object, only while the metric says there are any.
+ */
+
+/** One round: a scrape, and the objects behind it. */
+export interface Round {
+  readonly env: Env;
+  readonly series: readonly Series[];
+}
+
+/** Values that a rule may set for its condition, with their defaults. */
+interface Limits {
+  readonly withinSeconds?: number;
+  readonly percent?: number;
+}
+
+interface Condition {
+  readonly limits: Limits;
+  readonly seen: (round: Round, rule: Pick<NotificationRule, "withinSeconds" | "percent">) => Seen | Promise<Seen>;
+}
+
+const PAGE = 500;
+/** Nodes that are read to find those which are down. */
+const MAX_NODES = 10_000;
+
+const amountOf = ({ value }: Series): number => (typeof value === "number" ? value : value.sum);
+
+const ofName = ({ series }: Round, name: MetricName): readonly Series[] => series.filter((each) => each.name === name);
+
+const sumOf = (round: Round, name: MetricName): number =>
+  ofName(round, name).reduce((total, each) => total + amountOf(each), 0);
+
+/** Whether all objects of a class have answered. Without it, missing subjects are no news. */
+const hasAnswered = (round: Round, kind: string): boolean =>
+  ofName(round, "sallyport_scrape_errors").some((each) => each.labels[0] === kind && amountOf(each) === 0);
+
+/** One subject, or none. */
+const one = (subject: string, holds: boolean, detail: string): Seen["subjects"] =>
+  new Map(holds ? [[subject, detail]] : []);
+
+const hours = (seconds: number): string => `${Math.floor(seconds / 3_600)} h`;
+
+const FAILING: ReadonlySet<string> = new Set([
+  "CLIENT_SIDE_ERROR",
+  "INTERNAL_ERROR",
+  "EXTERNAL_SERVICE_ERROR",
+  "UNKNOWN",
+]);
+
+function failingDestinations(round: Round): Seen {
+  const details = new Map<string, string[]>();
+  for (const { labels, value } of ofName(round, "sallyport_sync_associations")) {
+    const [destination = "", status = ""] = labels;
+    if (!FAILING.has(status) || value === 0) continue;
+    details.set(destination, [...(details.get(destination) ?? []), `${value} ${status}`]);
+  }
+  const subjects = new Map([...details].map(([destination, parts]) => [destination, parts.join(", ")]));
+  return { subjects, isWhole: hasAnswered(round, "SyncDestination") };
+}
+
+async function nodesDown(round: Round): Promise<Seen> {
+  const isWhole = hasAnswered(round, "ClusterRegistry");
+  const down = ofName(round, "sallyport_nodes").some(({ labels, value }) => labels[0] === "down" && value !== 0);
+  const subjects = new Map<string, string>();
+  let from: string | null = down ? "" : null;
+  for (let read = 0; from !== null && read < MAX_NODES; read += PAGE) {
+    const page: {
+      readonly rows: readonly { readonly id: string; readonly body: string }[];
+      readonly next: string | null;
+    } = await clusterRegistry(round.env).nodes({ from, limit: PAGE });
+    for (const { id, body } of page.rows) {
+      const { Status, Name } = JSON.parse(body) as { readonly Status: string; readonly Name: string };
+      if (Status === "down") subjects.set(Name === "" ? id : `${Name} (${id.slice(0, 8)})`, "");
+    }
+    from = page.next;
+  }
+  return { subjects, isWhole };
+}
+
+/** The limits of each condition, and its subjects in a round. */
+export const conditions: Readonly<Record<ConditionName, Condition>> = {
+  "sync-failing": { limits: {}, seen: failingDestinations },
+  "sync-paused": {
+    limits: {},
+    seen: (round) => ({
+      subjects: one("sync", sumOf(round, "sallyport_sync_paused") > 0, "no destination gets changes"),
+      isWhole: hasAnswered(round, "SyncControl"),
+    }),
+  },
+  "sync-queue-full": {
+    limits: { percent: 90 },
+    seen: (round, { percent }) => {
+      const capacity = sumOf(round, "sallyport_sync_queue_capacity");
+      const pending = sumOf(round, "sallyport_sync_pending");
+      const share = capacity > 0 ? (pending / capacity) * 100 : 0;
+      const detail = `${pending} of ${capacity} operations wait`;
+      const isWhole = hasAnswered(round, "SyncControl") && hasAnswered(round, "SyncDestination");
+      return { subjects: one("queue", share >= (percent ?? 90), detail), isWhole };
+    },
+  },
+  "lease-irrevocable": {
+    limits: {},
+    seen: (round) => {
+      const stuck = ofName(round, "sallyport_leases").filter(
+        ({ labels, value }) => labels[1] === "irrevocable" && value !== 0,
+      );
+      const subjects = new Map(stuck.map(({ labels, value }) => [labels[0] ?? "", `${value} leases`]));
+      return { subjects, isWhole: hasAnswered(round, "CredentialEngine") && hasAnswered(round, "AccessControl") };
+    },
+  },
+  "node-down": { limits: {}, seen: nodesDown },
+  "agent-away": {
+    limits: {},
+    seen: (round) => {
+      const away = ofName(round, "sallyport_agents").filter(({ labels }) => labels[0] === "away");
+      const count = away.reduce((total, each) => total + amountOf(each), 0);
+      return { subjects: one("agents", count > 0, `${count} away`), isWhole: hasAnswered(round, "ClusterRegistry") };
+    },
+  },
+  "backup-missing": {
+    limits: { withinSeconds: 86_400 },
+    seen: (round, { withinSeconds }) => {
+      const age = ofName(round, "sallyport_snapshot_read_age_seconds")[0];
+      const isLate = sumOf(round, "sallyport_snapshot_late") > 0;
+      const isOld = age === undefined || amountOf(age) > (withinSeconds ?? 86_400);
+      const detail = age === undefined ? "no snapshot was taken" : `the last snapshot is ${hours(amountOf(age))} old`;
+      const known = hasAnswered(round, "AccessControl");
+      // Without an answer of its object the age is missing, too.
+      return { subjects: one("snapshot", known && (isOld || isLate), detail), isWhole: known };
+    },
+  },
+  "delivery-failing": {
+    limits: {},
+    seen: (round) => {
+      const dead = ofName(round, "sallyport_event_dead_letters").filter(({ value }) => value !== 0);
+      const subjects = new Map(dead.map(({ labels, value }) => [labels[0] ?? "", `${value} dead letters`]));
+      return { subjects, isWhole: hasAnswered(round, "EventSubscription") };
+    },
+  },
+};

@@ -1,0 +1,21 @@
+import * as z from "zod";
+import type { MessageType } from "../../../contracts/event-subscription.ts";
+import type { Notification } from "../../../contracts/notification-rule.ts";
+import type { MessageFormat } from "./message-format.ts";
+import { slack } from "./slack.ts";
+
+/** The services that take messages. */
+export const formats: Readonly<Record<MessageType, MessageFormat>> = { slack };
+
+export const isMessageType = (type: string | undefined): type is MessageType =>
+  type !== undefined && Object.hasOwn(formats, type);
+
+const Body = z.object({
+  Lines: z.tuple([z.object({ Events: z.tuple([z.object({ Payload: z.object({ Notification: z.unknown() }) })]) })]),
+});
+
+/** The notification of a batch, which has one line; null when its payload was dropped. */
+export function notificationIn(body: string): Notification | null {
+  const parsed = Body.safeParse(JSON.parse(body));
+  return parsed.success ? (parsed.data.Lines[0].Events[0].Payload.Notification as Notification) : null;
+}

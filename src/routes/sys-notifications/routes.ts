@@ -1,0 +1,85 @@
+import type { ActiveAlert } from "../../contracts/notification-rule.ts";
+import { badRequest, notFound, unwrap } from "../../platform/http/errors.ts";
+import { eventLog } from "../../rpc/stubs.ts";
+import { envelope, keyList, noContent } from "../server/respond.ts";
+import { type AuthorisedCall, secrets } from "../server/route.ts";
+import { NAME, RuleBody, ruleJson, ruleOf } from "./bodies.ts";
+import { channelRoutes } from "./channels.ts";
+
+/** Notification rules, their channels, and what they have found (docs/guides/notifications.md). Root namespace only. */
+
+const nameOf = ({ params: { name } }: AuthorisedCall<"name">): string => {
+  if (!NAME.test(name)) throw badRequest(`name: must match ${NAME.source}`);
+  return name;
+};
+
+const activeJson = ({ rule, condition, severity, subject, state, since, notified, detail }: ActiveAlert) => ({
+  rule,
+  condition,
+  severity,
+  subject,
+  detail,
+  state,
+  since: new Date(since).toISOString(),
+  notified: notified === null ? null : new Date(notified).toISOString(),
+});
+
+const ONE = "/sys/notifications/rules/:name";
+
+export const sysNotificationRoutes = [
+  ...channelRoutes,
+  secrets({
+    verb: "LIST",
+    path: "/sys/notifications/rules",
+    fresh: true,
+    handle: async (call) => {
+      const rules = await eventLog(call.env).notificationRules();
+      const key_info = Object.fromEntries(rules.map((rule) => [rule.name, ruleJson(rule.name, rule)]));
+      return keyList(
+        call,
+        rules.map(({ name }) => name),
+        { key_info },
+      );
+    },
+  }),
+  secrets({
+    verb: "GET",
+    path: ONE,
+    fresh: true,
+    handle: async (call) => {
+      const name = nameOf(call);
+      const rule = (await eventLog(call.env).notificationRules()).find((each) => each.name === name);
+      if (!rule) throw notFound();
+      return envelope(call, { data: ruleJson(name, rule) });
+    },
+  }),
+  secrets({
+    verb: "POST",
+    path: ONE,
+    fresh: true,
+    body: RuleBody,
+    handle: async (call, body) => {
+      unwrap(await eventLog(call.env).writeNotificationRule(nameOf(call), ruleOf(body)));
+      return noContent();
+    },
+  }),
+  secrets({
+    verb: "DELETE",
+    path: ONE,
+    fresh: true,
+    handle: async (call) => {
+      await eventLog(call.env).deleteNotificationRule(nameOf(call));
+      return noContent();
+    },
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/notifications/active",
+    fresh: true,
+    handle: async (call) => {
+      const { alerts, evaluatedAt, error } = await eventLog(call.env).alerts();
+      const evaluated_at = evaluatedAt === null ? null : new Date(evaluatedAt).toISOString();
+      return envelope(call, { data: { active: alerts.map(activeJson), evaluated_at, error } });
+    },
+  }),
+];

@@ -1,0 +1,263 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { EventLog } from "../../src/objects/event-log.ts";
+import { issue, policies } from "./access.ts";
+import { del, get, list, mountKv, patch, put } from "./client.ts";
+import { clock, ShiftedClock } from "./clock.ts";
+import { channel, newAccount, rule } from "./messages.ts";
+import { cloudA } from "./sync-cloud-a.ts";
+import { makeDestination, setAssociation, write } from "./sync-helpers.ts";
+import { newHook, SECRET } from "./webhooks.ts";
+
+clock.moves = true;
+const AT = "/v1/sys/notifications";
+const PATH = "/T0001/B0001/token";
+
+let time: ShiftedClock;
+beforeEach(() => {
+  time = new ShiftedClock();
+});
+afterEach(() => time.end());
+
+const log = () => env.EVENT_LOG.getByName("log") as DurableObjectStub<EventLog>;
+
+/** Lets time pass, and evaluates the rules. */
+async function pass(seconds: number): Promise<void> {
+  time.advance(seconds * 1000);
+  await runInDurableObject(log(), (object) => object.alarm());
+}
+
+const pause = (disabled: boolean) => patch("/v1/sys/sync/config", { disabled });
+const active = async () => (await get(`${AT}/active`)).body.data.active;
+
+/** A Slack channel `ops`, and the titles that it has shown. */
+async function slackChannel(name = "ops") {
+  const account = newAccount();
+  await channel(name, { type: "slack", url: account.at("slack", PATH) });
+  const titles = async () => (await account.messages()).map(({ blocks }) => blocks[0].text.text);
+  return { ...account, titles };
+}
+
+describe("notifications", () => {
+  it("sends what a rule found to a channel", async () => {
+    const ops = await slackChannel();
+    const hook = await newHook();
+    await channel("hook", { type: "webhook", url: hook.url, secret: SECRET });
+    await mountKv();
+    await cloudA.begin();
+    // Larger than the provider takes.
+    await write("app", { a: "x".repeat(70_000) });
+    await makeDestination("cloud-a-sm", "prod");
+    await setAssociation("cloud-a-sm/prod", "app");
+    await rule("sync", {
+      condition: "sync-failing",
+      channels: ["ops", "hook"],
+      for: "1m",
+      severity: "error",
+      title: "{{condition}} ({{severity}})",
+      text: "<{{rule}}>\n{{subjects}}",
+    });
+    await pass(20);
+    expect(await active()).toMatchObject([{ rule: "sync", subject: "cloud-a-sm/prod", state: "pending" }]);
+    await pass(100);
+    await expect.poll(ops.titles).toEqual(["Sync fails (error)"]);
+    const [message] = await ops.messages();
+    expect(message.blocks[1].text.text).toBe("&lt;sync&gt;\n• cloud-a-sm/prod: 1 CLIENT_SIDE_ERROR");
+    await expect.poll(hook.keys).toEqual(["sync"]);
+    const [delivered] = await hook.received();
+    expect(JSON.parse(delivered?.body ?? "").Lines[0].Events[0]).toMatchObject({
+      Topic: "Notification",
+      Type: "NotificationFiring",
+      Payload: { Notification: { Rule: "sync", Status: "firing", Subjects: [{ Name: "cloud-a-sm/prod" }], Total: 1 } },
+    });
+    expect(await active()).toMatchObject([{ subject: "cloud-a-sm/prod", state: "firing" }]);
+  });
+
+  it("shows a rule and a channel as they were given", async () => {
+    const ops = await slackChannel();
+    const given = {
+      name: "r",
+      condition: "sync-queue-full",
+      channels: ["ops"],
+      subjects: ["queue", "q*"],
+      for: 60,
+      percent: 50,
+      severity: "critical",
+      group_by: "subject",
+      repeat: 3600,
+      recovery: false,
+      quiet_hours: { from: "22:00", to: "06:30", days: ["mon", "sat"], time_zone: "Europe/Berlin" },
+      title: "{{rule}}",
+      text: "{{ subjects }}",
+    };
+    await rule("r", given);
+    expect((await get(`${AT}/rules/r`)).body.data).toEqual(given);
+    expect((await list(`${AT}/rules`)).body.data).toEqual({ keys: ["r"], key_info: { r: given } });
+    await rule("b", { condition: "backup-missing", channels: ["ops"], within: "2d", for: "1h" });
+    expect((await get(`${AT}/rules/b`)).body.data).toMatchObject({ within: 172_800, severity: "warning" });
+    const shown = (await get(`${AT}/channels/ops`)).body.data;
+    expect(shown).toMatchObject({ name: "ops", type: "slack", url: `${new URL(ops.at("slack", "")).origin}/…` });
+    expect((await list(`${AT}/channels`)).body.data).toEqual({ keys: ["ops"], key_info: { ops: shown } });
+    expect((await get("/v1/event/subscriptions")).body).toEqual([]);
+    // A read that is sent back keeps the URL.
+    await channel("ops", shown);
+    expect((await put(`${AT}/channels/ops/test`, {})).body.data).toMatchObject({ delivered: true, error: null });
+    expect(await ops.titles()).toEqual(["Test of the notification channel"]);
+  });
+
+  it("sends a condition that lasts once, its end, and its return", async () => {
+    const ops = await slackChannel();
+    await rule("paused", { condition: "sync-paused", channels: ["ops"] });
+    await pause(true);
+    await pass(61);
+    await expect.poll(ops.titles).toEqual(["Sync is paused: sync"]);
+    for (let minute = 0; minute < 3; minute++) await pass(61);
+    await pause(false);
+    await pass(61);
+    await expect.poll(ops.titles).toEqual(["Sync is paused: sync", "Resolved: Sync is paused: sync"]);
+    expect(await active()).toEqual([]);
+    await pause(true);
+    await pass(61);
+    await expect.poll(async () => (await ops.titles()).length).toBe(3);
+    expect(await ops.titles()).toMatchObject({ 2: "Sync is paused: sync" });
+  });
+
+  it("repeats a condition that lasts after the interval, and sends no recovery unless asked to", async () => {
+    const ops = await slackChannel();
+    await rule("paused", { condition: "sync-paused", channels: ["ops"], repeat: "10m", recovery: false });
+    await pause(true);
+    for (let minute = 0; minute < 9; minute++) await pass(61);
+    await expect.poll(async () => (await ops.titles()).length).toBe(1);
+    await pass(120);
+    await expect.poll(async () => (await ops.titles()).length).toBe(2);
+    await pause(false);
+    await pass(61);
+    expect(await active()).toEqual([]);
+    expect(await ops.titles()).toHaveLength(2);
+  });
+
+  it("resolves what a rule has sent when it is deleted", async () => {
+    const ops = await slackChannel();
+    await rule("paused", { condition: "sync-paused", channels: ["ops"] });
+    await pause(true);
+    await pass(61);
+    expect((await del(`${AT}/channels/ops`)).body.errors).toEqual(["the rule paused sends to this channel"]);
+    expect((await del(`${AT}/rules/paused`)).status).toBe(204);
+    await expect.poll(ops.titles).toEqual(["Sync is paused: sync", "Resolved: Sync is paused: sync"]);
+    expect((await get(`${AT}/rules/paused`)).status).toBe(404);
+    expect((await del(`${AT}/channels/ops`)).status).toBe(204);
+    expect((await list(`${AT}/channels`)).status).toBe(404);
+  });
+
+  it("keeps what is pending when the metrics cannot be read", async () => {
+    await slackChannel();
+    await rule("paused", { condition: "sync-paused", channels: ["ops"], for: "1h" });
+    await pause(true);
+    await pass(61);
+    const before = await active();
+    await runInDurableObject(env.METRICS.getByName("main") as DurableObjectStub, (object) =>
+      Object.assign(object, { read: () => Promise.reject(new Error("no")) }),
+    );
+    await pass(61);
+    expect((await get(`${AT}/active`)).body.data).toMatchObject({
+      error: expect.stringContaining("could not be read"),
+    });
+    expect(await active()).toEqual(before);
+  });
+});
+
+describe("a channel", () => {
+  it("says why a test failed, and delivers it later", async () => {
+    const ops = await slackChannel();
+    await ops.answers({ status: 500, body: "oops" });
+    expect((await put(`${AT}/channels/ops/test`, {})).body.data).toMatchObject({
+      delivered: false,
+      error: "the receiver answered with status 500",
+    });
+    await expect.poll(ops.titles, { timeout: 10_000 }).toEqual(["Test of the notification channel"]);
+  });
+
+  it("loses nothing when the log is killed after it has decided", async () => {
+    const ops = await slackChannel();
+    await rule("paused", { condition: "sync-paused", channels: ["ops"] });
+    await pause(true);
+    time.advance(61_000);
+    // The line is on disk, and nobody is told of it.
+    await runInDurableObject(log(), async (object) => {
+      const { storage } = (object as unknown as { ctx: DurableObjectState }).ctx;
+      storage.sync = () => Promise.reject(new Error("killed"));
+      await object.alarm();
+    });
+    await evictDurableObject(log());
+    expect(await active()).toMatchObject([{ state: "firing" }]);
+    expect(await ops.titles()).toEqual([]);
+    time.advance(61_000);
+    await runInDurableObject(env.EVENT_SUBSCRIPTION.getByName("notification/ops") as DurableObjectStub, (object) =>
+      (object as unknown as EventLog).alarm(),
+    );
+    await expect.poll(ops.titles).toEqual(["Sync is paused: sync"]);
+    await pass(61);
+    expect(await ops.titles()).toHaveLength(1);
+  });
+
+  it("seals its URL, and shows no secret", async () => {
+    await slackChannel();
+    const shown = JSON.stringify([(await list(`${AT}/channels`)).body, (await get(`${AT}/channels/ops`)).body]);
+    expect(shown).not.toContain("T0001");
+    const object = env.EVENT_SUBSCRIPTION.getByName("notification/ops") as DurableObjectStub;
+    const stored = await runInDurableObject(object, (_object, { storage: { sql } }) => {
+      const [row] = sql.exec("SELECT * FROM subscription").toArray();
+      return JSON.stringify({ ...row, target: Buffer.from(row?.["target"] as ArrayBuffer).toString("latin1") });
+    });
+    expect(stored).not.toContain("T0001");
+  });
+});
+
+describe("sys/notifications", () => {
+  it("returns 400 for what it cannot do", async () => {
+    await slackChannel();
+    const good = { condition: "sync-failing", channels: ["ops"] };
+    const rows: readonly [path: string, body: object, says: string][] = [
+      ["rules/a b", good, "name: must match"],
+      ["rules/r", { ...good, channels: ["nobody"] }, "channels: there is no channel nobody"],
+      ["rules/r", { ...good, channels: [] }, "channels: must name a channel"],
+      ["rules/r", { ...good, condition: "rain" }, "condition: must be one of sync-failing"],
+      ["rules/r", { ...good, within: "1h" }, "within: has no effect with the condition sync-failing"],
+      ["rules/r", { ...good, percent: 5 }, "percent: has no effect"],
+      ["rules/r", { ...good, title: "{{password}}" }, "title: {{password}} is unknown"],
+      ["rules/r", { ...good, quiet_hours: { from: "25:00", to: "06:00" } }, "quiet_hours.from: must be a time"],
+      [
+        "rules/r",
+        { ...good, quiet_hours: { from: "22:00", to: "06:00", time_zone: "Mars/One" } },
+        "quiet_hours.time_zone: must be a name",
+      ],
+      ["channels/c", { type: "fax" }, "type: must be one of webhook"],
+      ["channels/c", { type: "webhook", secret: SECRET }, "url: is required"],
+      ["channels/c", { type: "webhook", url: "https://hooks.example/" }, "secret: is required"],
+      ["channels/c", { type: "webhook", url: "https://hooks.example/", secret: "x" }, "secret: must be whsec_"],
+      ["channels/c", { type: "slack" }, "url: is required"],
+      ["channels/c", { type: "slack", url: "http://10.0.0.1/" }, "url: must begin with https://"],
+      ["channels/c", { type: "slack", url: "https://hooks.slack.com/x", secret: "x" }, "secret: a channel of the type"],
+    ];
+    for (const [path, body, says] of rows) {
+      const { status, text } = await put(`${AT}/${encodeURI(path)}`, body);
+      expect([says, status, JSON.parse(text).errors?.[0]]).toEqual([says, 400, expect.stringContaining(says)]);
+    }
+    expect((await list(`${AT}/rules`)).status).toBe(404);
+    expect((await put(`${AT}/channels/nobody/test`, {})).status).toBe(404);
+    expect((await put(`${AT}/channels/nobody/resume`, {})).status).toBe(404);
+  });
+
+  it("returns 403 without the right on the path, and exists in the root namespace only", async () => {
+    await slackChannel();
+    await policies({ viewer: `path "sys/notifications/*" { capabilities = ["read", "list"] }` });
+    const { client_token: token } = await issue({ policies: ["viewer"] });
+    expect((await list(`${AT}/channels`, { token })).status).toBe(200);
+    expect((await get(`${AT}/active`, { token })).status).toBe(200);
+    expect((await put(`${AT}/channels/ops/test`, {}, { token })).status).toBe(403);
+    expect((await put(`${AT}/rules/r`, { condition: "sync-failing", channels: ["ops"] }, { token })).status).toBe(403);
+    await put("/v1/sys/namespaces/team", {});
+    expect((await get(`${AT}/active`, { headers: { "X-Orch-Namespace": "team" } })).status).toBe(400);
+  });
+});
