@@ -183,7 +183,7 @@ describe("a channel", () => {
     await rule("paused", { condition: "sync-paused", channels: ["ops"] });
     await pause(true);
     time.advance(61_000);
-    // The line is on disk, and nobody is told of it.
+    // The line is on disk, and no subscription is woken.
     await runInDurableObject(log(), async (object) => {
       const { storage } = (object as unknown as { ctx: DurableObjectState }).ctx;
       storage.sync = () => Promise.reject(new Error("killed"));

@@ -18,7 +18,7 @@ export interface ServiceRequest {
 
 /** The rules of one service. */
 export interface Judge {
-  /** What it answers to a request that it takes. */
+  /** The answer to a request that breaks no rule. */
   readonly answer: ServiceAnswer;
   /** Why it refuses a request; null = it takes it. */
   readonly faultOf: (request: ServiceRequest) => ServiceAnswer | null;

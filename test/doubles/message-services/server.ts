@@ -10,7 +10,7 @@ export interface ReceivedMessage {
   readonly body: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly status: number;
-  /** What the service answered when the request breaks a rule; null = it breaks none. */
+  /** The answer to a request that breaks a rule; null = it breaks none. */
   readonly fault: string | null;
 }
 

@@ -1,6 +1,6 @@
 import type { Notification } from "../../../contracts/notification-rule.ts";
 
-/** What the message of a service is made of. */
+/** The parts of a message to a service. */
 export interface Message {
   readonly notification: Notification;
   /** The target's URL. */
