@@ -1,5 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { AccessControl, ReadReplica } from "../../src/worker.ts";
 import { accessObject, issue } from "./access.ts";
 import { arrange, cases, leastBody } from "./bad-input.ts";
 import { get, mountKv } from "./client.ts";
@@ -28,18 +29,33 @@ const READING: ReadonlySet<string> = new Set(["GET", "LIST"]);
 const PATCH = { "Content-Type": "application/merge-patch+json" };
 
 describe("a request whose body ends after its token was revoked", () => {
-  it("is refused, and not carried out, at every writing route", { timeout: 120_000 }, async () => {
+  it.each([
+    ["a body of unknown length", false],
+    ["a small body", true],
+  ])("is refused, and not carried out, at every writing route, with %s", { timeout: 120_000 }, async (_, declared) => {
     await arrange();
     const bodies = writing.filter(({ route }) => !route.streams);
+    const judgements = [
+      vi.spyOn(ReadReplica.prototype, "authorize"),
+      vi.spyOn(AccessControl.prototype, "authorize"),
+    ] as const;
+    /** A small body is being read before its caller is judged. */
+    const judgement = async () => {
+      await vi.waitUntil(() => judgements.some(({ mock }) => mock.settledResults.length > 0));
+      await scheduler.wait(10);
+    };
     const wrong: string[] = [];
     for (const { name, path, route } of bodies) {
       const { client_token: token } = await issue({ policies: ["root"] });
       const handled = vi.spyOn(route, "handle");
+      for (const each of judgements) each.mockClear();
       const { answer, begun, finish } = holdBody(route.verb, path, route.body ? leastBody(route.body) : {}, {
         token,
+        declared,
         headers: route.verb === "PATCH" ? PATCH : {},
       });
       await begun;
+      if (declared) await judgement();
       pass();
       await accessObject().revokeToken({ own: token });
       await finish();
@@ -65,6 +81,25 @@ describe("a request whose body ends after its token was revoked", () => {
       expect((await get("/v1/kv/data/last", { token })).status).toBe(403);
     },
   );
+
+  it("arrives while its caller is authorized, where it is small, and the caller is judged once", async () => {
+    await mountKv("kv");
+    const sent = Promise.withResolvers<void>();
+    const { authorize } = ReadReplica.prototype;
+    const judged = vi.spyOn(ReadReplica.prototype, "authorize").mockImplementation(async function (
+      this: ReadReplica,
+      ...given
+    ) {
+      await sent.promise;
+      return authorize.apply(this, given);
+    });
+    const { answer, finish } = holdBody("PUT", "/v1/kv/data/early", { data: {} }, { declared: true });
+    await finish();
+    pass();
+    sent.resolve();
+    expect((await answer).status).toBe(200);
+    expect(judged).toHaveBeenCalledTimes(1);
+  });
 
   it("that is read as a stream is judged by the route itself", () => {
     // Tested in backup-refusals.test.ts.

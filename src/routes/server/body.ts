@@ -3,6 +3,7 @@ import { isPlainObject, parseJson, parseLossless } from "../../lib/json.ts";
 import type { Area } from "../../platform/http/areas.ts";
 import { badRequest, denied, invalid, RequestError } from "../../platform/http/errors.ts";
 import { readNulls } from "../../platform/http/nulls.ts";
+import type { HeaderReader } from "../../platform/http/request-headers.ts";
 import {
   knownFields,
   type UnknownField,
@@ -25,14 +26,54 @@ interface ParsedBody {
   readonly unknown: readonly UnknownField[];
 }
 
+/** Larger bodies wait until their caller is authorized. The runtime buffers as much of every body. */
+const MAX_EARLY_BYTES = 64 * 1024;
+
+/**
+ * A small body, read while its caller is authorized. Otherwise a request under load waits for its body after the
+ * judgement, and is judged twice.
+ */
+export class EarlyBody {
+  readonly arrival: Promise<ArrayBuffer>;
+  #isHere = false;
+
+  private constructor(request: Request) {
+    this.arrival = request.arrayBuffer();
+    const arrived = () => {
+      this.#isHere = true;
+    };
+    // A request that is refused reads it no further.
+    this.arrival.then(arrived, () => undefined);
+  }
+
+  /** Begins to read the body; null for none, a large one, or one that the client holds back until it is told to go on. */
+  static begin(request: Request, headers: HeaderReader): EarlyBody | null {
+    if (request.method === "GET" || request.body === null || headers.has("expect")) return null;
+    const declared = Number(headers.get("content-length") ?? Number.NaN);
+    return declared <= MAX_EARLY_BYTES ? new EarlyBody(request) : null;
+  }
+
+  /** Whether the whole body has arrived. */
+  get isHere(): boolean {
+    return this.#isHere;
+  }
+}
+
 /**
  * The body of a request as text; empty for a route without one, or that reads it as a stream.
+ * @param early the body, if it is being read already
  * @throws RequestError 413 beyond the size limit, 408 beyond the time limit, 400 when it is not UTF-8
  */
-export async function receiveBody(route: AnyRoute, { request, env }: Pick<Call, "request" | "env">): Promise<string> {
+export async function receiveBody(
+  route: AnyRoute,
+  { request, env }: Pick<Call, "request" | "env">,
+  early: EarlyBody | null = null,
+): Promise<string> {
   const hasBody = route.body || route.verb !== "GET";
   if (route.streams || !hasBody) return "";
-  return readText(request, settings(env).REQUEST_BODY_MS, route.maxBodyBytes ?? MAX_BODY_BYTES);
+  const { REQUEST_BODY_MS: withinMs } = settings(env);
+  if (early) return decoded(await (early.isHere ? early.arrival : inTime(early.arrival, withinMs)));
+  return readText(request, withinMs, route.maxBodyBytes ?? MAX_BODY_BYTES);
 }
 
 /**
@@ -118,7 +159,10 @@ async function readText(request: Request, withinMs: number, most: number): Promi
   // The runtime enforces the declared length, so only a body without one needs counting.
   const arrival: Promise<ArrayBuffer | Uint8Array> =
     declared === null ? counted(request.body, most) : request.arrayBuffer();
-  const bytes = await inTime(arrival, withinMs);
+  return decoded(await inTime(arrival, withinMs));
+}
+
+function decoded(bytes: ArrayBuffer | Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
   } catch {

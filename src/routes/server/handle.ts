@@ -39,7 +39,7 @@ import { traceAnswer, traced } from "../../platform/observability/otlp/spans.ts"
 import { routesOf } from "../../rights/mount-routes.ts";
 import { listLimit } from "../../rights/path-rules.ts";
 import { accessControl } from "../../rpc/stubs.ts";
-import { parseBody, receiveBody } from "./body.ts";
+import { EarlyBody, parseBody, receiveBody } from "./body.ts";
 import { allowOrigin, type CrossOrigin, crossOrigin, preflight } from "./cors.ts";
 import { errorResponse, withWarnings } from "./respond.ts";
 import { type AuthorisedCall, type Call, type ClusterRoute, capabilityOf, type SecretsRoute } from "./route.ts";
@@ -145,6 +145,7 @@ async function answer(
   const { authMount } = place;
   if (authMount) recordAuthMount(exchange, authMount);
   exchange.route = `${route.verb} ${place.root}${route.path}`;
+  const early = place.early ?? (route.streams ? null : EarlyBody.begin(base.request, headers));
   if (route.access === "none") {
     await admitUnauthenticated(exchange, base.env);
     if (place.counted && authMount) await countLogin(base, authMount, place.path);
@@ -157,7 +158,7 @@ async function answer(
       authMount,
       identify: () => authorizeCall(base, target, { fresh: true }),
     };
-    const { body, unknown } = parseBody(route, call, await receiveBody(route, call), area, null);
+    const { body, unknown } = parseBody(route, call, await receiveBody(route, call, early), area, null);
     try {
       const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
       return route.unwrapped ? answered : await wrapAnswer(call, target.path, answered);
@@ -192,7 +193,7 @@ async function answer(
   checkRight(route, call);
   await auditRequest(base);
   try {
-    const text = await receiveBody(route, call);
+    const text = await receiveBody(route, call, early);
     await recheckLater();
     const { body, unknown } = parseBody(route, call, text, area, call.grant.constraints);
     const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
@@ -250,6 +251,8 @@ interface Place extends RoutedPath {
   readonly authMount: AuthMount | null;
   /** Whether quotas may count a request without a token. */
   readonly counted: boolean;
+  /** The body, where the look-up has begun to read it. */
+  readonly early: EarlyBody | null;
 }
 
 async function placeOf(base: Base, target: Target): Promise<Place> {
@@ -269,15 +272,19 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
     if (at.ok && isSystemPath(at.value.path)) return systemPlace(tables, encodePath(at.value.path), null);
   }
   // A mount, or a namespace prefix before a system path: only `AccessControl` can distinguish them.
-  const fresh = READS.has(target.verb) || MAY_BE_SYSTEM.test(target.path);
+  const maybeSystem = MAY_BE_SYSTEM.test(target.path);
+  const fresh = READS.has(target.verb) || maybeSystem;
+  // No route of a mount reads its body as a stream.
+  const early = maybeSystem ? null : EarlyBody.begin(base.request, base.headers);
   const grant = await authorizeCall(base, target, { fresh });
-  if (isSystemPath(grant.path)) return systemPlace(tables, encodePath(grant.path), grant);
+  if (isSystemPath(grant.path)) return { ...systemPlace(tables, encodePath(grant.path), grant), early };
   if (grant.mount) {
     const relative = `/${encodePath(grant.path.slice(grant.mount.path.length))}`;
     // A grant that counts uses is never cached, and a second authorization would count twice.
     const cached = !fresh && grant.cacheable && !isCoherent(base.env);
     const routes = routesOf(grant.mount);
-    return { ...PLACE_DEFAULTS, table: tables.mounts(routes), path: relative, root: `/v1/{${routes}}`, grant, cached };
+    const table = tables.mounts(routes);
+    return { ...PLACE_DEFAULTS, table, path: relative, root: `/v1/{${routes}}`, grant, cached, early };
   }
   if (grant.capabilities.includes("deny")) throw denied();
   throw unmatched(area, grant.path, []);
@@ -310,6 +317,7 @@ const PLACE_DEFAULTS = {
   upstream: false,
   authMount: null,
   counted: false,
+  early: null,
 } as const;
 
 /** Paths below `auth/`, also inside a namespace; `auth/token` has fixed routes. */
