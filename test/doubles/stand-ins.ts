@@ -23,6 +23,7 @@ import { startStandIn as https } from "./https/stand-in.ts";
 import { startStandIn as iacVariables } from "./iac-variables/stand-in.ts";
 import { startStandIn as kvV2 } from "./kv-v2/stand-in.ts";
 import { startStandIn as machineSecrets } from "./machine-secrets/stand-in.ts";
+import { startStandIn as pipelineVariables } from "./pipeline-variables/stand-in.ts";
 import { type RepoHostDouble, startRepoHost } from "./repo-host/server.ts";
 import { startStandIn as repoHost } from "./repo-host/stand-in.ts";
 import { startStandIn as repoHostVariables } from "./repo-host-variables/stand-in.ts";
@@ -55,6 +56,7 @@ const starts: readonly ((shared: Shared) => Promise<StandIn>)[] = [
   iacVariables,
   ciVariables,
   ciContext,
+  pipelineVariables,
   deployProject,
   deploySite,
   appConfig,

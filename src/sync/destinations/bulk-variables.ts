@@ -14,8 +14,8 @@ import type {
 } from "./destination-type.ts";
 
 /**
- * Update policies, removal, inspection and listing for types whose variables are read and written many at a time, and
- * have no marker. A variable is ours when a push is recorded, or when a push of unknown outcome had its value.
+ * Update policies, removal, inspection and listing for types whose variables are read and written many at a time. A
+ * variable is ours when it is marked, when a push is recorded, or when a push of unknown outcome had its value.
  */
 
 /** A variable as the provider shows it. */
@@ -24,6 +24,8 @@ export interface ShownVariable {
   readonly value?: string;
   /** A digest or version that equals that of our last push when nothing has changed since. */
   readonly version?: string;
+  /** Whether it carries our marker; absent without markers. */
+  readonly owned?: boolean;
 }
 
 /** The reference of a push without a version. */
@@ -80,11 +82,11 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
     const { name, value, updatePolicy: policy, knownToExist, unsureSince } = object;
     if (shown === undefined || policy === "replace") return null;
     const isSame = shown.value === value || (shown.version !== undefined && shown.version === rules.versionOf?.(value));
-    const isOurWrite = unsureSince !== undefined && isSame;
+    const isOurWrite = unsureSince !== undefined && (isSame || shown.owned === true);
     if (policy === "if-not-exists") {
       return isOurWrite ? { outcome: "ok", reference: shown.version ?? WRITTEN } : { outcome: "ok", left: true };
     }
-    if (knownToExist || isOurWrite) return null;
+    if (knownToExist || isOurWrite || shown.owned) return null;
     const message = `The ${noun} ${name} exists already and was not written by this service.`;
     return failure("client", "not_owned", message);
   }
@@ -136,11 +138,12 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
     context: CallContext,
   ): Promise<Batched<Done>> {
     const place = placeOf(connection, context);
-    // Without a record of a push, a variable is not ours.
-    const ours = objects.filter(({ ownedOnly, reference }) => !ownedOnly || reference !== null);
     // Shows a missing place, which a removal must not take for an absent variable.
     const present = await place.all(objects.flatMap(({ reference }) => reference ?? []));
     if ("outcome" in present) return present;
+    // Without a marker or a record of a push, a variable is not ours.
+    const isOurs = ({ name, reference }: ObsoleteObject) => present.get(name)?.owned ?? reference !== null;
+    const ours = objects.filter((object) => !object.ownedOnly || isOurs(object));
     const obsolete = ours.map(({ name }) => name).filter((name) => present.has(name));
     if (obsolete.length > 0) {
       const removed = await place.remove(`Deleting ${subject(obsolete)}`, obsolete);
@@ -181,7 +184,7 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
       if ("outcome" in present) return present;
       const shown = present.get(name);
       const state = shown === undefined ? "absent" : stateOf(shown, reference && versionIn(reference), desired?.value);
-      return { outcome: "ok", state, owned: null };
+      return { outcome: "ok", state, owned: shown?.owned ?? null };
     },
     /** A missing right to write shows at the first push. */
     async probe(connection, context): Promise<Done> {

@@ -20,6 +20,7 @@ import { description as iacVariables } from "./iac-variables/description.ts";
 import { description as inMem } from "./in-mem/description.ts";
 import { description as kvV2 } from "./kv-v2/description.ts";
 import { description as machineSecrets } from "./machine-secrets/description.ts";
+import { description as pipelineVariables } from "./pipeline-variables/description.ts";
 import { description as repoHost } from "./repo-host/description.ts";
 import { description as repoHostVariables } from "./repo-host-variables/description.ts";
 
@@ -36,6 +37,7 @@ const all = [
   iacVariables,
   ciVariables,
   ciContext,
+  pipelineVariables,
   deployProject,
   deploySite,
   appConfig,

@@ -20,6 +20,7 @@ import { iacVariables } from "./iac-variables/adapter.ts";
 import { inMem } from "./in-mem/adapter.ts";
 import { kvV2Destination } from "./kv-v2/adapter.ts";
 import { machineSecrets } from "./machine-secrets/adapter.ts";
+import { pipelineVariables } from "./pipeline-variables/adapter.ts";
 import { repoHost } from "./repo-host/adapter.ts";
 import { repoHostVariables } from "./repo-host-variables/adapter.ts";
 
@@ -43,6 +44,7 @@ export const destinationTypes: ReadonlyMap<string, DestinationType<unknown>> = n
     iacVariables,
     ciVariables,
     ciContext,
+    pipelineVariables,
     deployProject,
     deploySite,
     appConfig,

@@ -99,6 +99,14 @@ export interface CloudBDouble {
   [Symbol.asyncDispose](): Promise<void>;
 }
 
+/** Microsoft Graph, Resource Manager, App Configuration, and Azure DevOps. */
+const OTHER_AUDIENCES = [
+  "https://graph.microsoft.com",
+  "https://management.azure.com",
+  "https://azconfig.io",
+  "499b84ac-1321-427f-aa17-267ca6975798",
+];
+
 type Service = "login" | "vault";
 
 /** The state of one account. Accounts are isolated from each other. */
@@ -128,7 +136,7 @@ export async function startCloudB(options: CloudBOptions = {}): Promise<CloudBDo
   const { now = Date.now } = options;
   const directory = new Directory({
     now,
-    resources: [resource, "https://graph.microsoft.com", "https://management.azure.com", "https://azconfig.io"],
+    resources: [resource, ...OTHER_AUDIENCES],
   });
   const accounts = new Map<string, Account>();
   const listeners = new Listeners();
