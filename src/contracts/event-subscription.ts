@@ -2,7 +2,7 @@ import type { Result } from "../lib/result.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
 /** Services to which a channel of notifications sends messages, besides `webhook`. */
-export const MESSAGE_TYPES = ["slack"] as const;
+export const MESSAGE_TYPES = ["slack", "teams", "pagerduty", "opsgenie", "sendgrid", "mailgun", "postmark"] as const;
 export type MessageType = (typeof MESSAGE_TYPES)[number];
 export type TargetType = "webhook" | "queue" | MessageType;
 

@@ -25,7 +25,13 @@ export function newAccount() {
     messages: async (): Promise<any[]> => {
       const all = await received();
       expect(all.map(({ fault }) => fault).filter((fault) => fault !== null)).toEqual([]);
-      return all.filter(({ status }) => status < 300).map(({ body }) => JSON.parse(body));
+      return all
+        .filter(({ status }) => status < 300)
+        .map(({ body, headers }) =>
+          headers["content-type"] === "application/json"
+            ? JSON.parse(body)
+            : Object.fromEntries(new URLSearchParams(body)),
+        );
     },
   };
 }

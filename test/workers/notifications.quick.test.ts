@@ -2,6 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { EventLog } from "../../src/objects/event-log.ts";
+import { itRows } from "../support/rows.ts";
 import { issue, policies } from "./access.ts";
 import { del, get, list, mountKv, patch, put } from "./client.ts";
 import { clock, ShiftedClock } from "./clock.ts";
@@ -164,6 +165,113 @@ describe("notifications", () => {
       error: expect.stringContaining("could not be read"),
     });
     expect(await active()).toEqual(before);
+  });
+});
+
+/** The fields of a channel of each type, and what its service gets first and last, in the end. */
+const TYPES: readonly { type: string; path: string; fields: object; sent: object; resolved: object }[] = [
+  {
+    type: "teams",
+    path: "/workflows/w1",
+    fields: {},
+    sent: { attachments: [{ content: { body: [{ text: "Sync is paused: sync", color: "Warning" }, {}, {}] } }] },
+    resolved: { attachments: [{ content: { body: [{ color: "Good" }, {}, {}] } }] },
+  },
+  {
+    type: "pagerduty",
+    path: "/v2/enqueue",
+    fields: { secret: "0123456789abcdef0123456789abcdef" },
+    sent: {
+      event_action: "trigger",
+      dedup_key: "sallyport/paused",
+      payload: { severity: "warning", custom_details: { subjects: ["sync: no destination gets changes"] } },
+    },
+    resolved: { event_action: "resolve", dedup_key: "sallyport/paused" },
+  },
+  {
+    type: "opsgenie",
+    path: "/v2/alerts",
+    fields: { secret: "og-key" },
+    sent: { alias: "sallyport:paused", priority: "P3", message: "Sync is paused: sync" },
+    resolved: { note: "Resolved: Sync is paused: sync" },
+  },
+  {
+    type: "sendgrid",
+    path: "/v3/mail/send",
+    fields: { secret: "SG.key", from: "sallyport@mail.example", to: ["a@mail.example", "b@mail.example"] },
+    sent: {
+      personalizations: [{ to: [{ email: "a@mail.example" }, { email: "b@mail.example" }] }],
+      subject: "[Sallyport] Sync is paused: sync",
+    },
+    resolved: { subject: "[Sallyport] Resolved: Sync is paused: sync" },
+  },
+  {
+    type: "postmark",
+    path: "/email",
+    fields: { secret: "pm-token", from: "sallyport@mail.example", to: ["a@mail.example"] },
+    sent: { To: "a@mail.example", Subject: "[Sallyport] Sync is paused: sync" },
+    resolved: { Subject: "[Sallyport] Resolved: Sync is paused: sync" },
+  },
+  {
+    type: "mailgun",
+    path: "/v3/mail.example/messages",
+    fields: { secret: "mg-key", from: "sallyport@mail.example", to: ["a@mail.example"] },
+    sent: { to: "a@mail.example", subject: "[Sallyport] Sync is paused: sync" },
+    resolved: { subject: "[Sallyport] Resolved: Sync is paused: sync" },
+  },
+];
+
+describe("messages", () => {
+  itRows(TYPES)("are sent in the form of $type", async ({ type, path, fields, sent, resolved }) => {
+    const account = newAccount();
+    await channel("ops", { type, url: account.at(type, path), ...fields });
+    await rule("paused", { condition: "sync-paused", channels: ["ops"] });
+    await pause(true);
+    await pass(61);
+    await expect.poll(async () => (await account.messages())[0]).toMatchObject(sent);
+    await pause(false);
+    await pass(61);
+    await expect.poll(async () => (await account.messages())[1]).toMatchObject(resolved);
+    // A title and a text at their limits stay within those of the service.
+    await rule("paused", {
+      condition: "sync-paused",
+      channels: ["ops"],
+      title: "é".repeat(300),
+      text: "<&>".repeat(1_000),
+    });
+    await pause(true);
+    await pass(61);
+    await expect.poll(async () => (await account.messages()).length).toBe(3);
+    await pause(false);
+    await del(`${AT}/rules/paused`);
+    await expect.poll(async () => (await account.messages()).length).toBe(4);
+  });
+
+  it("takes and shows the fields of each type", async () => {
+    const account = newAccount();
+    const url = account.at("sendgrid", "/v3/mail/send");
+    const good = { type: "sendgrid", url, secret: "SG.key", from: "a@mail.example", to: ["b@mail.example"] };
+    await channel("mail", good);
+    const shown = (await get(`${AT}/channels/mail`)).body.data;
+    expect(shown).toMatchObject({ type: "sendgrid", url, from: good.from, to: good.to });
+    // A read that is sent back keeps the secret, unless it would go to another address.
+    await channel("mail", shown);
+    const rows: readonly [body: object, says: string][] = [
+      [{ ...shown, url: `${url}x` }, "secret: is required with another url"],
+      [{ ...good, to: ["nobody"] }, "to.0: must be an e-mail address"],
+      [{ ...good, from: undefined }, "from: is required"],
+      [{ ...good, secret: "a\nb" }, "secret: must have printable characters"],
+      [{ type: "pagerduty", secret: "k", to: ["b@mail.example"] }, "to: has no effect with the type pagerduty"],
+      [{ type: "pagerduty" }, "secret: is required"],
+      [{ type: "mailgun", secret: "k", from: good.from, to: good.to }, "url: is required"],
+    ];
+    for (const [body, says] of rows) {
+      const { status, text } = await put(`${AT}/channels/mail`, body);
+      expect([says, status, JSON.parse(text).errors?.[0]]).toEqual([says, 400, expect.stringContaining(says)]);
+    }
+    expect((await put(`${AT}/channels/mail/test`, {})).body.data).toMatchObject({ delivered: true });
+    await channel("duty", { type: "pagerduty", secret: "k" });
+    expect((await get(`${AT}/channels/duty`)).body.data.url).toBe("https://events.pagerduty.com/v2/enqueue");
   });
 });
 

@@ -18,14 +18,25 @@ const MAX_TITLE = 300;
 const MAX_TEXT = 3_000;
 const MAX_URL = 2_048;
 const MAX_SECRET = 512;
+const MAX_RECEIVERS = 50;
 const DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"] as const;
 
 export const CHANNEL_TYPES = ["webhook", ...MESSAGE_TYPES] as const;
+
+/** One address without a name; no comma, since lists are joined by it. */
+const address = z
+  .string()
+  .max(254)
+  .regex(/^[^\s@,<>"]+@[^\s@,<>"]+\.[^\s@,<>"]+$/, "must be an e-mail address");
 
 export const ChannelBody = z.object({
   type: z.enum(CHANNEL_TYPES, `must be one of ${CHANNEL_TYPES.join(", ")}`),
   url: z.string().max(MAX_URL).optional(),
   secret: z.string().max(MAX_SECRET).optional(),
+  from: address.optional(),
+  to: stringList()
+    .pipe(z.array(address).min(1, "must name a receiver").max(MAX_RECEIVERS, `at most ${MAX_RECEIVERS}`))
+    .optional(),
   ...echoed("name", "paused", "attempts", "last_error", "retry_at", "dead_letters", "delivered_index"),
 });
 

@@ -15,6 +15,8 @@ import { ChannelBody, NAME, WEBHOOK_SECRET } from "./bodies.ts";
 
 const MAX_ATTEMPTS = 20;
 const MAX_CONCURRENT_READS = 6;
+/** Secrets are values of headers. */
+const PRINTABLE = /^[\x21-\x7e]+$/;
 /** Time to wait for the outcome of a test. */
 const TEST_MS = 10_000;
 const POLL_MS = 200;
@@ -30,12 +32,14 @@ const timeOf = (ms: number | null): string | null => (ms === null ? null : new D
 
 /** The whole URL of a service whose URL is its secret is never shown. */
 const shownUrl = ({ type, url }: SubscriptionView): string =>
-  isMessageType(type) && formats[type].url === null ? `${new URL(url ?? "").origin}/…` : (url ?? "");
+  isMessageType(type) && formats[type].secret === null ? `${new URL(url ?? "").origin}/…` : (url ?? "");
 
 const channelJson = (name: string, view: SubscriptionView) => ({
   name,
   type: view.type,
   url: shownUrl(view),
+  ...(view.options?.["from"] !== undefined && { from: view.options["from"] }),
+  ...(view.options?.["to"] !== undefined && { to: view.options["to"].split(",") }),
   paused: view.paused,
   attempts: view.attempts,
   last_error: view.lastError,
@@ -70,8 +74,10 @@ async function put(call: AuthorisedCall<"name">, body: z.output<typeof ChannelBo
   if (refused !== null) throw badRequest(`url: ${refused}`);
   if (type === "webhook" && secret !== null && !WEBHOOK_SECRET.test(secret))
     throw badRequest("secret: must be whsec_ and the base64 text of 24 to 64 bytes");
+  if (secret !== null && !PRINTABLE.test(secret)) throw badRequest("secret: must have printable characters only");
   if (isMessageType(type) && formats[type].secret === null && secret !== null)
     throw badRequest(`secret: a channel of the type ${type} has none, its URL is the secret`);
+  const options = optionsOf(body);
   const written = await objectOf(call).write({
     topics: { [NOTIFICATION_TOPIC]: [channelKey(name)] },
     namespace: "*",
@@ -81,9 +87,22 @@ async function put(call: AuthorisedCall<"name">, body: z.output<typeof ChannelBo
     secretOverlapMs: null,
     startIndex: null,
     maxAttempts: MAX_ATTEMPTS,
+    ...(options && { options }),
   });
   if (!written.ok) throw refusalError({ ...written, message: written.message.replace("Target.Secret", "secret") });
   return noContent();
+}
+
+/** The further fields of a type. @throws RequestError 400 for a missing one, and for one of another type */
+function optionsOf({ type, from, to }: z.output<typeof ChannelBody>): Record<string, string> | null {
+  const given: Readonly<Record<string, string | undefined>> = { from, to: to && [...new Set(to)].join(",") };
+  const wanted: readonly string[] = isMessageType(type) ? formats[type].options : [];
+  for (const [field, value] of Object.entries(given)) {
+    if (value === undefined && wanted.includes(field)) throw badRequest(`${field}: is required`);
+    if (value !== undefined && !wanted.includes(field))
+      throw badRequest(`${field}: has no effect with the type ${type}`);
+  }
+  return wanted.length === 0 ? null : Object.fromEntries(wanted.map((field) => [field, given[field] ?? ""]));
 }
 
 async function remove(call: AuthorisedCall<"name">): Promise<Response> {

@@ -13,7 +13,7 @@ export const sysNotificationExamples: Examples = {
       url: "https://receiver.example/alerts",
       secret: "whsec_YSBzaWduaW5nIGtleSBvZiAyNCBieXRlcw==",
     },
-    effects: { "type url secret": SENT },
+    effects: { "type url secret": SENT, "from to": "notifications › takes and shows the fields of each type" },
   },
   "DELETE /sys/notifications/channels/:name": { right: "delete" },
   "POST /sys/notifications/channels/:name/test": { right: "update" },

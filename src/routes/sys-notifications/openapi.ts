@@ -10,6 +10,8 @@ const Channel = z
     name: z.string(),
     type: z.enum(CHANNEL_TYPES),
     url: z.string().describe("Of a service whose URL is its secret, the host only."),
+    from: z.string().optional(),
+    to: z.array(z.string()).optional(),
     paused: z.string().nullable().describe("Why deliveries are paused."),
     attempts: z.int().describe("Failed attempts of the current message."),
     last_error: z.string().nullable(),
@@ -73,6 +75,8 @@ export const sysNotifications = group(
         fields: {
           type: "The service that gets the messages.",
           url: "Its address: `https://`, no private host. Optional for services with one address for all.",
+          from: "For e-mail: the sender's address.",
+          to: "For e-mail: the receivers' addresses.",
           secret: "The signing secret of a webhook, or the key of the service. Never shown.",
         },
       },

@@ -1,7 +1,11 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { type Loopback, received, startLoopback } from "../loopback.ts";
 import type { Judge, ServiceAnswer } from "./judge.ts";
+import { mailgun, postmark, sendgrid } from "./mail.ts";
+import { opsgenie } from "./opsgenie.ts";
+import { pagerduty } from "./pagerduty.ts";
 import { slack } from "./slack.ts";
+import { teams } from "./teams.ts";
 
 /** A request that an account has received. */
 export interface ReceivedMessage {
@@ -19,7 +23,15 @@ interface Account {
   readonly received: ReceivedMessage[];
 }
 
-const judges: Readonly<Record<string, Judge>> = { slack };
+const judges: Readonly<Record<string, Judge>> = {
+  slack,
+  teams,
+  pagerduty,
+  opsgenie,
+  sendgrid,
+  mailgun,
+  postmark,
+};
 
 /**
  * Services that take messages, at `/ACCOUNT/SERVICE/…`. `PUT /_double/ACCOUNT` sets the answers to the next requests that

@@ -1,11 +1,23 @@
 import * as z from "zod";
 import type { MessageType } from "../../../contracts/event-subscription.ts";
 import type { Notification } from "../../../contracts/notification-rule.ts";
+import { mailgun, postmark, sendgrid } from "./mail.ts";
 import type { MessageFormat } from "./message-format.ts";
+import { opsgenie } from "./opsgenie.ts";
+import { pagerduty } from "./pagerduty.ts";
 import { slack } from "./slack.ts";
+import { teams } from "./teams.ts";
 
 /** The services that take messages. */
-export const formats: Readonly<Record<MessageType, MessageFormat>> = { slack };
+export const formats: Readonly<Record<MessageType, MessageFormat>> = {
+  slack,
+  teams,
+  pagerduty,
+  opsgenie,
+  sendgrid,
+  mailgun,
+  postmark,
+};
 
 export const isMessageType = (type: string | undefined): type is MessageType =>
   type !== undefined && Object.hasOwn(formats, type);

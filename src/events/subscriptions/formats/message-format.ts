@@ -21,10 +21,12 @@ export interface MessageRequest {
 export interface MessageFormat {
   /** The service's own name. */
   readonly label: string;
-  /** The URL of the service; null where each channel has one of its own, which is a secret. */
+  /** The URL of the service; null where each channel has one of its own. */
   readonly url: string | null;
-  /** The name of the secret in the service's words; null without one. */
+  /** The name of the secret in the service's words; null where the URL is the secret. */
   readonly secret: string | null;
+  /** Names of further fields of a channel, each required. */
+  readonly options: readonly string[];
   readonly request: (message: Message) => MessageRequest;
 }
 
@@ -34,6 +36,10 @@ export function cut(text: string, most: number): string {
   const kept = text.slice(0, most - 1);
   return `${/[\uD800-\uDBFF]$/.test(kept) ? kept.slice(0, -1) : kept}…`;
 }
+
+/** The subjects of a message, one a line. */
+export const subjectLines = ({ Subjects }: Notification): string[] =>
+  Subjects.map(({ Name, Detail }) => (Detail === "" ? Name : `${Name}: ${Detail}`));
 
 export const json = (url: string, body: unknown, headers: Readonly<Record<string, string>> = {}): MessageRequest => ({
   url,

@@ -26,6 +26,7 @@ export const slack: MessageFormat = {
   label: "Slack",
   url: null,
   secret: null,
+  options: [],
   request: ({ url, notification: { Title, Text, Status, Severity, Rule, Time } }) => {
     const mark = Status === "resolved" ? ":white_check_mark:" : MARKS[Severity];
     const about = `${mark} ${Status} · rule ${Rule} · ${Time}`;
