@@ -80,9 +80,9 @@ async function answerWakeUp(queue: string, message: Message<WakeUpMessage>, env:
     const other = engine === undefined ? performDeliveries : performJobs;
     const perform = destination === undefined ? other : performWork;
     await perform(env, name, { budgetMs: WAKE_UP_BUDGET_MS });
-    message.ack();
   } catch (failure) {
+    // The object's alarm sends another message. A retry of this one would only count before `HOLD_MS`.
     warn("wake-up-failed", { name, because: textOf(failure) });
-    message.retry({ delaySeconds: 5 });
   }
+  message.ack();
 }

@@ -3,6 +3,7 @@ import {
   createMessageBatch,
   evictDurableObject,
   getQueueResult,
+  runDurableObjectAlarm,
   runInDurableObject,
 } from "cloudflare:test";
 import { env } from "cloudflare:workers";
@@ -10,13 +11,13 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { PollResult, Started } from "../../src/contracts/credential-engine.ts";
 import { performJob } from "../../src/credentials/runner/job-worker.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
-import type { WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
+import { NOTIFY_AGAIN_MS, WakeUp, type WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import worker from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
 import type { Fault, OperationName } from "../doubles/cloud-b/azure-types.ts";
 import { part } from "../support/long.ts";
 import { del, get, put } from "./client.ts";
-import { clock } from "./clock.ts";
+import { clock, ShiftedClock } from "./clock.ts";
 import { deaths, dieAt } from "./engine-deaths.ts";
 import {
   byItself,
@@ -294,11 +295,27 @@ describe("a wake-up of an engine", () => {
     await vi.waitFor(expectNothingLeft);
   });
 
-  it("is repeated after a failure of the object, and has no effect without ready jobs", async () => {
-    vi.spyOn(CredentialEngine.prototype, "poll").mockImplementationOnce(() => {
+  it("is sent again by the alarm after a failure of the object, and has no effect without ready jobs", async () => {
+    await writeRole("web", dynamicRole(tenant));
+    const { lease_id: lease } = (await creds("web")).body;
+    const notify = vi.spyOn(WakeUp.prototype, "notify").mockResolvedValue();
+    succeeded(await put("/v1/sys/leases/revoke", { lease_id: lease, sync: false }));
+    await runDurableObjectAlarm(engineObject(uuid));
+    const sent = notify.mock.calls.length;
+    const poll = vi.spyOn(CredentialEngine.prototype, "poll").mockImplementation(() => {
       throw new Error("object is down");
     });
-    expect((await ring({ engine: uuid })).retryMessages).toEqual([{ msgId: "m0" }]);
+    expect(await ring({ engine: uuid })).toMatchObject({ explicitAcks: ["m0"], retryMessages: [] });
+    poll.mockRestore();
+    const clock = new ShiftedClock(NOTIFY_AGAIN_MS);
+    try {
+      await runDurableObjectAlarm(engineObject(uuid));
+    } finally {
+      clock.end();
+    }
+    expect(notify.mock.calls.length).toBe(sent + 1);
+    expect((await ring({ engine: uuid })).explicitAcks).toEqual(["m0"]);
+    await vi.waitFor(expectNothingLeft);
     expect((await ring({ engine: crypto.randomUUID() })).explicitAcks).toEqual(["m0"]);
   });
 
