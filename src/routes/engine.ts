@@ -353,7 +353,9 @@ const roleRoutes = ({ roles, description }: EngineType, kind: RoleKind): Secrets
         const end = await performRemoval(call.env, call.mount.uuid, removal, { end: until, verifyUntil: until });
         if (end?.ok && end.goesOnAt === null) return noContent();
         const because = end === null || end.ok ? "" : `: ${end.message}`;
-        const warnings = [`the role is deleted; removing its application is tried again until it succeeds${because}`];
+        const warnings = [
+          `the role is deleted; removing its ${kind.owns ?? "resources"} is tried again until it succeeds${because}`,
+        ];
         return envelope(call, { warnings, mountType: mountType(call) });
       },
     }),

@@ -54,6 +54,18 @@ describe("static-roles/:name", () => {
     expect((await del("/v1/aws/static-roles/app")).status).toBe(204);
   });
 
+  it("is deleted with a warning that names its keys while they cannot be removed", async () => {
+    succeeded(await write("app", BODY));
+    await account.fault({ operation: "DeleteAccessKey", fault: "error", code: "AccessDenied", status: 403 });
+    const deleted = await del("/v1/aws/static-roles/app");
+    expect([deleted.status, deleted.body.warnings]).toEqual([
+      200,
+      [expect.stringMatching(/^the role is deleted; removing its keys is tried again until it succeeds: AccessDenied/)],
+    ]);
+    await byItself(uuid, noJobs);
+    expect(await keysOf()).toEqual([]);
+  });
+
   it("refuses a body in upstream's words, and makes no key for it", async () => {
     const arn = account.role_arn;
     const table: readonly (readonly [body: Record<string, unknown>, error: string])[] = [

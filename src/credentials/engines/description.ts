@@ -60,6 +60,8 @@ export interface RoleKind {
   readonly answersWrites?: true;
   /** Which of `issue` a role has. */
   readonly issueBy?: IssuePaths;
+  /** What a role owns at the provider, for texts; it is removed with the role. Absent: nothing. */
+  readonly owns?: string;
   /** The body of `POST <path>/:name`, by neutral name. */
   readonly fields: Readonly<Record<string, FieldDescription>>;
 }
@@ -95,6 +97,8 @@ export interface EngineDescription {
   readonly deletesAnyRole?: true;
   /** Names of roles are stored in lower case. */
   readonly isCaseless?: true;
+  /** See `RoleKind`, of roles at `paths.roles`. */
+  readonly owns?: string;
   /** The body of `POST config`, by neutral name. */
   readonly config: Readonly<Record<string, FieldDescription>>;
   /** The bodies of the further documents of the configuration, by path and neutral name. */
@@ -108,13 +112,14 @@ export interface EngineDescription {
 }
 
 /** Every kind of roles of a type: those at `paths.roles` first. */
-export const kindsOf = ({ paths, roles, kinds = [] }: EngineDescription): readonly RoleKind[] => [
+export const kindsOf = ({ paths, owns, roles, kinds = [] }: EngineDescription): readonly RoleKind[] => [
   {
     path: paths.roles,
     lists: paths.lists ?? [paths.roles],
     rotate: paths.rotateRole ?? [],
     issue: paths.issue,
     ...(paths.issueBy && { issueBy: paths.issueBy }),
+    ...(owns !== undefined && { owns }),
     fields: roles,
   },
   ...kinds,
@@ -130,3 +135,10 @@ export const plainName = (stored: string): string => stored.slice(stored.lastInd
 /** The path of a stored role below its mount. */
 export const rolePath = ({ paths }: EngineDescription, stored: string): string =>
   stored.includes("/") ? stored : `${paths.roles.slice(1)}/${stored}`;
+
+/** What a stored role owns, for the operator. */
+export function ownedBy(description: EngineDescription, stored: string): string {
+  const prefix = stored.includes("/") ? stored.slice(0, stored.indexOf("/") + 1) : "";
+  const kind = kindsOf(description).find((each) => prefixOf(description, each) === prefix);
+  return `${kind?.owns ?? "resources"} of a role`;
+}

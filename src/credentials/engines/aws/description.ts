@@ -118,6 +118,7 @@ export const description = {
       issue: [],
       reads: ["/static-creds"],
       answersWrites: true,
+      owns: "keys",
       fields: {
         username: { label: "User name", help: "An IAM user that exists." },
         rotation_period: { label: "Rotation period", help: "Time after which the key is replaced; a minute at least." },

@@ -152,6 +152,7 @@ export const description = {
   about: "Leased service principals, or passwords of existing applications.",
   paths: { config: "/config", rotate: "/rotate-root", roles: "/roles", issue: ["/creds"] },
   isCaseless: true,
+  owns: "application",
   config,
   roles,
   kinds: [

@@ -91,6 +91,7 @@ export const description = {
   keepsConfig: true,
   deletesAnyRole: true,
   config,
+  owns: "service account and its rights",
   roles: roleset,
   kinds: [
     {
@@ -102,6 +103,7 @@ export const description = {
         field: "secret_type",
         paths: { access_token: "/static-account/:name/token", service_account_key: "/static-account/:name/key" },
       },
+      owns: "rights",
       fields: { service_account_email, secret_type, bindings, token_scopes },
     },
     {
