@@ -64,7 +64,7 @@ export function memoryEngine() {
     new EngineEvents({ emit: (event) => void published.push(event) }),
     () => "",
   );
-  const accounts = new EngineAccounts(() => stores.type, stores.config, {} as Env);
+  const accounts = new EngineAccounts(stores, {} as Env);
   const outcomes = new JobOutcomes(stores, sql);
   const runner = new SagaRunner(stores, outcomes, accounts);
   const commit = <T>(change: () => T): T => change();
@@ -76,8 +76,8 @@ export function memoryEngine() {
 
   const configured = root.configure(configBody, "neutral", null);
   if (!configured.ok) throw new Error(configured.message);
-  stores.roles.put("dynamic", plainRole);
-  stores.roles.put("static", { ...plainRole, application_object_id: "app", application_id: "client" });
+  stores.roles.put("dynamic", plainRole, 0);
+  stores.roles.put("static", { ...plainRole, application_object_id: "app", application_id: "client" }, 0);
 
   const issue = (role: string, now: number, { key = null as string | null, token = "token" } = {}) => {
     const mount = { default_lease_ttl: 0, max_lease_ttl: 0 };

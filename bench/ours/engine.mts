@@ -47,6 +47,7 @@ export class CredentialEngine extends Engine {
           handOverBy: null,
           repeat: null,
           sealed: null,
+          account: 0,
         });
       }
     });

@@ -23,6 +23,8 @@ export interface LeaseRow extends Record<string, SqlStorageValue> {
   repeat: string | null;
   sealed: ArrayBuffer | null;
   hand_over_by: number | null;
+  /** Id of the identity that made it. */
+  account: number;
 }
 
 /**

@@ -8,6 +8,7 @@ import { engineType, FIRST_TYPE } from "./engines/index.ts";
 import { JobStore } from "./jobs/job-store.ts";
 import { LeaseStore } from "./leases/lease-store.ts";
 import { LeaseUsers } from "./leases/lease-users.ts";
+import { AccountStore } from "./mount/account-store.ts";
 import { ConfigStore } from "./mount/config-store.ts";
 import { KeptCredentials } from "./mount/kept-credentials.ts";
 import { RoleStore } from "./mount/role-store.ts";
@@ -20,6 +21,7 @@ export class EngineStores {
   readonly scope: string;
   readonly keys: DataKeys;
   readonly work: WorkQueue;
+  readonly accounts: AccountStore;
   readonly config: ConfigStore;
   readonly jobs: JobStore;
   readonly leases: LeaseStore;
@@ -35,8 +37,9 @@ export class EngineStores {
     this.scope = scope;
     this.keys = keys;
     this.work = new WorkQueue(sql);
+    this.accounts = new AccountStore(sql, keys, scope);
     this.config = new ConfigStore(sql, keys, scope);
-    this.jobs = new JobStore(sql, keys, this.work, scope);
+    this.jobs = new JobStore(sql, keys, { work: this.work, accounts: this.accounts }, scope);
     this.leases = new LeaseStore(sql);
     this.leaseUsers = new LeaseUsers(sql);
     this.roles = new RoleStore(sql);
@@ -59,10 +62,18 @@ export class EngineStores {
     this.#types.settle(type);
   }
 
+  /** Deletes a former identity that nothing is left of. Runs inside the object's transaction. */
+  pruneAccount(id: number): void {
+    const { accounts, config, roles, type } = this;
+    if (id === accounts.current() && !config.isDeleted()) return;
+    if (!accounts.all().has(id) || accounts.isUsed(id)) return;
+    if (roles.ofAccount(id).every((role) => type.roles.undoOfRole(role, 0) === null)) accounts.delete(id);
+  }
+
   /** Drops the values cached from rows; called after a rollback. */
   forgetMemos(): void {
-    const { work, jobs, leases, config, kept, pool } = this;
-    for (const part of [this.#types, work, jobs, leases, config, kept, pool]) part.forgetMemos();
+    const { work, jobs, leases, accounts, config, kept, pool } = this;
+    for (const part of [this.#types, work, jobs, leases, accounts, config, kept, pool]) part.forgetMemos();
   }
 }
 

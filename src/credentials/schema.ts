@@ -57,4 +57,11 @@ export const engineMigrations: Migration[] = [
       CREATE INDEX pooled_by_role ON pooled (role, made)`,
   // Names of roles that are older than the search.
   namesMigration("roles"),
+  // Identities that have made something at the provider, sealed, until nothing of theirs is left. That for new calls has the
+  // id `account` in `facts`, 0 without one.
+  "CREATE TABLE accounts (id INTEGER PRIMARY KEY, sealed BLOB NOT NULL) STRICT",
+  // The identity that made what a lease, a job or a role has.
+  `ALTER TABLE leases ADD COLUMN account INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE jobs ADD COLUMN account INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE roles ADD COLUMN account INTEGER NOT NULL DEFAULT 0`,
 ];

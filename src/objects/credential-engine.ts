@@ -101,7 +101,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
     const stores = new EngineStores(sql, keys, scope, new EngineEvents(this.#events), () => restoredBy(ctx.storage));
     this.#names = new NameFeed(this.context, stores.roles);
     stores.roles.watch((role) => this.#names.changed(role));
-    const accounts = new EngineAccounts(() => stores.type, stores.config, env);
+    const accounts = new EngineAccounts(stores, env);
     const outcomes = new JobOutcomes(stores, sql);
     const runner = new SagaRunner(stores, outcomes, accounts);
     const commit = <T>(change: () => T): T => this.commit(change);
@@ -141,7 +141,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
   ): Result<null> {
     this.#settle(type);
     const change = () => this.#root.configure(body, dialectOfFormerWorker(dialect), home, document);
-    return refuseIfSealed(() => this.commit(() => this.#pool.followConfig(change)));
+    return refuseIfSealed(() => this.commit(() => this.#accounts.change(change)));
   }
 
   moved(path: string, seq: number): Result<null> {
@@ -156,7 +156,7 @@ export class CredentialEngine extends StoredObject implements CredentialEngineAp
       this.#root.forget();
       return ok(null);
     };
-    return refuseIfSealed(() => this.commit(() => this.#pool.followConfig(change)));
+    return refuseIfSealed(() => this.commit(() => this.#accounts.change(change)));
   }
 
   /** The cloud account of the engine. */

@@ -29,7 +29,7 @@ const renew = (lease_id: string, increment?: string | number) => put("/v1/sys/le
 const nothingIsLeft = async () => expect(await tenant.everything()).toEqual(fresh);
 /** Columns of a lease beside its id and what is unique. */
 const REST =
-  "role, token, holding, issued, expires, key_ends, renewed, renewable, state, failure, NULL AS repeat, sealed, hand_over_by";
+  "role, token, holding, issued, expires, key_ends, renewed, renewable, state, failure, NULL AS repeat, sealed, hand_over_by, account";
 const existing = () => ({ application_object_id: tenant.existing_application.object_id });
 const passwords = async () =>
   (await tenant.everything()).applications.find(({ id }) => id === tenant.existing_application.object_id)?.passwords ??

@@ -60,7 +60,7 @@ export interface RoleKind {
   readonly answersWrites?: true;
   /** Which of `issue` a role has. */
   readonly issueBy?: IssuePaths;
-  /** What a role owns at the provider, for texts; it is removed with the role. Absent: nothing. */
+  /** The resources that a role owns at the provider, for texts; they are removed with it. Absent: none. */
   readonly owns?: string;
   /** The body of `POST <path>/:name`, by neutral name. */
   readonly fields: Readonly<Record<string, FieldDescription>>;
@@ -136,7 +136,7 @@ export const plainName = (stored: string): string => stored.slice(stored.lastInd
 export const rolePath = ({ paths }: EngineDescription, stored: string): string =>
   stored.includes("/") ? stored : `${paths.roles.slice(1)}/${stored}`;
 
-/** What a stored role owns, for the operator. */
+/** The resources of a stored role, for the operator. */
 export function ownedBy(description: EngineDescription, stored: string): string {
   const prefix = stored.includes("/") ? stored.slice(0, stored.indexOf("/") + 1) : "";
   const kind = kindsOf(description).find((each) => prefixOf(description, each) === prefix);

@@ -62,9 +62,17 @@ export interface ConfigRules<S extends EngineStates> {
   account(config: S["config"] | null, settings: EngineSettings): Result<S["account"]>;
   /** Whether a change replaces the engine's identity, which makes a rotation in progress useless. */
   changesIdentity(before: S["config"], after: S["config"]): boolean;
+  /** How far an identity reaches what another one has made. */
+  reach(maker: S["account"], other: S["account"]): Reach;
   /** How the account logs in with identity tokens; null for an account with a secret. */
   federationOf(account: S["account"]): Federation | null;
 }
+
+/**
+ * `same`: the same identity, though its secret may be a newer one. `perhaps`: another one, which may have rights on the same
+ * resources. `never`: one of another directory or account.
+ */
+export type Reach = "same" | "perhaps" | "never";
 
 /** A part of the configuration with a path of its own, such as the TTLs of leases. */
 export interface ConfigDocument<S extends EngineStates> {
@@ -84,6 +92,8 @@ export interface SideRemoval<S extends EngineStates> {
   readonly of: string;
   readonly removal: S["removal"];
   readonly because: string;
+  /** Of what the role before the write had: it is removed by the identity that made it. Absent: of this write. */
+  readonly former?: true;
 }
 
 /** Credentials that are kept with a role and replaced on time, in place of leases: those of a static role. */
@@ -240,8 +250,6 @@ export interface PoolSpec {
  */
 export interface PoolRules<S extends EngineStates> {
   of(role: S["role"]): PoolSpec;
-  /** Whether credentials made with one identity may be handed out, and removed, with another. */
-  outlives(before: S["config"], after: S["config"]): boolean;
 }
 
 /** The saga that moves the end of a secret at the provider. A repeat has the same effect, so it needs no undo. */

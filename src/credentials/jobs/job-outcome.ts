@@ -21,6 +21,17 @@ import { continuesAt, done, HAND_OVER_MS, type LeaseRequest, type Work, type Wor
 import type { Job } from "./job-store.ts";
 import { RemovalRetry } from "./removal-retry.ts";
 
+/** The job of a removal. */
+interface Owner {
+  readonly id: string;
+  /** Id of the identity that made the resources. */
+  readonly account: number;
+  /** Their owner, for the operator. */
+  readonly because: string;
+  /** The identity with its secret of that time; absent: with its newest. */
+  readonly by?: object;
+}
+
 /**
  * The outcomes of jobs. Completes a job: commits the resources it created, or schedules their removal.
  *
@@ -48,7 +59,7 @@ export class JobOutcomes {
 
   /** Commits the resources of a job without a next step. @param value result of its last step */
   finish(job: Job, workLease: WorkLease, value: unknown, now: number): JobEnd {
-    return this.#record(job.work.kind, this.#finish(job, workLease, value, now));
+    return this.#record(job, this.#finish(job, workLease, value, now));
   }
 
   /** Rolls back a job that cannot continue, or keeps its state on record. @returns the refusal for the caller */
@@ -60,27 +71,32 @@ export class JobOutcomes {
     failure: CloudFailure | null,
     now: number,
   ): JobEnd {
-    return this.#record(work.kind, this.#fail(job, work, workLease, because, failure, now));
+    return this.#record(job, this.#fail(job, work, workLease, because, failure, now));
   }
 
-  #record(kind: Work["kind"], end: JobEnd): JobEnd {
-    countInObject(this.#sql, "sallyport_engine_jobs_ended_total", kind, end.ok ? "ok" : end.reason);
+  #record({ work: { kind }, account }: Job, end: JobEnd): JobEnd {
+    this.#count(kind, end);
+    this.#stores.pruneAccount(account);
     return end;
+  }
+
+  #count(kind: Work["kind"], end: JobEnd): void {
+    countInObject(this.#sql, "sallyport_engine_jobs_ended_total", kind, end.ok ? "ok" : end.reason);
   }
 
   #finish(job: Job, workLease: WorkLease, value: unknown, now: number): JobEnd {
     const { work } = job;
     switch (work.kind) {
       case "issue":
-        return this.#completeIssue(job.id, work, value, now);
+        return this.#completeIssue(job, work, value, now);
       case "renewal":
         return this.#completeRenewal(job.id, work, now);
       case "pool":
-        return this.#completePool(job.id, work, now);
+        return this.#completePool(job, work, now);
       case "role":
-        return this.#completeRole(job.id, work, now);
+        return this.#completeRole(job, work, now);
       case "rotation":
-        return this.#completeRotation(job.id, work, now);
+        return this.#completeRotation(job, work, now);
       case "removal":
         return this.#completeRemoval(job, work, workLease, now);
     }
@@ -100,27 +116,27 @@ export class JobOutcomes {
     if (work.kind === "issue") {
       this.#stores.leaseUsers.forget(job.id);
       const undo = type.issue.undo(work.issue, now);
-      this.startRemoval(job.id, undo, "unfinished credentials", null, now, because.message);
+      this.startRemoval({ ...job, because: "unfinished credentials" }, undo, now, because.message);
     } else if (work.kind === "pool") {
-      this.#failPool(job.id, work, because, failure, now);
+      this.#failPool(job, work, because, failure, now);
     } else if (work.kind === "rotation") {
       this.rotationFailed(because.message, now);
       const undo = type.rotation?.undo(work.rotation, now) ?? null;
-      this.#undo(job.id, undo, "unfinished rotation", work.rotation.account, because, now);
+      this.#undo({ ...job, because: "unfinished rotation", by: work.rotation.account }, undo, because, now);
     } else if (work.kind === "renewal") this.#stores.jobs.delete(job.id);
-    else this.#failRole(job.id, work, because, now);
+    else this.#failRole(job, work, because, now);
     return because;
   }
 
   /** Undoes a role write. The role of an earlier write stays, with a record of what this one has made. */
-  #failRole(id: string, { write, due }: WorkOf<"role">, because: Refusal, now: number): void {
+  #failRole(job: Job, { write, due }: WorkOf<"role">, because: Refusal, now: number): void {
     const { type, jobs, roles } = this.#stores;
     if (due) this.keptFailed(write.name, because.message, now);
     const undo = type.roles.undo(write, roles.find(write.name), now);
     if (undo && "role" in undo) {
-      roles.put(write.name, undo.role);
-      jobs.delete(id);
-    } else this.#undo(id, undo?.removal ?? null, "unfinished role", null, because, now);
+      roles.put(write.name, undo.role, roles.account(write.name));
+      jobs.delete(job.id);
+    } else this.#undo({ ...job, because: "unfinished role" }, undo?.removal ?? null, because, now);
   }
 
   /** Schedules the retry of a replacement of the credentials that a role keeps. */
@@ -130,16 +146,9 @@ export class JobOutcomes {
     events.role("RoleRotationFailed", rolePath(type.description, role), { Error: because });
   }
 
-  #undo(
-    id: string,
-    removal: RemovalState | null,
-    what: string,
-    account: object | null,
-    because: Refusal,
-    now: number,
-  ): void {
-    if (removal) this.startRemoval(id, removal, what, account, now, because.message);
-    else this.#stores.jobs.delete(id);
+  #undo(owner: Owner, removal: RemovalState | null, because: Refusal, now: number): void {
+    if (removal) this.startRemoval(owner, removal, now, because.message);
+    else this.#stores.jobs.delete(owner.id);
   }
 
   /** The outcome of a job that is over, was replaced, or waits for its next round. */
@@ -167,10 +176,8 @@ export class JobOutcomes {
 
   /** Starts a removal. It replaces the job of this id, if there is one. */
   startRemoval(
-    id: string,
+    { id, account, because, by }: Owner,
     removal: RemovalState,
-    because: string,
-    account: object | null,
     now: number,
     failure: string | null = null,
     readyAt = now,
@@ -180,15 +187,15 @@ export class JobOutcomes {
       jobs.delete(id);
       return;
     }
-    const work: Work = { kind: "removal", removal, because, account, lease: false };
-    jobs.put({ id, work }, now, readyAt);
+    const work: Work = { kind: "removal", removal, because, account: by ?? null, lease: false };
+    jobs.put({ id, work, account }, now, readyAt);
     if (failure !== null) jobs.setFailure(id, failure);
   }
 
   /** Stops a job early. Its removal starts after the longest call, because one of the job's calls may be in flight. */
-  abandon(id: string, removal: RemovalState, because: string, account: object | null, now: number): void {
-    this.#stores.leaseUsers.forget(id);
-    this.startRemoval(id, removal, because, account, now, GIVEN_UP, now + CALL_MS);
+  abandon(owner: Owner, removal: RemovalState, now: number): void {
+    this.#stores.leaseUsers.forget(owner.id);
+    this.startRemoval(owner, removal, now, GIVEN_UP, now + CALL_MS);
   }
 
   /** Schedules the retry of a rotation. @returns the refusal for the caller */
@@ -199,20 +206,21 @@ export class JobOutcomes {
     return refuse("invalid", because);
   }
 
-  #completeIssue(id: string, { issue, terms }: WorkOf<"issue">, value: unknown, now: number): JobEnd {
+  #completeIssue({ id, account }: Job, { issue, terms }: WorkOf<"issue">, value: unknown, now: number): JobEnd {
     const { type, jobs } = this.#stores;
     const outcome = type.issue.outcome(issue, value, now);
     if (outcome.lease === "none") return this.#completeUnleased(id, terms, outcome.secret, outcome.endsAt, now);
-    const end = this.#lease(id, terms, outcome, now);
+    const end = this.#lease({ id, account }, terms, outcome, now);
     jobs.delete(id);
     const orphans = type.issue.orphans(issue, now);
-    if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
+    if (orphans) this.startRemoval({ id: `strays ${id}`, account, because: "strays" }, orphans, now);
     return end;
   }
 
   /** Gives credentials of a pool to a caller. Runs inside a transaction. @param id of the lease */
   leasePooled(id: string, terms: LeaseRequest, outcome: IssueOutcome<EngineStates>, now: number): JobEnd {
-    const end = this.#record("issue", this.#lease(id, terms, outcome, now));
+    const end = this.#lease({ id, account: this.#stores.accounts.current() }, terms, outcome, now);
+    this.#count("issue", end);
     return end.ok && end.issued ? { ...end, issued: { ...end.issued, verified: true } } : end;
   }
 
@@ -221,7 +229,12 @@ export class JobOutcomes {
     countInObject(this.#sql, "sallyport_engine_pool_requests_total", outcome);
   }
 
-  #lease(id: string, terms: LeaseRequest, outcome: IssueOutcome<EngineStates>, now: number): JobEnd {
+  #lease(
+    { id, account }: Pick<Owner, "id" | "account">,
+    terms: LeaseRequest,
+    outcome: IssueOutcome<EngineStates>,
+    now: number,
+  ): JobEnd {
     const { type, leases, leaseUsers, keys, scope, events } = this.#stores;
     const { resources, secret, endsAt, renewable = true, lease } = outcome;
     const users = leaseUsers.of(id);
@@ -243,6 +256,7 @@ export class JobOutcomes {
       handOverBy: terms.repeat === null ? now + (terms.handOverMs ?? HAND_OVER_MS) : null,
       repeat: terms.repeat,
       sealed: kept === null ? null : keys.seal(kept, this.#leaseContext(id)),
+      account,
     });
     const ttl = Math.max(1, secondsLeft(expires, now));
     const desired = secondsLeft(wanted, now);
@@ -271,12 +285,12 @@ export class JobOutcomes {
   }
 
   /** Makes credentials of a pool ready, if their role still wants them. */
-  #completePool(id: string, { pooling }: WorkOf<"pool">, now: number): JobEnd {
+  #completePool({ id, account }: Job, { pooling }: WorkOf<"pool">, now: number): JobEnd {
     const { type, jobs, pool, scope } = this.#stores;
     const { role, content, issue, made } = pooling;
     const row = pool.find(role);
     if (!made || row?.content !== content || pool.count(role) >= row.size) {
-      this.startRemoval(id, type.issue.undo(issue, now), UNLEASED, null, now);
+      this.startRemoval({ id, account, because: UNLEASED }, type.issue.undo(issue, now), now);
       pool.setDue(role, now);
       return done();
     }
@@ -284,20 +298,20 @@ export class JobOutcomes {
     pool.add(pooled, row, made, now);
     jobs.delete(id);
     const orphans = type.issue.orphans(issue, now);
-    if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
+    if (orphans) this.startRemoval({ id: `strays ${id}`, account, because: "strays" }, orphans, now);
     recordAction("credentials-pooled", { engine: scope, role, pooled });
     return done();
   }
 
   #failPool(
-    id: string,
+    { id, account }: Job,
     { pooling: { role, issue } }: WorkOf<"pool">,
     because: Refusal,
     failure: CloudFailure | null,
     now: number,
   ): void {
     const { type, pool } = this.#stores;
-    this.startRemoval(id, type.issue.undo(issue, now), UNLEASED, null, now, because.message);
+    this.startRemoval({ id, account, because: UNLEASED }, type.issue.undo(issue, now), now, because.message);
     const row = pool.find(role);
     if (row) pool.failed(role, because.message, nextFill(row, failure, now));
   }
@@ -327,16 +341,16 @@ export class JobOutcomes {
     recordAction("lease-renewed", { engine: scope, lease: id, expires });
   }
 
-  #completeRole(id: string, work: WorkOf<"role">, now: number): JobEnd {
+  #completeRole(job: Job, work: WorkOf<"role">, now: number): JobEnd {
     const { type, jobs, roles, kept, scope, events } = this.#stores;
     const { write, due, mount } = work;
     const { name } = write;
     const taken = this.taken(write);
     if (taken) {
-      this.#failRole(id, work, taken, now);
+      this.#failRole(job, work, taken, now);
       return taken;
     }
-    jobs.delete(id);
+    jobs.delete(job.id);
     const known = roles.find(name);
     const outcome = type.roles.outcome(write, known, now);
     if ("problem" in outcome) {
@@ -344,10 +358,13 @@ export class JobOutcomes {
       return refuse("invalid", outcome.problem);
     }
     const { role, removals, keeps, warnings } = outcome;
-    roles.put(name, role);
+    const before = roles.account(name);
+    roles.put(name, role, job.account);
     this.#setPool(name, role, mount);
     if (keeps) kept.put(name, keeps);
-    for (const { of, removal, because } of removals) this.startRemoval(`${of} ${id}`, removal, because, null, now);
+    for (const { of, removal, because, former } of removals) {
+      this.startRemoval({ id: `${of} ${job.id}`, account: former ? before : job.account, because }, removal, now);
+    }
     const path = rolePath(type.description, name);
     if (!due) events.role("RoleWritten", path, { Created: known === null });
     if (!due) recordAction("role-written", { engine: scope, role: name });
@@ -367,15 +384,16 @@ export class JobOutcomes {
     return refuse("invalid", type.roles.kept?.taken(subject, plainName(other)) ?? "");
   }
 
-  #completeRotation(id: string, { rotation }: WorkOf<"rotation">, now: number): JobEnd {
-    const { type, jobs, config, scope, events } = this.#stores;
+  #completeRotation({ id, account }: Job, { rotation }: WorkOf<"rotation">, now: number): JobEnd {
+    const { type, jobs, config, accounts, scope, events } = this.#stores;
     jobs.delete(id);
     const outcome = type.rotation?.outcome(rotation, now) ?? { problem: "the type has no rotation" };
     if ("problem" in outcome) return this.rotationFailed(outcome.problem, now);
     const { promote, keyId, replaced, removal, orphans, warnings, data } = outcome;
     config.promote(promote, now);
-    if (orphans) this.startRemoval(`strays ${id}`, orphans, "strays", null, now);
-    if (removal) this.startRemoval(id, removal, "replaced root secret", null, now);
+    accounts.secretReplaced();
+    if (orphans) this.startRemoval({ id: `strays ${id}`, account, because: "strays" }, orphans, now);
+    if (removal) this.startRemoval({ id, account, because: "replaced root secret" }, removal, now);
     events.config("RootRotated", type.description.paths.config, { KeyID: keyId });
     recordAction("root-rotated", { engine: scope, key: keyId, replaced });
     return { ...done(warnings), ...(data && { data }) };

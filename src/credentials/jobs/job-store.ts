@@ -3,6 +3,7 @@ import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { Sealed } from "../../platform/crypto/keyring.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
 import { LEASE_MS, type WorkQueue } from "../../platform/durable/work-queue.ts";
+import type { AccountStore } from "../mount/account-store.ts";
 import { LockQueue } from "../runner/lock-queue.ts";
 import type { Work } from "./job.ts";
 
@@ -20,6 +21,7 @@ interface Row extends Record<string, SqlStorageValue> {
   failures: number;
   failure: string | null;
   created: number;
+  account: number;
 }
 
 /** The usual number of requests in progress for one engine. */
@@ -44,11 +46,18 @@ export interface Job {
   /** Failed rounds, and the message of the last one. */
   readonly failures: number;
   readonly failure: string | null;
+  /** Id of the identity that makes or made the resources of the job; see `EngineAccounts`. */
+  readonly account: number;
   /** Of a job without a row: `keep` inserts it. */
   readonly created?: number;
 }
 
-export type NewJob = Pick<Job, "id" | "work"> & { readonly lock?: string | null; readonly deadline?: number };
+/** `account`: absent for the identity of new calls. */
+export type NewJob = Pick<Job, "id" | "work"> & {
+  readonly lock?: string | null;
+  readonly deadline?: number;
+  readonly account?: number;
+};
 
 /**
  * The jobs of one engine, each with a row in `work` that holds its lease and its next time. Read by `SagaRunner` and by
@@ -59,15 +68,22 @@ export class JobStore {
   readonly #sql: SqlStorage;
   readonly #keys: DataKeys;
   readonly #work: WorkQueue;
+  readonly #accounts: AccountStore;
   readonly #scope: string;
   /** The most recently stored jobs, newest last. */
   readonly #recent = new Map<string, Job>();
   readonly #lockQueue = new LockQueue();
 
-  constructor(sql: SqlStorage, keys: DataKeys, work: WorkQueue, scope: string) {
+  constructor(
+    sql: SqlStorage,
+    keys: DataKeys,
+    { work, accounts }: { readonly work: WorkQueue; readonly accounts: AccountStore },
+    scope: string,
+  ) {
     this.#sql = sql;
     this.#keys = keys;
     this.#work = work;
+    this.#accounts = accounts;
     this.#scope = scope;
   }
 
@@ -91,18 +107,18 @@ export class JobStore {
   }
 
   /** A job without a row: the transaction must end with `keep` or without the job. */
-  draft({ id, work, lock = null, deadline }: NewJob, created: number): Job {
+  draft({ id, work, lock = null, deadline, account = this.#accounts.current() }: NewJob, created: number): Job {
     const counts = { seq: 0, tries: 0, failures: 0, failure: null };
     const held = work.kind === "removal" ? (work.removal.lock ?? null) : null;
-    return { id, work, lock: held ?? lock, deadline: deadline ?? null, created, ...counts };
+    return { id, work, lock: held ?? lock, deadline: deadline ?? null, account, created, ...counts };
   }
 
   #insert({ created, ...job }: Job): Job {
     const terms = job.work.kind === "issue" ? job.work.terms : null;
     const holds = job.work.kind === "removal" && job.lock !== null;
     this.#sql.exec(
-      `INSERT INTO jobs (id, kind, sealed, token, repeat, lock, locked, deadline, seq, tries, failure, created)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+      `INSERT INTO jobs (id, kind, sealed, token, repeat, lock, locked, deadline, seq, tries, failure, created, account)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       job.id,
       job.work.kind,
       this.#seal(job.id, job.work),
@@ -115,6 +131,7 @@ export class JobStore {
       job.tries,
       job.failure,
       created,
+      job.account,
     );
     this.#remember(job);
     return job;
@@ -284,6 +301,7 @@ export class JobStore {
       tries: row.tries,
       failures: row.failures,
       failure: row.failure,
+      account: row.account,
     };
   }
 

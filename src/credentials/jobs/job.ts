@@ -24,8 +24,8 @@ export interface LeaseRequest {
 export const HAND_OVER_MS = 30_000;
 
 /**
- * The state of a job by kind. `account`: the identity for its calls, if it is not the configured one. Persisted as
- * sealed JSON.
+ * The state of a job by kind. `account`: the identity for its calls, if it is not that of the job. Persisted as sealed
+ * JSON.
  */
 export type Work =
   | { readonly kind: "issue"; readonly issue: EngineStates["issue"]; readonly terms: LeaseRequest }
@@ -54,7 +54,10 @@ export type Work =
       readonly removal: EngineStates["removal"];
       /** Owner of the removed resources, for the operator. */
       readonly because: string;
-      readonly account: EngineStates["account"] | null;
+      /** The identity with its secret of an earlier time; absent or null: that of the job. */
+      readonly account?: EngineStates["account"] | null;
+      /** The calls under way are those of another identity than that of the resources. */
+      readonly other?: true;
       /** Whether the lease with the job's id is deleted after the removal. */
       readonly lease: boolean;
       /** Of the revocation of a lease: see `tracedWork`. */

@@ -40,7 +40,8 @@ export class RemovalRetry {
     const { jobs, leases, work: list, scope, events } = this.#stores;
     const message = because.message.slice(0, FAILURE_LENGTH);
     const rounds = job.failures + 1;
-    jobs.keep(job, { work: { ...work, removal: retried(work.removal) }, tries: 0, failure: message });
+    const { other: _, ...next } = work;
+    jobs.keep(job, { work: { ...next, removal: retried(work.removal) }, tries: 0, failure: message });
     jobs.setFailures(job.id, rounds);
     const over = work.lease && rounds >= LEASE_ROUNDS;
     if (work.lease) leases.failed(job.id, message, over ? "irrevocable" : "ending");

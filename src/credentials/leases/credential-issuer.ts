@@ -168,6 +168,7 @@ export class CredentialIssuer {
     const lock = type.issue.lock?.(issue) ?? null;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock, deadline: now + REQUEST_MS };
     const started = this.#commit(() => {
+      this.#accounts.follow();
       if (user) leaseUsers.add(id, user);
       return job.lock ? this.#runner.start(job, now) : this.#runner.startNew(job, now);
     });
@@ -185,6 +186,7 @@ export class CredentialIssuer {
     const row = pool.find(terms.role);
     if (!row || row.size === 0) return null;
     return this.#commit(() => {
+      this.#accounts.follow();
       // The mount was tuned since the role was written.
       if (lifeMs > row.life) pool.setLife(row.role, lifeMs);
       const outcome = admitted === null ? null : pool.take(row, lifeMs, now);
@@ -245,12 +247,11 @@ export class CredentialIssuer {
   }
 
   /** A call may be in flight, so the removal starts after the longest call. */
-  #abandon({ id, work }: Job, now: number): void {
+  #abandon(job: Job, now: number): void {
+    const { work } = job;
     if (work.kind !== "issue") return;
-    const { type, config } = this.#stores;
-    const engine = config.isDeleted() ? this.#accounts.account() : null;
-    const keptAccount = engine?.ok ? engine.value : null;
-    this.#outcomes.abandon(id, type.issue.undo(work.issue, now), "unfinished credentials", keptAccount, now);
+    const undo = this.#stores.type.issue.undo(work.issue, now);
+    this.#outcomes.abandon({ ...job, because: "unfinished credentials" }, undo, now);
   }
 }
 

@@ -66,7 +66,13 @@ export class LeaseLifecycle {
       const renewal = type.renewal.begin(resourcesIn(lease), expires);
       const work: Work = { kind: "renewal", renewal, lease: id, expires, renewable, warnings };
       // Renewals of one lease take effect in the order of their ends.
-      const job = { id: `renewal ${crypto.randomUUID()}`, work, lock: `lease ${id}`, deadline: now + REQUEST_MS };
+      const job = {
+        id: `renewal ${crypto.randomUUID()}`,
+        work,
+        lock: `lease ${id}`,
+        deadline: now + REQUEST_MS,
+        account: lease.account,
+      };
       return ok(this.#commit(() => this.#runner.start(job, now)));
     }
     this.#commit(() => this.#outcomes.extend(id, expires, renewable, now));
@@ -106,11 +112,13 @@ export class LeaseLifecycle {
     const { scope, leases, jobs, events } = this.#stores;
     this.#commit(() => {
       for (const id of ids) {
-        if (!leases.find(id)) continue;
+        const lease = leases.find(id);
+        if (!lease) continue;
         const job = jobs.findReadable(id);
         if (job?.work.kind !== "removal" || job.failures > 0) jobs.delete(id);
         else jobs.keep(job, { work: { ...job.work, lease: false } });
         leases.delete(id);
+        this.#stores.pruneAccount(lease.account);
         events.lease("LeaseForgotten", id);
         warn("lease-forgotten", { engine: scope, lease: id });
       }
@@ -157,6 +165,6 @@ export class LeaseLifecycle {
       return null;
     }
     const work: Work = { kind: "removal", removal, because: "lease", account: null, lease: true, trace };
-    return { id, work };
+    return { id, work, account: lease.account };
   }
 }

@@ -54,6 +54,7 @@ function oneLease() {
     handOverBy: 500,
     repeat: "request",
     sealed: null,
+    account: 0,
   });
   return leases;
 }

@@ -23,6 +23,8 @@ interface NewLease {
   readonly handOverBy: number | null;
   readonly repeat: string | null;
   readonly sealed: Uint8Array | null;
+  /** Id of the identity that made it. */
+  readonly account: number;
 }
 
 /**
@@ -67,8 +69,9 @@ export class LeaseStore {
     const handOvers = this.#handOvers.get();
     this.#sql.exec(
       `INSERT INTO leases
-       (id, role, token, holding, issued, expires, key_ends, renewable, state, hand_over_by, repeat, sealed)
-       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'live', ?, ?, ?)`,
+       (id, role, token, holding, issued, expires, key_ends, renewable, state, hand_over_by, repeat, sealed,
+        account)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'live', ?, ?, ?, ?)`,
       lease.id,
       lease.role,
       lease.token,
@@ -80,6 +83,7 @@ export class LeaseStore {
       lease.handOverBy,
       lease.repeat,
       lease.sealed,
+      lease.account,
     );
     this.#nextExpiry.change((at) => Math.min(at ?? expires, expires));
     this.#byPath.change((counts) => addLease(counts, id, 1));

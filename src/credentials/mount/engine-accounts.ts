@@ -1,18 +1,37 @@
-import type { Result } from "../../lib/result.ts";
+import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { settings } from "../../platform/settings.ts";
-import type { EngineSettings, EngineStates, EngineType } from "../engines/engine-type.ts";
-import type { ConfigStore } from "./config-store.ts";
+import type { EngineStores } from "../engine-stores.ts";
+import type { EngineSettings, EngineStates } from "../engines/engine-type.ts";
+import type { Job } from "../jobs/job-store.ts";
 
-/** The identity that an engine uses at the provider: of its configuration, or of the deployment's settings. */
+type Account = EngineStates["account"];
+
+/** The identity for the calls of a job. */
+interface JobAccount {
+  readonly account: Account;
+  /** Not the one that made the job's resources, so that "not found" proves nothing. */
+  readonly isOther: boolean;
+}
+
+/**
+ * The identities that an engine uses at the provider: that of its configuration or the deployment's settings for new calls,
+ * and former ones for the resources that they have made.
+ *
+ *     configuration ──follow──► recorded ──another identity──► former ──nothing of it is left──► deleted
+ */
 export class EngineAccounts {
-  readonly #type: () => EngineType;
-  readonly #config: ConfigStore;
+  readonly #stores: EngineStores;
   readonly #env: Env;
+  #onFormer: (id: number) => void = () => {};
 
-  constructor(type: () => EngineType, config: ConfigStore, env: Env) {
-    this.#type = type;
-    this.#config = config;
+  constructor(stores: EngineStores, env: Env) {
+    this.#stores = stores;
     this.#env = env;
+  }
+
+  /** @param onFormer called inside the transaction with the id of an identity that makes no new calls */
+  watch(onFormer: (id: number) => void): void {
+    this.#onFormer = onFormer;
   }
 
   /** The deployment's settings of providers. */
@@ -20,8 +39,85 @@ export class EngineAccounts {
     return settings(this.#env);
   }
 
-  /** @throws Sealed */
-  account(): Result<EngineStates["account"]> {
-    return this.#type().config.account(this.#config.find(), this.settings());
+  /** The identity for new calls. @throws Sealed */
+  account(): Result<Account> {
+    const { type, config } = this.#stores;
+    return type.config.account(config.find(), this.settings());
+  }
+
+  /**
+   * Records the identity for new calls. Another one than before gets an id of its own, so that earlier resources keep
+   * theirs. Runs inside a transaction. @throws Sealed
+   */
+  follow(): void {
+    const { type, accounts } = this.#stores;
+    const account = this.account();
+    if (!account.ok) return;
+    const before = accounts.current();
+    const known = accounts.find(before);
+    if (JSON.stringify(known) === JSON.stringify(account.value)) return;
+    if (known === null || type.config.reach(known, account.value) === "same") {
+      accounts.put(before, account.value);
+      return;
+    }
+    const again = [...accounts.all()].find(([, former]) => type.config.reach(former, account.value) === "same");
+    const id = again?.[0] ?? accounts.newId();
+    accounts.put(id, account.value);
+    accounts.setCurrent(id);
+    this.#onFormer(before);
+    this.#stores.pruneAccount(before);
+  }
+
+  /** Changes the configuration. Runs inside a transaction. @throws Sealed */
+  change(change: () => Result<null>): Result<null> {
+    const { accounts } = this.#stores;
+    this.follow();
+    const had = this.account().ok;
+    const changed = change();
+    if (!changed.ok) return changed;
+    if (this.account().ok) this.follow();
+    else if (had) this.#onFormer(accounts.current());
+    return changed;
+  }
+
+  /**
+   * The identity for the next calls of a job: the one that made its resources. A removal that it could not complete is
+   * tried every other time with the present one, if that may reach the same resources.
+   * @throws Sealed
+   */
+  ofJob({ work, account: id, failures }: Job): Result<JobAccount> {
+    if (work.kind === "rotation") return ok({ account: work.rotation.account, isOther: false });
+    const { type, accounts } = this.#stores;
+    const present = this.account();
+    const early = work.kind === "removal" ? (work.account ?? null) : null;
+    const maker = early ?? accounts.find(id);
+    if (maker === null) {
+      if (id !== accounts.current()) return refuse("invalid", "the identity that made it is not known any more");
+      return present.ok ? ok({ account: present.value, isOther: false }) : present;
+    }
+    const own = ok({ account: maker, isOther: false });
+    if (!present.ok) return own;
+    const isNextTry = work.kind === "removal" && (work.other ?? (failures % 2 === 1 && work.removal.search === null));
+    switch (type.config.reach(maker, present.value)) {
+      case "same":
+        return early === null || isNextTry ? ok({ account: present.value, isOther: false }) : own;
+      case "perhaps":
+        return isNextTry ? ok({ account: present.value, isOther: true }) : own;
+      case "never":
+        return own;
+    }
+  }
+
+  /** The refusal of a write of a role whose resources are out of reach of the present identity; null otherwise. */
+  refusesRole(name: string, now: number): Refusal | null {
+    const { type, accounts, roles } = this.#stores;
+    const role = roles.find(name);
+    const maker = role && accounts.find(roles.account(name));
+    const present = this.account();
+    if (!maker || !present.ok || type.config.reach(maker, present.value) !== "never") return null;
+    return type.roles.undoOfRole(role, now) === null ? null : refuse("invalid", OUT_OF_REACH);
   }
 }
+
+const OUT_OF_REACH =
+  "the former identity made the resources of the role, which are out of reach of this one; delete the role, and write it again";

@@ -1,5 +1,6 @@
 import type { LeaseRow } from "../../contracts/credential-engine.ts";
 import type { EngineStores } from "../engine-stores.ts";
+import { ownedBy } from "../engines/description.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { CredentialIssuer } from "../leases/credential-issuer.ts";
 import type { LeaseLifecycle } from "../leases/lease-lifecycle.ts";
@@ -66,7 +67,7 @@ export class MountTeardown {
       leases.expire(null, now);
       this.#issuer.abandonAll(now);
       this.#lifecycle.revokeLive(now);
-      this.#pool.emptyAll(null, now);
+      this.#pool.emptyAll(now);
       if (again) for (const lease of leases.failures(PAGE)) this.#lifecycle.end(lease, now);
     });
     // A pool that cannot be emptied goes on after the mount, as unfinished credentials do.
@@ -81,57 +82,56 @@ export class MountTeardown {
 
   /** Starts the removal of all resources of a deleted mount, and deletes everything else. Idempotent. */
   destroy(): void {
-    const { config, jobs } = this.#stores;
+    const { config, jobs, accounts } = this.#stores;
     if (config.isDeleted()) return;
     const now = Date.now();
-    const engine = this.#accounts.account();
-    const account = engine.ok ? engine.value : null;
     this.#commit(() => {
+      // Later removals keep their identity, because the configuration is deleted.
+      this.#accounts.follow();
       config.markDeleted();
       for (const job of jobs.ofKind("renewal")) jobs.delete(job.id);
-      this.#stopWrites(account, now);
+      this.#stopWrites(now);
       this.#root.stopRotation(now);
       this.#issuer.abandonAll(now);
-      this.#pool.destroy(account, now);
-      this.#removeLeases(account, now);
-      this.#removeRoles(account, now);
-      // Removals in progress keep the account, because the configuration is deleted.
-      for (const { id, work } of jobs.ofKind("removal")) {
-        if (work.kind === "removal" && !work.account) jobs.put({ id, work: { ...work, account } }, now);
-      }
+      this.#pool.destroy(now);
+      this.#removeLeases(now);
+      this.#removeRoles(now);
       config.delete();
+      for (const id of accounts.all().keys()) this.#stores.pruneAccount(id);
     });
   }
 
   /** Abandons writes of roles, and removes what they have made. */
-  #stopWrites(account: object | null, now: number): void {
+  #stopWrites(now: number): void {
     const { type, jobs } = this.#stores;
-    for (const { id, work } of jobs.ofKind("role")) {
-      if (work.kind !== "role") continue;
-      const undo = type.roles.undo(work.write, null, now);
-      if (undo && "removal" in undo) this.#outcomes.abandon(id, undo.removal, "unfinished role", account, now);
-      else jobs.delete(id);
+    for (const job of jobs.ofKind("role")) {
+      if (job.work.kind !== "role") continue;
+      const undo = type.roles.undo(job.work.write, null, now);
+      const owner = { ...job, because: "unfinished role" };
+      if (undo && "removal" in undo) this.#outcomes.abandon(owner, undo.removal, now);
+      else jobs.delete(job.id);
     }
   }
 
-  #removeLeases(account: object | null, now: number): void {
+  #removeLeases(now: number): void {
     const { type, leases, jobs } = this.#stores;
     for (let page = leases.under("", "", PAGE); page.length > 0; page = leases.under("", "", PAGE)) {
       for (const lease of page) {
         jobs.delete(lease.id);
         leases.delete(lease.id);
         const removal = type.removal.ofLease(resourcesIn(lease), lease.issued);
-        this.#outcomes.startRemoval(lease.id, removal, "lease of a mount that is gone", account, now);
+        this.#outcomes.startRemoval({ ...lease, because: "lease of a mount that is gone" }, removal, now);
       }
     }
   }
 
-  #removeRoles(account: object | null, now: number): void {
+  #removeRoles(now: number): void {
     const { type, roles, kept } = this.#stores;
     kept.deleteAll();
-    for (const { name, role } of roles.deleteAll()) {
+    for (const { name, role, account } of roles.deleteAll()) {
       const removal = type.roles.undoOfRole(role, now);
-      if (removal) this.#outcomes.startRemoval(`kept ${name}`, removal, "application of a role", account, now);
+      const owner = { id: `kept ${name}`, account, because: ownedBy(type.description, name) };
+      if (removal) this.#outcomes.startRemoval(owner, removal, now);
     }
   }
 }

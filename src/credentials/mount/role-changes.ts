@@ -4,7 +4,7 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { warn } from "../../platform/observability/log.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import { plainName, rolePath } from "../engines/description.ts";
+import { ownedBy, plainName, rolePath } from "../engines/description.ts";
 import type { EngineStates } from "../engines/engine-type.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import { REQUEST_MS, type SagaRunner } from "../runner/saga-runner.ts";
@@ -38,6 +38,8 @@ export class RoleChanges {
     const now = Date.now();
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
+    const outOfReach = this.#accounts.refusesRole(name, now);
+    if (outOfReach) return outOfReach;
     const context = { dialect, account: this.#accounts.account() };
     return this.#start(name, type.roles.begin(name, roles.find(name), body, context), now, mount);
   }
@@ -50,6 +52,8 @@ export class RoleChanges {
     if (refusal) return refusal;
     const role = roles.find(name);
     if (!role || !type.roles.rotate) return refuse("invalid", type.roles.missing?.(name) ?? MISSING(name));
+    const outOfReach = this.#accounts.refusesRole(name, now);
+    if (outOfReach) return outOfReach;
     const context = { dialect, account: this.#accounts.account() };
     return this.#start(name, type.roles.rotate(name, role, at, context), now);
   }
@@ -85,13 +89,17 @@ export class RoleChanges {
       return false;
     }
     const context = { dialect: "neutral", account: this.#accounts.account() } as const;
-    const begun = role && type.roles.rotate ? type.roles.rotate(name, role, "", context) : refuse("missing");
+    const begun =
+      role && type.roles.rotate
+        ? (this.#accounts.refusesRole(name, now) ?? type.roles.rotate(name, role, "", context))
+        : refuse("missing");
     if (!begun.ok) {
       warn("role-rotation-refused", { engine: scope, role: name, because: begun.message });
       this.#outcomes.keptFailed(name, begun.message, now);
       return false;
     }
     kept.started(name, now);
+    this.#accounts.follow();
     const work = { kind: "role", write: begun.value, due: true } as const;
     jobs.put({ id: `${lock} ${crypto.randomUUID()}`, work, lock, deadline: now + REQUEST_MS }, now);
     return true;
@@ -109,13 +117,14 @@ export class RoleChanges {
     return ok(
       this.#commit(() => {
         if (other.value !== null) jobs.delete(other.value);
+        this.#accounts.follow();
         const job = { id: `${lock} ${crypto.randomUUID()}`, work: { kind: "role", write, mount } as const, lock };
         return this.#runner.start({ ...job, deadline: now + REQUEST_MS }, now);
       }),
     );
   }
 
-  /** Deletes a role. @returns the removal of its application, if it has one */
+  /** Deletes a role. @returns the removal of what it owns, if it owns something */
   delete(name: string): Result<Started | null> {
     const { type, scope, roles, kept, jobs, events } = this.#stores;
     const role = roles.find(name);
@@ -126,6 +135,7 @@ export class RoleChanges {
     return ok(
       this.#commit(() => {
         if (other.value !== null) jobs.delete(other.value);
+        const account = roles.account(name);
         roles.delete(name);
         kept.delete(name);
         events.role("RoleDeleted", rolePath(type.description, name));
@@ -133,7 +143,7 @@ export class RoleChanges {
         const removal = type.roles.undoOfRole(role, now);
         if (!removal) return null;
         const id = `kept ${name} ${crypto.randomUUID()}`;
-        this.#outcomes.startRemoval(id, removal, "application of a role", null, now);
+        this.#outcomes.startRemoval({ id, account, because: ownedBy(type.description, name) }, removal, now);
         return this.#runner.begin({ job: id, kind: "removal" }, now);
       }),
     );

@@ -21,11 +21,25 @@ export class RoleStore {
     return row ? (JSON.parse(row.body) as Role) : null;
   }
 
-  put(name: string, role: Role): void {
+  /** The roles of an identity. */
+  ofAccount(account: number): Role[] {
+    const rows = this.#sql.exec<{ body: string }>("SELECT body FROM roles WHERE account = ?", account);
+    return rows.toArray().map(({ body }) => JSON.parse(body) as Role);
+  }
+
+  /** Id of the identity that made what belongs to a role. */
+  account(name: string): number {
+    const rows = this.#sql.exec<{ account: number }>("SELECT account FROM roles WHERE name = ?", name).toArray();
+    return rows[0]?.account ?? 0;
+  }
+
+  put(name: string, role: Role, account: number): void {
     this.#sql.exec(
-      "INSERT INTO roles VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET body = excluded.body",
+      `INSERT INTO roles (name, body, account) VALUES (?, ?, ?)
+       ON CONFLICT (name) DO UPDATE SET body = excluded.body, account = excluded.account`,
       name,
       JSON.stringify(role),
+      account,
     );
     this.#onChange(name);
   }
@@ -65,10 +79,10 @@ export class RoleStore {
   }
 
   /** Deletes all roles. @returns the deleted roles */
-  deleteAll(): { name: string; role: Role }[] {
-    const rows = this.#sql.exec<{ name: string; body: string }>("SELECT * FROM roles").toArray();
+  deleteAll(): { name: string; role: Role; account: number }[] {
+    const rows = this.#sql.exec<{ name: string; body: string; account: number }>("SELECT * FROM roles").toArray();
     this.#sql.exec("DELETE FROM roles");
     for (const { name } of rows) this.#onChange(name);
-    return rows.map(({ name, body }) => ({ name, role: JSON.parse(body) as Role }));
+    return rows.map(({ name, body, account }) => ({ name, role: JSON.parse(body) as Role, account }));
   }
 }

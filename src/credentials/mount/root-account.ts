@@ -111,11 +111,12 @@ export class RootAccount {
   /** Abandons rotations in progress; their removals use the account of their start. Runs inside a transaction. */
   stopRotation(now: number): void {
     const { type, jobs } = this.#stores;
-    for (const { id, work } of jobs.ofKind("rotation")) {
-      if (work.kind !== "rotation") continue;
-      const undo = type.rotation?.undo(work.rotation, now) ?? null;
-      if (undo) this.#outcomes.abandon(id, undo, "rotation given up", work.rotation.account, now);
-      else jobs.delete(id);
+    for (const job of jobs.ofKind("rotation")) {
+      if (job.work.kind !== "rotation") continue;
+      const undo = type.rotation?.undo(job.work.rotation, now) ?? null;
+      const owner = { ...job, because: "rotation given up", by: job.work.rotation.account };
+      if (undo) this.#outcomes.abandon(owner, undo, now);
+      else jobs.delete(job.id);
     }
   }
 
@@ -128,6 +129,7 @@ export class RootAccount {
     const begun = type.rotation.begin(config.find(), this.#accounts.account(), this.#accounts.settings());
     if (!begun.ok) return begun;
     if (jobs.count("rotation") > 0) return refuse("invalid", "rotation in progress; try again in a moment");
+    this.#accounts.follow();
     const work = { kind: "rotation", rotation: begun.value } as const;
     config.rotationStarted(now);
     const id = `rotation ${crypto.randomUUID()}`;

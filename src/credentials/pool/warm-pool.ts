@@ -1,4 +1,3 @@
-import type { Result } from "../../lib/result.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { type Series, series } from "../../platform/observability/metrics/series.ts";
 import type { EngineStores } from "../engine-stores.ts";
@@ -34,14 +33,18 @@ export class WarmPool {
     this.#stores = stores;
     this.#outcomes = outcomes;
     this.#accounts = accounts;
+    // Credentials of another identity are not handed over.
+    accounts.watch((former) => this.emptyAll(Date.now(), former));
   }
 
   /** Removes what no caller will be given, and begins what is missing. Runs inside a transaction. */
   tick(now: number): void {
-    const { pool, config } = this.#stores;
+    const { pool, config, accounts } = this.#stores;
     const due = pool.nextDue();
     if (due === null || due > now || config.isDeleted()) return;
-    for (const role of pool.roles()) for (const ready of pool.unfit(role, now)) this.#end(ready, null, now);
+    this.#accounts.follow();
+    const made = accounts.current();
+    for (const role of pool.roles()) for (const ready of pool.unfit(role, now)) this.#end(ready, now, made);
     for (const row of pool.all()) if (row.due === null || row.due <= now) this.#fill(row, now);
   }
 
@@ -49,7 +52,7 @@ export class WarmPool {
   #fill(row: PoolRow, now: number): void {
     const { type, config, roles, jobs, pool } = this.#stores;
     const role = roles.find(row.role);
-    this.#stop(row.role, null, now, ({ content }) => content !== row.content || row.size === 0);
+    this.#stop(row.role, now, ({ content }) => content !== row.content || row.size === 0);
     if (!role || !type.pool || row.size === 0) {
       pool.delete(row.role);
       return;
@@ -95,23 +98,7 @@ export class WarmPool {
   /** Ends the pool of a deleted role. Runs inside a transaction. */
   roleDeleted(role: string, now: number): void {
     this.#stores.pool.delete(role);
-    this.#empty(role, null, now);
-  }
-
-  /**
-   * Changes the configuration. Credentials of another identity are removed with that one. Runs inside a transaction.
-   * @throws Sealed
-   */
-  followConfig(change: () => Result<null>): Result<null> {
-    const { type, config } = this.#stores;
-    const before = type.pool ? config.find() : null;
-    const account = before && this.#accounts.account();
-    const changed = change();
-    const after = changed.ok ? config.find() : before;
-    if (before && account?.ok && !(after && type.pool?.outlives(before, after))) {
-      this.emptyAll(account.value, Date.now());
-    }
-    return changed;
+    this.#empty(role, now);
   }
 
   /**
@@ -123,29 +110,29 @@ export class WarmPool {
     const [path = ""] = type.description.paths.issue;
     for (const { role } of pool.all()) {
       if (!`${path.slice(1)}/${role}/`.startsWith(prefix)) continue;
-      this.#empty(role, null, now);
+      this.#empty(role, now);
       pool.setDue(role, now);
     }
   }
 
   /** Ends all pools, with those of a mount that is gone. Runs inside a transaction. */
-  destroy(account: EngineStates["account"] | null, now: number): void {
+  destroy(now: number): void {
     const { pool } = this.#stores;
-    this.emptyAll(account, now);
+    this.emptyAll(now);
     for (const { role } of pool.all()) pool.delete(role);
   }
 
   /**
    * Removes the credentials of all pools. Pools of a mount that goes on are filled again. Runs inside a transaction.
-   * @param account the identity that made them, if it is not the configured one
+   * @param account id of the identity that made them
    */
-  emptyAll(account: EngineStates["account"] | null, now: number): void {
+  emptyAll(now: number, account = this.#stores.accounts.current()): void {
     const { pool } = this.#stores;
     for (const { role } of pool.all()) {
-      this.#empty(role, account, now);
+      this.#empty(role, now, account);
       pool.setDue(role, now);
     }
-    for (const role of pool.roles()) this.#empty(role, account, now);
+    for (const role of pool.roles()) this.#empty(role, now, account);
   }
 
   /** Sizes of pools, and ready credentials. The caller prepends the label `mount`. */
@@ -159,32 +146,27 @@ export class WarmPool {
       ]);
   }
 
-  #empty(role: string, account: EngineStates["account"] | null, now: number): void {
-    this.#stop(role, account, now);
-    for (const ready of this.#stores.pool.ofRole(role)) this.#end(ready, account, now);
+  #empty(role: string, now: number, account = this.#stores.accounts.current()): void {
+    this.#stop(role, now);
+    for (const ready of this.#stores.pool.ofRole(role)) this.#end(ready, now, account);
   }
 
   /** Gives up credentials in the making: all, or those that a condition holds for. */
-  #stop(
-    role: string,
-    account: EngineStates["account"] | null,
-    now: number,
-    condition: (pooling: Pooling) => boolean = () => true,
-  ): void {
+  #stop(role: string, now: number, condition: (pooling: Pooling) => boolean = () => true): void {
     const { type, jobs } = this.#stores;
     for (const id of jobs.idsUnder(fillPrefix(role), "pool")) {
-      const work = jobs.find(id)?.work;
-      if (work?.kind !== "pool" || !condition(work.pooling)) continue;
-      this.#outcomes.abandon(id, type.issue.undo(work.pooling.issue, now), UNLEASED, account, now);
+      const job = jobs.find(id);
+      if (job?.work.kind !== "pool" || !condition(job.work.pooling)) continue;
+      this.#outcomes.abandon({ ...job, because: UNLEASED }, type.issue.undo(job.work.pooling.issue, now), now);
     }
   }
 
-  #end(ready: Ready, account: EngineStates["account"] | null, now: number): void {
+  #end(ready: Ready, now: number, account: number): void {
     const { type, pool, scope } = this.#stores;
     pool.remove(ready);
     recordAction("pooled-credentials-end", { engine: scope, role: ready.role, pooled: ready.id });
     const removal = type.removal.ofLease(ready.resources, ready.made);
-    this.#outcomes.startRemoval(ready.id, removal, UNLEASED, account, now);
+    this.#outcomes.startRemoval({ id: ready.id, account, because: UNLEASED }, removal, now);
   }
 }
 

@@ -1,11 +1,10 @@
 import type { CloudFailure } from "../../contracts/cloud-calls.ts";
 import type { JobRef, PollResult, Report, Started, Step } from "../../contracts/credential-engine.ts";
 import { backoff } from "../../lib/backoff.ts";
-import { ok, type Result, refuse } from "../../lib/result.ts";
+import { refuse } from "../../lib/result.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
 import { warn } from "../../platform/observability/log.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import type { EngineStates } from "../engines/engine-type.ts";
 import { continuesAt, jobSagaOf, type Work } from "../jobs/job.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { Job, NewJob } from "../jobs/job-store.ts";
@@ -153,7 +152,7 @@ export class SagaRunner {
       return { kind: "end", end: continuesAt(until) };
     }
     const { type } = this.#stores;
-    const decision = jobSagaOf(type).onError(job.work, step, failure, now, job.tries);
+    const decision = jobSagaOf(type).onError(job.work, step, provenOf(job.work, failure), now, job.tries);
     const searched = type.calls.searchedFor?.(job.work.kind, step.call) ?? null;
     // A search names the failure of the call that it searches for.
     const message = (searched && job.failure) || failure.message;
@@ -200,10 +199,12 @@ export class SagaRunner {
       return { kind: "end", end: continuesAt(work.find(job.id)?.readyAt ?? now + next.wait) };
     }
     if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, lease: this.#renew(job, lease, now), inLine: true };
-    const account = this.#accountOf(job.work);
-    if (!account.ok) return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, account, null, now) };
+    const identity = this.#accounts.ofJob(job);
+    if (!identity.ok) return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, identity, null, now) };
+    const { account, isOther } = identity.value;
     const { type } = this.#stores;
-    const { steps, state } = batchOf(jobSagaOf(type), job.work, next, now, type.calls);
+    const begun = isOther && job.work.kind === "removal" ? { ...job.work, other: true as const } : job.work;
+    const { steps, state } = batchOf(jobSagaOf(type), begun, next, now, type.calls);
     const { seq } = state === job.work && jobs.isKept(job) ? job : jobs.keep(job, { work: state });
     const leastMs = job.tries > 0 ? MIN_CALL_MS : LATE_CALL_MS;
     const end = job.deadline ?? Number.POSITIVE_INFINITY;
@@ -215,7 +216,7 @@ export class SagaRunner {
       type: type.type,
       steps,
       seq,
-      account: account.value,
+      account,
       deadlineMs,
       trace,
     };
@@ -234,11 +235,6 @@ export class SagaRunner {
     return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, failure, now) };
   }
 
-  #accountOf(work: Work): Result<EngineStates["account"]> {
-    if (work.kind === "rotation") return ok(work.rotation.account);
-    return work.kind === "removal" && work.account ? ok(work.account) : this.#accounts.account();
-  }
-
   /** Another Worker has the job, or it is over. */
   #elsewhere(wanted: JobRef | null, now: number): PollResult {
     if (!wanted) return { kind: "idle" };
@@ -252,6 +248,10 @@ export class SagaRunner {
     return { kind: "wait", ms: RECHECK_MS, lease: null };
   }
 }
+
+/** A failure as evidence: "not found" is none when the calls are those of another identity. */
+const provenOf = (work: Work, failure: CloudFailure): CloudFailure =>
+  work.kind === "removal" && work.other && failure.code === "not_found" ? { ...failure, code: "refused" } : failure;
 
 /** The end of a caller's wait while the provider fails, ms since 1970; `deadline` is that of a job of a request. */
 const patienceOf = ({ deadline, work }: Job): number =>

@@ -211,7 +211,7 @@ function outcomeOfWrite({ role, key }: RoleWrite, _before: Role | null, now: num
   return {
     role: { ...role, id, madeAt },
     removals: [
-      ...(removal ? [{ of: "replaced", removal, because: "replaced key" }] : []),
+      ...(removal ? [{ of: "replaced", removal, because: "replaced key", former: true as const }] : []),
       ...(orphans ? [{ of: "strays", removal: orphans, because: "strays" }] : []),
     ],
     keeps: { subject: role.owner, secret: { id, key: secret }, due },
@@ -229,6 +229,7 @@ export const madeUp: EngineType<States> = {
     view: (config) => ({ url: config?.url ?? "" }),
     account: (config) => (config ? ok({ url: config.url, key: config.key }) : refuse("invalid", "url: required")),
     changesIdentity: (before, after) => before.key !== after.key,
+    reach: (maker, other) => (maker.url === other.url ? "same" : "never"),
     federationOf: () => null,
     documents: {
       "/config/lives": {

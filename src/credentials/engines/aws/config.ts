@@ -10,6 +10,7 @@ import { endpoint, iamPlace } from "../../../providers/cloud-a-aws/signing.ts";
 import { refusedUrl } from "../../../providers/outbound-url.ts";
 import { NO_SCHEDULE, type RotationSchedule, refusedSchedule } from "../../mount/rotation-schedule.ts";
 import { nameOf } from "../../name-template.ts";
+import type { Reach } from "../engine-type.ts";
 
 /** The names of users and sessions unless the configuration has a template. */
 export const DEFAULT_TEMPLATE =
@@ -135,6 +136,17 @@ const IDENTITY = ["access_key", "secret_key", "identity_token_audience", "role_a
 /** Whether a change replaces the engine's identity, which makes a rotation in progress useless. */
 export const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
   IDENTITY.some((field) => before[field] !== after[field]);
+
+/**
+ * How far a key or role reaches what another one has made. The account of a key is not known before a call, that of a role
+ * is part of its ARN.
+ */
+export function reach(maker: CloudAccount, other: CloudAccount): Reach {
+  if (maker.iam.url !== other.iam.url) return "never";
+  if (maker.accessKey === other.accessKey && maker.roleArn === other.roleArn) return "same";
+  const [made, present] = [maker.roleArn.split(":")[4], other.roleArn.split(":")[4]];
+  return made !== undefined && present !== undefined && made !== present ? "never" : "perhaps";
+}
 
 /** The body of `POST config/lease`. */
 export const LeaseBody = z.object({

@@ -14,6 +14,7 @@ import {
   type EngineConfig,
   LeaseBody,
   leaseView,
+  reach,
 } from "./config.ts";
 import { description } from "./description.ts";
 import {
@@ -103,6 +104,7 @@ export const aws: EngineType<AwsStates> = {
     },
     account: accountOf,
     changesIdentity,
+    reach,
     federationOf: ({ federation }) => federation ?? null,
   },
   roles: {

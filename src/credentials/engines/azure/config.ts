@@ -5,6 +5,7 @@ import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { duration, flag } from "../../../platform/http/fields.ts";
 import { cloudNamed } from "../../../providers/cloud-b-azure/login.ts";
 import { NO_SCHEDULE, type RotationSchedule, refusedSchedule } from "../../mount/rotation-schedule.ts";
+import type { Reach } from "../engine-type.ts";
 import type { CloudAccount } from "./directory.ts";
 import { isUuid } from "./service.ts";
 
@@ -179,4 +180,12 @@ export function accountOf(config: EngineConfig | null, overrides: AzureSettings)
   if (audience === "" || !home)
     return refuse("invalid", "client_secret: none is configured, nor is identity_token_audience");
   return ok({ ...account, federation: { ...home, audience, ttlSeconds } });
+}
+
+/** How far an application reaches what another one has made. A tenant may be written as its id or as a domain. */
+export function reach(maker: CloudAccount, other: CloudAccount): Reach {
+  const [made, present] = [maker.tenantId.toLowerCase(), other.tenantId.toLowerCase()];
+  if (maker.environment !== other.environment) return "never";
+  if (made !== present) return isUuid(made) === isUuid(present) ? "never" : "perhaps";
+  return maker.clientId.toLowerCase() === other.clientId.toLowerCase() ? "same" : "perhaps";
 }

@@ -162,6 +162,7 @@ export const description = {
       issue: [],
       reads: ["/static-creds"],
       writes: ["/static-roles/:name/import"],
+      owns: "passwords",
       fields: staticRoles,
     },
   ],

@@ -2,7 +2,15 @@ import { refuse } from "../../../lib/result.ts";
 import { mapDecision } from "../../runner/saga.ts";
 import type { EngineType } from "../engine-type.ts";
 import { azureCalls, type CloudSaga, type CloudStep, performStep, step } from "./calls.ts";
-import { accountOf, ConfigBody, changeConfig, changesIdentity, configView, type EngineConfig } from "./config.ts";
+import {
+  accountOf,
+  ConfigBody,
+  changeConfig,
+  changesIdentity,
+  configView,
+  type EngineConfig,
+  reach,
+} from "./config.ts";
 import { description } from "./description.ts";
 import type { CloudAccount } from "./directory.ts";
 import {
@@ -43,8 +51,6 @@ import {
 
 /** Seconds after which principals of a pool are replaced, by default. */
 const POOL_TTL = 86_400;
-/** An identity without these removes no principals of the former one. */
-const POOL_HOME = ["tenant_id", "environment", "client_id"] as const;
 
 type Write = RoleWrite | StaticWrite;
 
@@ -93,6 +99,7 @@ export const azure: EngineType<AzureStates> = {
     view: configView,
     account: accountOf,
     changesIdentity,
+    reach,
     federationOf: ({ federation }) => federation ?? null,
   },
   roles: {
@@ -157,7 +164,6 @@ export const azure: EngineType<AzureStates> = {
             ttl: role.pool_ttl || POOL_TTL,
             content: [role.cloud_roles, role.cloud_groups, role.permanently_delete, role.sign_in_audience, role.tags],
           },
-    outlives: (before, after) => POOL_HOME.every((field) => before[field] === after[field]),
   },
   calls: azureCalls,
   async client(account, { settings, send, assertion }) {

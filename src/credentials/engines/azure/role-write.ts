@@ -264,7 +264,7 @@ export function outcomeOfWrite({ role, provision, problem }: RoleWrite, before: 
         application_id: provision.made?.clientId ?? "",
       }
     : { ...role, managed: null };
-  const removals: { of: string; removal: Removal; because: string }[] = [];
+  const removals: { of: string; removal: Removal; because: string; former?: true }[] = [];
   if (provision?.strays) {
     const { application, made } = provision;
     const removal = applicationSearch(application.displayName, made?.objectId ?? "", now);
@@ -272,7 +272,12 @@ export function outcomeOfWrite({ role, provision, problem }: RoleWrite, before: 
   }
   // From now on the role creates a principal for each lease.
   if (managed && !provision) {
-    removals.push({ of: "kept", removal: undoOfProvision(managed, now), because: "application of a role" });
+    removals.push({
+      of: "kept",
+      removal: undoOfProvision(managed, now),
+      because: "application of a role",
+      former: true,
+    });
   }
   return { role: stored, removals };
 }

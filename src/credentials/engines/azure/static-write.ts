@@ -221,14 +221,14 @@ export function outcomeOfStatic(
   return {
     role: next,
     removals: [
-      ...(replaced.length > 0 ? [{ of: "replaced", removal: passwordsOf(role, replaced), because: REPLACED }] : []),
+      ...(replaced.length > 0 ? [{ of: "replaced", removal: passwordsOf(role, replaced), ...REPLACED }] : []),
       ...(strays ? [{ of: "strays", removal: strays, because: "strays" }] : []),
     ],
     keeps: { subject, secret: kept, due: dueOf(next) },
   };
 }
 
-const REPLACED = "replaced password of a role";
+const REPLACED = { because: "replaced password of a role", former: true } as const;
 
 const passwordsOf = ({ application_object_id: application }: StaticRole, ids: readonly string[]): Removal => ({
   ...nothing,

@@ -5,6 +5,7 @@ import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { duration, flag } from "../../../platform/http/fields.ts";
 import { type ServiceAccountKey, serviceAccountKey } from "../../../providers/cloud-c-gcp/key.ts";
 import { NO_SCHEDULE, type RotationSchedule, refusedSchedule } from "../../mount/rotation-schedule.ts";
+import type { Reach } from "../engine-type.ts";
 import type { CloudAccount } from "./cloud.ts";
 
 const MAX_KEY_FILE = 16_384;
@@ -111,3 +112,7 @@ export function accountOf(config: EngineConfig | null): Result<CloudAccount> {
   }
   return ok({ email: config.service_account_email, federation: { ...home, audience, ttlSeconds } });
 }
+
+/** How far a service account reaches what another one has made: the names of resources have their project. */
+export const reach = (maker: CloudAccount, other: CloudAccount): Reach =>
+  maker.email === other.email ? "same" : "perhaps";

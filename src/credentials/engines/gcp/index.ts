@@ -1,7 +1,15 @@
 import type { EngineType } from "../engine-type.ts";
 import { type CloudStep, gcpCalls, performStep } from "./calls.ts";
 import type { CloudAccount } from "./cloud.ts";
-import { accountOf, ConfigBody, changeConfig, changesIdentity, configView, type EngineConfig } from "./config.ts";
+import {
+  accountOf,
+  ConfigBody,
+  changeConfig,
+  changesIdentity,
+  configView,
+  type EngineConfig,
+  reach,
+} from "./config.ts";
 import { description } from "./description.ts";
 import {
   dataOf,
@@ -67,6 +75,7 @@ export const gcp: EngineType<GcpStates> = {
     view: configView,
     account: accountOf,
     changesIdentity,
+    reach,
     federationOf: ({ federation }) => federation ?? null,
   },
   roles: {

@@ -227,7 +227,7 @@ export function outcomeOfWrite({ role, replaced, warnings }: RoleWrite) {
   const removal = replaced && removalOf(replaced.grants, replaced.service_account_email, replaced.madeAt);
   return {
     role,
-    removals: removal ? [{ of: "replaced", removal, because: "account before a rotation" }] : [],
+    removals: removal ? [{ of: "replaced", removal, because: "account before a rotation", former: true as const }] : [],
     warnings,
   };
 }
