@@ -93,6 +93,13 @@ export interface RulePlan {
   readonly next: string | null;
 }
 
+/** The outcome of a set by selector. */
+export interface Selected {
+  /** Ids of associations. */
+  readonly set: readonly string[];
+  readonly skipped: readonly { readonly secret_name: string; readonly reason: string }[];
+}
+
 /** The rules of a destination; part of `SyncDestinationApi`. */
 export interface SyncRulesApi {
   putRule(name: string, mount: RuleMount, definition: RuleDefinition): Promise<Result<RuleView>>;
@@ -107,6 +114,8 @@ export interface SyncRulesApi {
   confirmRule(name: string, plan: string): Promise<Result<RuleView>>;
   /** @param onUnmatch what becomes of the objects; null: as the rule says */
   deleteRule(name: string, onUnmatch: Unmatched | null): Promise<Result<null>>;
+  /** Sets associations of the secrets that match now, as requests do. */
+  setSelected(mount: RuleMount, definition: RuleDefinition): Promise<Result<Selected>>;
   /** A mount reports changed secrets to a destination with rules. */
   matching(mountUuid: string, paths: readonly string[]): Promise<void>;
 }

@@ -54,6 +54,7 @@ import { StoredObjects } from "../sync/objects/stored-objects.ts";
 import { RuleStore } from "../sync/rules/rule-store.ts";
 import { RuleWork } from "../sync/rules/rule-work.ts";
 import { Rules } from "../sync/rules/rules.ts";
+import { Selection } from "../sync/rules/selection.ts";
 import { Breaker } from "../sync/scheduler/breaker.ts";
 import { LeaseLimits } from "../sync/scheduler/lease-limits.ts";
 import { leasesAll, POLLED_AGAIN_MS, Poll } from "../sync/scheduler/poll.ts";
@@ -171,13 +172,7 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
     this.#registration = new Registration(object, this.#record, this.#purge, this.#keys);
     this.#configuration = new Configuration(object, this.#record, this.#app, this.#registration, this.#resync);
 
-    const check = new AssociationCheck(
-      this.#record,
-      this.#associations,
-      this.#remoteObjects,
-      this.#purge,
-      this.#neighbours,
-    );
+    const check = new AssociationCheck(this.#record, associations, this.#remoteObjects, this.#purge, this.#neighbours);
     const takesOver = (row: AssociationRow) => this.#ruleWork.takesOver(row);
     this.#desiredState = new DesiredState(object, check, this.#associations, this.#quota, this.#resync, this.#wakeUp, {
       takesOver,
@@ -195,7 +190,8 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
       record: this.#record,
       rules: new Rules(object, this.#ruleStore, this.#ruleWork, check, this.#associations),
       ruleWork: this.#ruleWork,
-      adoptions: new Adoptions(check, this.#associations, this.#desiredState),
+      adoptions: new Adoptions(check, associations, this.#desiredState),
+      selection: new Selection(object, check, associations, this.#desiredState),
     };
     this.#previews = new Previews(object, this.#record, this.#associations, this.#remoteObjects, check);
 

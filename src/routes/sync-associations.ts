@@ -7,19 +7,23 @@ import {
   translateType,
 } from "../compat/sync-names.ts";
 import type { AssociationListing, AssociationsPage, AssociationView } from "../contracts/sync-destination.ts";
+import type { Selected } from "../contracts/sync-rules.ts";
 import type { SecretRef } from "../contracts/sync-tasks.ts";
 import { destinationsOf, listAssociatedSecrets } from "../listings/destinations.ts";
 import { badRequest, denied, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { flag } from "../platform/http/fields.ts";
 import { isVersioned } from "../rights/mount-routes.ts";
+import { destinationName } from "../rpc/destination-name.ts";
 import { accessControl, kvStore } from "../rpc/stubs.ts";
 import { associationId } from "../sync/associations/associations.ts";
 import { previewSet } from "../sync/inspect/inspect.ts";
 import { worst } from "../sync/sync-status.ts";
 import { secretKeyValues } from "../sync/worker/payload.ts";
+import { performWork } from "../sync/worker/perform.ts";
 import { envelope, keyList, rawStream } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { destinationAt, flagIn, keyOf, limitIn, mountAt, NO_DRY_REMOVAL, slashless, tryNow } from "./sync-paths.ts";
+import { previewSelected, Selector, setSelected } from "./sync-selectors.ts";
 
 /** Associations of secrets with destinations. */
 
@@ -29,6 +33,16 @@ const Association = z.object({
   dry_run: flag().optional(),
 });
 type Association = z.infer<typeof Association>;
+
+/** A set has one secret, or a selector of many. */
+const Associated = Association.extend({
+  secret_name: Association.shape.secret_name.nullish(),
+  selector: Selector.nullish(),
+});
+type Associated = z.infer<typeof Associated>;
+
+/** Time for pushes of many associations after the answer. */
+const PUSH_MS = 10_000;
 
 type Entries = readonly (readonly [string, AssociationView])[];
 
@@ -48,7 +62,10 @@ function checkSecretName(name: string): string {
 }
 
 /** The secret to associate: it exists, and the caller may read it. */
-async function source(call: AuthorisedCall, body: Association): Promise<{ secret: SecretRef; keys: string[] }> {
+async function source(
+  call: AuthorisedCall,
+  body: Pick<Association, "mount" | "secret_name">,
+): Promise<{ secret: SecretRef; keys: string[] }> {
   const name = checkSecretName(body.secret_name);
   const mount = await mountAt(call, body.mount);
   if (!mount) throw badRequest(`mount: no secret engine mount at ${slashless(body.mount)}/`);
@@ -86,7 +103,7 @@ function answer(
   call: AuthorisedCall,
   page: AssociationsPage,
   entries: Entries,
-  { warnings = [], ...more }: { next?: string; warnings?: string[] } = {},
+  { warnings = [], ...more }: { next?: string; warnings?: string[]; skipped?: Selected["skipped"] } = {},
 ): Response {
   const counters: Record<string, number> = {};
   for (const [, { sync_status }] of entries) counters[sync_status] = (counters[sync_status] ?? 0) + 1;
@@ -99,10 +116,16 @@ function answer(
   return envelope(call, { data: { ...data, ...more }, warnings });
 }
 
-async function set(call: AuthorisedCall<"name" | "type">, body: Association): Promise<Response> {
+async function set(call: AuthorisedCall<"name" | "type">, body: Associated): Promise<Response> {
   const key = keyOf(call);
   unwrap(await destinationAt(call, key).read());
-  const { secret, keys } = await source(call, body);
+  const { mount, secret_name, selector } = body;
+  if (selector) {
+    if (secret_name) throw badRequest("selector: cannot be set together with secret_name");
+    return setMany(call, { mount, selector }, body.dry_run || flagIn(call.query, "dry_run"));
+  }
+  if (!secret_name) throw badRequest("secret_name: required");
+  const { secret, keys } = await source(call, { mount, secret_name });
   if (body.dry_run || flagIn(call.query, "dry_run")) {
     const planned = unwrap(await previewSet(call.env, key, secret, keys));
     return envelope(call, { data: { dry_run: true, planned } });
@@ -112,6 +135,21 @@ async function set(call: AuthorisedCall<"name" | "type">, body: Association): Pr
   await tryNow(call, key, id);
   const page = unwrap(await destinationAt(call, key).associations([id]));
   return answer(call, page, page.associated_secrets);
+}
+
+/** Sets the associations of all secrets that match now. Their pushes follow the answer. */
+async function setMany(
+  call: AuthorisedCall<"name" | "type">,
+  given: Parameters<typeof setSelected>[1],
+  isDry: boolean,
+): Promise<Response> {
+  const key = keyOf(call);
+  if (isDry) return envelope(call, { data: { dry_run: true, ...(await previewSelected(call, given)) } });
+  const { set: ids, skipped } = await setSelected(call, given);
+  const push = performWork(call.env, destinationName(key), { budgetMs: PUSH_MS }).catch(() => undefined);
+  call.exec.waitUntil(push);
+  const page = unwrap(await destinationAt(call, key).associations(ids));
+  return answer(call, page, page.associated_secrets, { skipped });
 }
 
 async function remove(call: AuthorisedCall<"name" | "type">, body: Association): Promise<Response> {
@@ -240,7 +278,7 @@ export const associationRoutes = [
   secrets({
     verb: "POST",
     path: "/sys/sync/destinations/:type/:name/associations/set",
-    body: Association,
+    body: Associated,
     handle: set,
   }),
   secrets({

@@ -1,13 +1,12 @@
 import * as z from "zod";
 import { translateStatus } from "../compat/sync-names.ts";
-import type { RuleDefinition, RuleMount, RuleView, Unmatched } from "../contracts/sync-rules.ts";
-import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
-import { isVersioned } from "../rights/mount-routes.ts";
-import { accessControl } from "../rpc/stubs.ts";
-import { defineRule, RuleBody, staticPrefix } from "../sync/rules/rule.ts";
+import type { RuleDefinition, RuleView, Unmatched } from "../contracts/sync-rules.ts";
+import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { defineRule, RuleBody } from "../sync/rules/rule.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
-import { destinationAt, flagIn, keyOf, limitIn, mountAt, slashless } from "./sync-paths.ts";
+import { destinationAt, flagIn, keyOf, limitIn, slashless } from "./sync-paths.ts";
+import { selectedMount } from "./sync-selectors.ts";
 
 /** Rules of a destination: associations for all secrets that match (docs/guides/sync.md). */
 
@@ -22,34 +21,6 @@ const Confirmation = z.object({ plan_id: z.string("plan_id: required").min(1, "p
 function ruleName({ params: { rule } }: RuleCall): string {
   if (NAME.test(rule)) return rule;
   throw badRequest("rule: must be 1 to 63 lower-case letters, digits and -, and begin with a letter or digit");
-}
-
-/** The mount of a rule: the caller may read every secret that the rule can match. */
-async function sourceOf(call: RuleCall, rule: string, path: string, definition: RuleDefinition): Promise<RuleMount> {
-  const mount = await mountAt(call, path);
-  if (!mount) throw badRequest(`mount: no secret engine mount at ${slashless(path)}/`);
-  if (!isVersioned(mount)) throw badRequest(`mount: ${mount.path} is no KV version 2 mount, which alone can be synced`);
-  const { identity, namespace } = call.grant;
-  const caller = { accessor: identity.accessor, namespace, needs: ["read"], given: {} } as const;
-  const prefix = staticPrefix(definition);
-  const below = definition.path_prefix !== "" && prefix === definition.path_prefix && !prefix.endsWith("/");
-  const access = accessControl(call.env);
-  // `app` stands for itself and for what is below `app/`.
-  const checks = [
-    access.mayAlso({ ...caller, path: `${mount.path}data/${prefix}${below ? "/" : ""}`, below: true }),
-    ...(below ? [access.mayAlso({ ...caller, path: `${mount.path}data/${prefix}` })] : []),
-  ];
-  for (const checked of await Promise.all(checks)) {
-    if (!checked.ok) {
-      throw denied(
-        checked.message?.replace(
-          /^permission denied/,
-          `permission denied to read all secrets that rule ${JSON.stringify(rule)} can match`,
-        ),
-      );
-    }
-  }
-  return { uuid: mount.uuid, accessor: mount.accessor, path: mount.path };
 }
 
 /** A selector of equal values as the map that it was written as. */
@@ -77,7 +48,7 @@ async function put(call: RuleCall, body: RuleBody): Promise<Response> {
   const object = destinationAt(call, keyOf(call));
   unwrap(await object.read());
   const definition = unwrap(defineRule(name, body));
-  const mount = await sourceOf(call, name, body.mount, definition);
+  const mount = await selectedMount(call, body.mount, definition, `rule ${JSON.stringify(name)}`);
   if (body.dry_run || flagIn(call.query, "dry_run")) {
     const plan = unwrap(await object.previewRule(name, mount, definition, call.query.get("after") ?? ""));
     return envelope(call, { data: { dry_run: true, ...plan, next: plan.next ?? "" } });

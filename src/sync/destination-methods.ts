@@ -7,6 +7,7 @@ import type { Adoptions } from "./associations/adoptions.ts";
 import type { DestinationRecord } from "./configuration/destination-record.ts";
 import type { RuleWork } from "./rules/rule-work.ts";
 import type { Rules } from "./rules/rules.ts";
+import type { Selection } from "./rules/selection.ts";
 
 /** The components of `SyncDestination` that its method tables call. */
 export interface DestinationParts {
@@ -14,6 +15,7 @@ export interface DestinationParts {
   readonly rules: Rules;
   readonly ruleWork: RuleWork;
   readonly adoptions: Adoptions;
+  readonly selection: Selection;
 }
 
 /** RPC methods about associations by rule. */
@@ -25,6 +27,7 @@ export const ruleMethods: MethodTable<SyncRulesApi, DestinationParts> = {
   ruleMatches: ({ rules }, ...given) => rules.matches(...given),
   confirmRule: ({ rules }, ...given) => rules.confirm(...given),
   deleteRule: ({ rules }, ...given) => rules.delete(...given),
+  setSelected: ({ selection }, ...given) => selection.set(...given),
   matching: ({ ruleWork }, ...given) => ruleWork.matching(...given),
 };
 

@@ -208,6 +208,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "sync-rules › waits for a confirmation of exactly its plan",
   ],
   [
+    /associations\/set/,
+    "selector selector.path_prefix selector.path_glob selector.exclude_glob selector.match_all selector.metadata_selector selector.metadata_selector.key selector.metadata_selector.operator selector.metadata_selector.values",
+    "sync-selectors › sets what matches now, each as a request does, and nothing that matches later",
+  ],
+  [
     /associations\/(set|remove)/,
     "mount secret_name",
     "sync-api-associations › accept a mount with or without slashes, and return only the changed associations",

@@ -621,6 +621,9 @@ it("describes sync", async () => {
   const wish = { mount: "secret", secret_name: "app/db" };
   await ok("POST", `${at}/associations/set?dry_run=true`, wish);
   await ok("POST", `${at}/associations/set`, wish);
+  const selected = { mount: "secret", selector: { path_prefix: "app" } };
+  await ok("POST", `${at}/associations/set?dry_run=true&after=`, selected);
+  await ok("POST", `${at}/associations/set`, selected);
   await ok("GET", `${at}/associations`);
   await ok("GET", `${at}/associations?limit=1`);
   await ok("GET", `${at}/drift`);

@@ -53,7 +53,7 @@ async function fill(count: number): Promise<void> {
           const secret = { mountUuid: mount.uuid, mountAccessor: mount.accessor, mountPath: "kv/", secretName };
           const copy = { subKey: "", name: `x/${secretName}`, collisionKey: `x/${secretName}`, refused: null };
           const step = { kind: "add", copy, blocked: null, elsewhere: false, adoptedFrom: [] } as const;
-          associations.set(secret, { naming, steps: [step], place: "" }, now, true);
+          associations.set(secret, { naming, steps: [step], place: "" }, now, { manual: true, order: "single" });
         }
       });
     }

@@ -65,6 +65,13 @@ const DestinationsOfSecret = z
 
 const NO_PLAN = flag("Refused: only `set` has a dry run.");
 
+const SELECTOR =
+  "Instead of `secret_name`, for up to 1000 secrets at once: `path_prefix`, `path_glob`, `exclude_glob`, `metadata_selector` and `match_all`, as of a rule.";
+
+const Skipped = z
+  .array(z.object({ secret_name: z.string(), reason: z.string() }))
+  .describe("With `selector`: secrets that match and were not set.");
+
 const fields = {
   mount: "The mount's path.",
   secret_name: "The secret's path in it.",
@@ -91,12 +98,27 @@ export const associations = group(
     "POST /sys/sync/destinations/:type/:name/associations/set": {
       id: "setAssociation",
       summary: "Sync a secret",
-      description: "Also requires read access to the secret.",
-      query: { dry_run: flag("Returns a plan without changes.") },
-      body: { fields },
+      description:
+        "Also requires read access to the secret; with `selector` to every secret that it can match. Secrets that match later do not follow: use a rule for that.",
+      query: {
+        dry_run: flag("Returns a plan without changes."),
+        after: text("With `selector` and `dry_run`: `next` of the page before."),
+      },
+      body: { fields: { ...fields, selector: SELECTOR } },
       answers: data(
-        "The association; of a dry run its plan.",
-        z.union([Associations, z.object({ dry_run: z.literal(true), planned: z.array(Planned) })]),
+        "The association, or those of a selector; of a dry run the plan.",
+        z.union([
+          Associations.extend({ skipped: Skipped.optional() }),
+          z.object({
+            dry_run: z.literal(true),
+            planned: z.array(Planned),
+            summary: z
+              .record(z.string(), z.int())
+              .optional()
+              .describe("With `selector`: how many secrets have each action."),
+            next: z.string().optional().describe("With `selector`: `after` of the next page; empty on the last one."),
+          }),
+        ]),
       ),
       errors: [502],
     },

@@ -33,6 +33,12 @@ export interface SetNaming {
 /** The content of the naming of an adopted object, in its row. */
 const ADOPTED = "adopted";
 
+/** The caller of a set, a request or a rule, and whether it sets one association or many. */
+export interface SetBy {
+  readonly manual: boolean;
+  readonly order: WorkOrder;
+}
+
 /** The plan for an association that is set. */
 interface Planned {
   readonly naming: SetNaming;
@@ -163,9 +169,8 @@ export class Associations {
 
   /**
    * Sets an association to present with the planned objects, under reserved quota, and forces a push of all of them.
-   * @param manual by a request, not by a rule
    */
-  set(secret: SecretRef, { naming, steps, place }: Planned, now: number, manual: boolean): void {
+  set(secret: SecretRef, { naming, steps, place }: Planned, now: number, { manual, order }: SetBy): void {
     const id = associationId(secret);
     const before = this.find(id);
     if (!before) this.#insert(id, secret, now);
@@ -178,8 +183,7 @@ export class Associations {
     );
     this.#remoteObjects.apply(id, steps, now, place);
     this.#remoteObjects.forgetFingerprints(id);
-    // A rule sets many at once; changes of single secrets are pushed before them.
-    this.#enqueue(id, "present", now, { queued: true, order: manual ? "single" : "many" });
+    this.#enqueue(id, "present", now, { queued: true, order });
   }
 
   /** Ends pushes of an association, whose objects stay. A later set, removal or match ends the hold. */

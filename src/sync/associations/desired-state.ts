@@ -9,7 +9,7 @@ import type { Resync } from "../scheduler/resync.ts";
 import type { AssociationRow } from "../schema.ts";
 import { announceAssociation, announceListing, announceWatch, drainAssociation } from "./announcements.ts";
 import type { AssociationCheck, AssociationPlan } from "./association-check.ts";
-import { type Associations, associationId, type SetNaming, secretOf } from "./associations.ts";
+import { type Associations, associationId, type SetBy, type SetNaming, secretOf } from "./associations.ts";
 
 /** A request that sets the desired state also performs the work, so the wake-up is delayed by this long. */
 const INLINE_MS = 2_500;
@@ -19,10 +19,13 @@ interface TakesOver {
   takesOver(row: AssociationRow): boolean;
 }
 
-/** Associations that a rule sets together. The functions are called inside the transaction. */
-export interface RulePage {
+/** Associations that a rule or a selector sets together. The functions are called inside the transaction. */
+export interface SetPage {
   readonly secrets: readonly SecretRef[];
-  readonly naming: SetNaming;
+  /** Null: the destination's, or that of an adopted object. */
+  readonly naming: SetNaming | null;
+  /** By a request, not by a rule. */
+  readonly manual: boolean;
   /** `settled`: another origin decides about the secret. `stop`: the rule has changed, so no further one is set. */
   readonly prepare: (secret: SecretRef) => "set" | "settled" | "stop";
   /** Records that a secret was set or left, or why it is refused. */
@@ -78,17 +81,17 @@ export class DesiredState {
   }
 
   /**
-   * Sets associations of a rule in one transaction, with one check of their names with other destinations. Objects by key
+   * Sets associations in one transaction, with one check of their names with other destinations. Objects by key
    * are planned by tasks, which read the keys.
    * @returns whether all were settled; the others are tried again later
    */
-  async setByRule(page: RulePage): Promise<boolean> {
+  async setPage(page: SetPage): Promise<Result<boolean>> {
     const { secrets, naming } = page;
     const names = new Set<string>();
     for (const secret of secrets) {
       const plan = refuseIfSealed(() => this.#check.check(secret, [], undefined, naming));
       if (plan.ok) for (const name of plan.unclaimed) names.add(name);
-      else if (plan.reason !== "invalid") return false;
+      else if (plan.reason !== "invalid") return plan;
     }
     const reserved = await this.#reserve(
       secrets.filter((secret) => !this.#associations.isQueued(associationId(secret))),
@@ -97,7 +100,7 @@ export class DesiredState {
       const stored = await this.#check.claimNames([...names], (taken) =>
         ok(this.#storePage(page, names, taken, reserved)),
       );
-      return stored.ok && stored.value;
+      return stored;
     } finally {
       for (let each = 0; each < reserved; each++) this.#quota.release();
     }
@@ -114,7 +117,7 @@ export class DesiredState {
   }
 
   #storePage(
-    { secrets, naming, prepare, settle }: RulePage,
+    { secrets, naming, manual, prepare, settle }: SetPage,
     claimed: ReadonlySet<string>,
     taken: TakenNames,
     reserved: number,
@@ -137,7 +140,7 @@ export class DesiredState {
         }
         if (!plan.unclaimed.every((name) => claimed.has(name))) return false;
         if (!this.#associations.isQueued(associationId(secret)) && room-- <= 0) return false;
-        this.#store(secret, plan, false);
+        this.#store(secret, plan, { manual, order: "many" });
         settle(secret, null);
       }
       return true;
@@ -153,7 +156,9 @@ export class DesiredState {
       return refuse("unavailable", "the sync queue is at capacity; nothing was recorded");
     }
     try {
-      const stored = await this.#check.claim(plan, secret, keys, own, (again) => this.#store(secret, again, true));
+      const stored = await this.#check.claim(plan, secret, keys, own, (again) =>
+        this.#store(secret, again, { manual: true, order: "single" }),
+      );
       if (!stored.ok) return stored;
     } finally {
       if (reserved) this.#quota.release();
@@ -180,7 +185,7 @@ export class DesiredState {
     return ok(id);
   }
 
-  #store(secret: SecretRef, { naming, steps, place }: AssociationPlan, manual: boolean): void {
+  #store(secret: SecretRef, { naming, steps, place }: AssociationPlan, how: SetBy): void {
     const { outbox } = this.#object;
     const now = Date.now();
     this.#object.commit(() => {
@@ -195,8 +200,8 @@ export class DesiredState {
         this.#resync.begin(now);
         announceAssociation(outbox, secret);
       }
-      this.#associations.set(secret, { naming, steps, place }, now, manual);
-      if (manual) this.#wakeUp.expectLeaseWithin(INLINE_MS, now);
+      this.#associations.set(secret, { naming, steps, place }, now, how);
+      if (how.order === "single") this.#wakeUp.expectLeaseWithin(INLINE_MS, now);
     });
   }
 }

@@ -27,7 +27,7 @@ function destination(count: number, movedTo: () => string | null) {
       { mountUuid: mount, mountAccessor: mount, mountPath: `${mount}/`, secretName },
       plan as never,
       1_000,
-      true,
+      { manual: true, order: "single" },
     );
   for (const name of names) add("old", name);
   add("other", "s0000");
@@ -79,7 +79,7 @@ it("keeps the path of the first set in names through several moves, until the ne
   expect(moved && [moved.mount_path, namedSecretOf(moved).mountPath]).toEqual(["third/", "old/"]);
   const secret = { mountUuid: "old", mountAccessor: "old", mountPath: "third/", secretName: "s0000" };
   const naming = { granularity: "secret-path", template: "" } as const;
-  associations.set(secret, { naming, steps: [], place: "" }, 2_000, true);
+  associations.set(secret, { naming, steps: [], place: "" }, 2_000, { manual: true, order: "single" });
   const again = associations.find("old/s0000");
   expect(again && [again.mount_path, again.named_path, namedSecretOf(again).mountPath]).toEqual([
     "third/",

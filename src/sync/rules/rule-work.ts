@@ -300,9 +300,10 @@ export class RuleWork {
     if (!found) return this.#later();
     const { outbox } = this.#object;
     const names = this.#nextUnapplied(row);
-    const isSettled = await this.#desiredState.setByRule({
+    const page = await this.#desiredState.setPage({
       secrets: names.map((secretName) => ({ ...secretIn(ruleMountOf(row)), secretName })),
       naming: namingOf(found, definitionOf(row)),
+      manual: false,
       prepare: (secret) => this.#prepare(row, secret),
       settle: ({ secretName }, problem) => {
         this.#store.setApplied(row, secretName, problem);
@@ -313,7 +314,7 @@ export class RuleWork {
     // Before the next page: a change is reported only once the mount knows of the watch.
     await outbox.drain("watch");
     this.#object.waitUntil(outbox.drain("associations"));
-    if (isSettled) return true;
+    if (page.ok && page.value) return true;
     // The rule was changed meanwhile, or there is no room.
     return this.#store.find(row.name)?.generation === row.generation ? this.#later() : true;
   }
