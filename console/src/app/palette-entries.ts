@@ -32,6 +32,7 @@ const WORDS: Readonly<Record<string, string>> = {
   storage: "volume snapshot plugin csi claim",
   nodes: "agent drain allocation join",
   access: "policy token auth method user identity",
+  notifications: "alert rule channel slack teams pagerduty e-mail",
   audit: "log who",
 };
 

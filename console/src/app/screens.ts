@@ -25,5 +25,6 @@ export const SCREENS: readonly Screen[] = [
   { name: "storage", label: "Storage", icon: "storage", group: "Cluster", load: async () => (await cluster()).Storage },
   { name: "nodes", label: "Nodes and jobs", icon: "nodes", group: "Cluster", load: async () => (await cluster()).Nodes },
   { name: "access", label: "Access", icon: "access", group: "Administration", load: async () => (await cluster()).Access },
+  { name: "notifications", label: "Notifications", icon: "bell", group: "Administration", load: async () => (await cluster()).Notifications },
   { name: "audit", label: "Audit", icon: "audit", group: "Administration", load: async () => (await cluster()).Audit },
 ];

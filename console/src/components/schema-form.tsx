@@ -183,7 +183,8 @@ function SchemaField({ name, schema, value, onChange, texts, isRequired, problem
         <fieldset class="group">
           <legend>{shared.label}</legend>
           <SchemaForm
-            schema={schema}
+            // An optional group may be left empty as a whole.
+            schema={isRequired || value !== undefined ? schema : { ...schema, required: [] }}
             value={(value ?? {}) as FormValue}
             onChange={(entered) => onChange(Object.keys(entered).length > 0 ? entered : undefined)}
           />

@@ -42,16 +42,20 @@ const Rule = z
   })
   .meta({ id: "NotificationRule" });
 
-const Active = z.object({
-  rule: z.string(),
-  condition: z.enum(CONDITIONS),
-  severity: z.enum(SEVERITIES),
-  subject: z.string(),
-  detail: z.string(),
-  state: z.enum(["pending", "firing", "ended"]).describe("Pending: not sent yet. Ended: its recovery is not sent yet."),
-  since: time,
-  notified: timeOrNull,
-});
+const Active = z
+  .object({
+    rule: z.string(),
+    condition: z.enum(CONDITIONS),
+    severity: z.enum(SEVERITIES),
+    subject: z.string(),
+    detail: z.string(),
+    state: z
+      .enum(["pending", "firing", "ended"])
+      .describe("Pending: not sent yet. Ended: its recovery is not sent yet."),
+    since: time,
+    notified: timeOrNull,
+  })
+  .meta({ id: "NotificationAlert" });
 
 export const sysNotifications = group(
   "System",

@@ -116,6 +116,24 @@ export function findingsOfFigures(figures: Figures): Finding[] {
   return found;
 }
 
+const SEVERITIES: Readonly<Record<Schemas["NotificationAlert"]["severity"], Tone>> = {
+  critical: "bad",
+  error: "bad",
+  warning: "warn",
+  info: "info",
+};
+
+/** What the rules of notifications have found, until it is over. */
+export const findingsOfNotifications = (active: readonly Schemas["NotificationAlert"][]): Finding[] =>
+  active
+    .filter(({ state }) => state !== "ended")
+    .map(({ rule, subject, detail, severity, state }) => ({
+      tone: SEVERITIES[severity],
+      word: state === "firing" ? "Notified" : "Begun",
+      text: `Rule ${rule}: ${subject}${detail === "" ? "" : `, ${detail}`}.`,
+      href: href("notifications"),
+    }));
+
 /** Findings about a token that ends within the hour. */
 export function findingsOfCaller(caller: Caller | null, at: number): Finding[] {
   if (!caller?.expires || caller.expires - at > SOON_MS) return [];

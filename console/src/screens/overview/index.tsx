@@ -16,9 +16,11 @@ import {
   findingsOfCaller,
   findingsOfFigures,
   findingsOfHealth,
+  findingsOfNotifications,
   waiting,
   worstFirst,
 } from "./findings.ts";
+import { useOwnRights } from "./own-rights.ts";
 import { Upkeep } from "./upkeep.tsx";
 
 const EVERY_MS = 10_000;
@@ -35,6 +37,13 @@ export default function OverviewScreen() {
     api("GET /v1/sys/version", { signal, quiet: true, namespace: "" }),
   );
   const figures = useResource(["metrics"], readFigures, { everyMs: EVERY_MS });
+  const rights = useOwnRights();
+  const notified = useResource(
+    ["overview-notifications"],
+    async (signal) =>
+      (await api("GET /v1/sys/notifications/active", { namespace: "", quiet: true, signal })).data.active,
+    { everyMs: EVERY_MS, skip: !rights.may("sys/notifications/active", "read") },
+  );
   const seen = figures.value instanceof Figures ? figures.value : undefined;
   const denied = figures.value instanceof ApiError ? figures.value : null;
   // Of a failed repetition the last answer stays, which is no news.
@@ -42,6 +51,7 @@ export default function OverviewScreen() {
   const findings = worstFirst([
     ...(health.value ? findingsOfHealth(health.value) : []),
     ...(seen ? findingsOfFigures(seen) : []),
+    ...findingsOfNotifications(notified.value ?? []),
     ...findingsOfCaller(caller.value, minute.value),
   ]);
   return (
@@ -76,7 +86,7 @@ export default function OverviewScreen() {
             }
           />
           {seen && <Findings title="Waiting" findings={waiting(seen)} none="Nothing is under way." />}
-          <Upkeep />
+          {rights.may("sys/snapshot", "sudo") && <Upkeep />}
         </div>
         <div class="stack">
           <Checklist />

@@ -1,0 +1,112 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { type ReceivedMessage, startMessageServices } from "../doubles/message-services/server.ts";
+import { CANARY, describeConsole } from "./support/console.ts";
+
+/** Empty lists, and the template that is refused. */
+const EMPTY = [/404 GET \/v1\/sys\/notifications/, /400 POST \/v1\/sys\/notifications\/rules\/console-backup/];
+
+let services: Awaited<ReturnType<typeof startMessageServices>>;
+beforeAll(async () => {
+  services = await startMessageServices();
+});
+afterAll(() => services.close());
+
+const received = async (): Promise<ReceivedMessage[]> =>
+  (await fetch(`${services.url}/_double/console`)).json() as Promise<ReceivedMessage[]>;
+
+describeConsole("notifications", (suite) => {
+  it("adds a channel and tests it, adds a rule, and shows what it found, also on the overview", async () => {
+    const opened = await suite().open({ path: "notifications?tab=channels", refusals: EMPTY });
+    const { page } = opened;
+    const dialog = page.getByRole("dialog");
+    await page.getByRole("button", { name: "Add channel" }).click();
+    await dialog.getByLabel("Name").fill("console-ops");
+    await dialog.getByLabel("Service").selectOption({ label: "Slack" });
+    await dialog.getByLabel("URL", { exact: true }).fill(`${services.url}/console/slack/T0001/B0001/token`);
+    await opened.expectClean();
+    await opened.shot("notifications-channel");
+    await dialog.getByRole("button", { name: "Save channel" }).click();
+    const row = page.getByRole("row", { name: /console-ops/ });
+    await row.getByRole("button", { name: "Test" }).click();
+    await page.getByText("The test of console-ops was delivered.").last().waitFor();
+    await row.getByText("Works").waitFor();
+    expect(await page.getByText("B0001").count()).toBe(0);
+    await opened.expectClean();
+
+    await page.getByRole("tab", { name: "Rules" }).click();
+    await page.getByRole("button", { name: "Add rule" }).click();
+    await dialog.getByLabel("Name").fill("console-backup");
+    await dialog.getByLabel("Condition").selectOption({ label: "A backup is missing" });
+    await dialog.getByLabel("Channels").fill("console-ops");
+    await dialog.getByLabel("Within", { exact: true }).fill("1s");
+    await dialog.getByText("More settings").click();
+    await dialog.getByLabel("Title", { exact: true }).fill(CANARY.replaceAll("{{7*7}}", "{{nothing}}"));
+    await dialog.getByRole("button", { name: "Save rule" }).click();
+    await dialog.getByText("{{nothing}} is unknown").first().waitFor();
+    await dialog.getByLabel("Title", { exact: true }).fill(CANARY.replaceAll("{{7*7}}", "{{rule}}"));
+    await opened.expectClean();
+    expect(await dialog.getByLabel("Recovery").isChecked()).toBe(true);
+    await opened.shot("notifications-rule");
+    await dialog.getByRole("button", { name: "Save rule" }).click();
+    await page.getByRole("row", { name: /console-backup/ }).waitFor();
+
+    await page.getByRole("tab", { name: "Active" }).click();
+    const active = page.getByRole("row", { name: /A backup is missing.*snapshot/ });
+    await active.getByText("Sent").waitFor();
+    await opened.expectClean();
+    await opened.shot("notifications-active");
+    await expect.poll(async () => (await received()).length).toBe(2);
+    expect((await received()).map(({ fault }) => fault)).toEqual([null, null]);
+    await opened.visit("");
+    await page.getByText(/^Rule console-backup: snapshot/).waitFor();
+    expect(await page.getByText("Everything works").count()).toBe(0);
+    await opened.expectClean();
+
+    await opened.visit("notifications?tab=rules");
+    await page.getByRole("button", { name: "Actions of console-backup" }).click();
+    await page.getByRole("menuitem", { name: "Delete" }).click();
+    await dialog.getByRole("button", { name: "Delete rule" }).click();
+    await page.getByText("No rule yet").waitFor();
+    await opened.visit("notifications?tab=channels");
+    await page.getByRole("button", { name: "Actions of console-ops" }).click();
+    await page.getByRole("menuitem", { name: "Delete" }).click();
+    await dialog.getByRole("button", { name: "Delete channel" }).click();
+    await page.getByText("No channel yet").waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("asks for the fields of the chosen service, and fits a phone", async () => {
+    const opened = await suite().open({
+      path: "notifications?tab=channels",
+      refusals: EMPTY,
+      viewport: { width: 360, height: 740 },
+    });
+    const { page } = opened;
+    const dialog = page.getByRole("dialog");
+    await page.getByRole("button", { name: "Add channel" }).click();
+    for (const [service, fields] of [
+      ["PagerDuty", ["URL", "Integration key"]],
+      ["Microsoft Teams", ["URL"]],
+      ["E-mail by Postmark", ["URL", "Server token", "From", "To"]],
+    ] as const) {
+      await dialog.getByLabel("Service").selectOption({ label: service });
+      for (const field of ["URL", "Integration key", "Server token", "From", "To"])
+        expect([service, field, await dialog.getByLabel(field, { exact: true }).count()]).toEqual([
+          service,
+          field,
+          fields.includes(field as never) ? 1 : 0,
+        ]);
+      await opened.expectClean();
+    }
+    await opened.close();
+  });
+
+  it("says which right a token lacks", async () => {
+    const token = await suite().tokenWith("console-no-rules", 'path "nothing" { capabilities = ["read"] }');
+    const opened = await suite().open({ token, path: "notifications", refusals: [/403 /] });
+    await opened.page.getByText(/may not see active notifications \(sys\/notifications\/active: read\)/).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+});
