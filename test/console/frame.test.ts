@@ -24,7 +24,18 @@ const PARTS = [
   "audit?kind=action",
 ];
 /** All addresses of screens, as the navigation has them. */
-const SCREENS = ["", "secrets", "sync", "credentials", "events", "storage", "nodes", "access", "notifications", "audit"];
+const SCREENS = [
+  "",
+  "secrets",
+  "sync",
+  "credentials",
+  "events",
+  "storage",
+  "nodes",
+  "access",
+  "notifications",
+  "audit",
+];
 
 describeConsole("the frame", (suite) => {
   it("is used with the keyboard alone", async () => {

@@ -123,7 +123,7 @@ const SEVERITIES: Readonly<Record<Schemas["NotificationAlert"]["severity"], Tone
   info: "info",
 };
 
-/** What the rules of notifications have found, until it is over. */
+/** Subjects for which the condition of a notification rule holds. */
 export const findingsOfNotifications = (active: readonly Schemas["NotificationAlert"][]): Finding[] =>
   active
     .filter(({ state }) => state !== "ended")
