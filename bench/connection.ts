@@ -73,9 +73,21 @@ export async function dial(port: number): Promise<Socket> {
 
 let rays = 0;
 
-/** One raw request, with its own ray id as behind the edge, which distributes streams over relays. */
-export function wire(method: string, path: string, token: string, body = "", accept?: string): string {
+export const TOKEN_HEADER = "X-Orch-Token";
+
+/**
+ * One raw request, with its own ray id as behind the edge, which distributes streams over relays.
+ * @param header the name of the token's header, which other programs expect under another one
+ */
+export function wire(
+  method: string,
+  path: string,
+  token: string,
+  body = "",
+  accept?: string,
+  header = TOKEN_HEADER,
+): string {
   const length = method === "GET" || method === "OPTIONS" ? "" : `Content-Length: ${Buffer.byteLength(body)}\r\n`;
   const accepts = accept === undefined ? "" : `Accept: ${accept}\r\n`;
-  return `${method} ${path} HTTP/1.1\r\nHost: bench\r\nX-Orch-Token: ${token}\r\nCF-Ray: ${(rays++).toString(16)}\r\n${accepts}${length}\r\n${body}`;
+  return `${method} ${path} HTTP/1.1\r\nHost: bench\r\n${header}: ${token}\r\nCF-Ray: ${(rays++).toString(16)}\r\n${accepts}${length}\r\n${body}`;
 }

@@ -18,14 +18,26 @@ export interface Requests {
   readonly ms: number;
   /** Each key once, in order, instead of random keys for the whole time. */
   readonly once?: boolean;
+  /** See `wire`. */
+  readonly header?: string;
 }
 export interface Measured {
   readonly requests: number;
   readonly seconds: number;
   readonly p50: number;
   readonly p99: number;
+  readonly tail: Tail;
   /** CPU seconds of the load generator itself: near `seconds` means that it, not the server, was measured. */
   readonly own: number;
+}
+
+/** The slow end of the times of requests, in milliseconds. */
+export interface Tail {
+  readonly p90: number;
+  readonly p999: number;
+  readonly max: number;
+  /** Requests that took more than ten times the median. */
+  readonly pauses: number;
 }
 
 export interface Open {
@@ -37,6 +49,9 @@ export interface Open {
   readonly streams: number;
   /** The type of a stream of server-sent events, which begins without a line. */
   readonly accept?: string;
+  /** A text that each line with an event has once; only these lines count. The first of them shows that a stream is open. */
+  readonly mark?: string;
+  readonly header?: string;
 }
 export interface Close {
   readonly kind: "close";
@@ -53,7 +68,7 @@ export interface Publish {
   readonly lines: number;
   readonly ms: number;
   /** A request of the API whose events are the lines, instead of numbered lines of a producer. */
-  readonly request?: { readonly method: "PUT"; readonly token: string };
+  readonly request?: { readonly method: "PUT"; readonly token: string; readonly header?: string };
   /** Single writes: times are counted from the answer to the request, and the next one follows after this pause. */
   readonly pauseMs?: number;
 }
@@ -97,6 +112,30 @@ export type Job = Requests | Open | Close | Publish | Replay | Seek | Found;
 
 const LINE_END = Buffer.from("}\n");
 const OPEN_AT_ONCE = 50;
+
+/** Counts in the pieces of a stream. */
+type Counter = (bytes: Buffer) => number;
+
+function lineEnds(): Counter {
+  let split = false;
+  return (bytes) => {
+    let count = split && bytes[0] === 0x0a ? 1 : 0;
+    for (let at = bytes.indexOf(LINE_END); at >= 0; at = bytes.indexOf(LINE_END, at + 2)) count += 1;
+    split = bytes.at(-1) === 0x7d;
+    return count;
+  };
+}
+
+function texts(text: string): Counter {
+  let rest = Buffer.alloc(0);
+  return (bytes) => {
+    const all = Buffer.concat([rest, bytes]);
+    let count = 0;
+    for (let at = all.indexOf(text); at >= 0; at = all.indexOf(text, at + text.length)) count += 1;
+    rest = all.subarray(Math.max(0, all.length - text.length + 1));
+    return count;
+  };
+}
 
 class Streams {
   readonly #sockets: Socket[] = [];
@@ -155,19 +194,17 @@ class Streams {
     if (this.#seeking.size === 0) this.#found.resolve();
   }
 
-  async #openOne({ port, path, token, accept }: Open): Promise<void> {
+  async #openOne({ port, path, token, accept, mark, header }: Open): Promise<void> {
     const socket = await dial(port);
     this.#sockets.push(socket);
-    socket.write(wire("GET", path, token, "", accept));
+    socket.write(wire("GET", path, token, "", accept, header));
     // The server starts each stream with one line, which confirms that it is open.
     const greeted = Promise.withResolvers<void>();
     let begun = false;
-    let split = false;
+    const counter = mark === undefined ? lineEnds() : texts(mark);
     socket.on("data", (bytes: Buffer) => {
       this.#look(socket, bytes);
-      let count = split && bytes[0] === 0x0a ? 1 : 0;
-      for (let at = bytes.indexOf(LINE_END); at >= 0; at = bytes.indexOf(LINE_END, at + 2)) count += 1;
-      split = bytes.at(-1) === 0x7d;
+      let count = counter(bytes);
       if (!begun && (accept ? bytes.includes("id: ") : count > 0)) {
         begun = true;
         if (!accept) count -= 1;
@@ -186,7 +223,7 @@ const groups = new Map<string, Streams>();
 const published = new Map<string, number>();
 
 async function requests(job: Requests): Promise<Measured> {
-  const { method, path, token, body, keys, ms } = job;
+  const { method, path, token, body, keys, ms, header } = job;
   const connections = await Promise.all(Array.from({ length: job.connections }, () => Connection.open(job.port)));
   const took: number[] = [];
   const began = performance.now();
@@ -199,7 +236,7 @@ async function requests(job: Requests): Promise<Measured> {
         const sent = performance.now();
         if (sent - began >= ms || key > Math.max(0, keys - 1)) return resolve();
         const target = keys === 0 ? path : path + keyName(key);
-        connection.send(wire(method, target, token, body), (failure) => {
+        connection.send(wire(method, target, token, body, undefined, header), (failure) => {
           if (failure) return reject(failure);
           took.push(performance.now() - sent);
           send();
@@ -211,8 +248,14 @@ async function requests(job: Requests): Promise<Measured> {
   const seconds = (performance.now() - began) / 1000;
   for (const connection of connections) connection.close();
   const at = quantiles(took);
-  return { requests: took.length, seconds, p50: at(0.5), p99: at(0.99), own: ownCpu(cpu) };
+  const [p50, p99] = [at(0.5), at(0.99)];
+  const pauses = took.filter((time) => time > PAUSE * p50).length;
+  const tail = { p90: at(0.9), p999: at(0.999), max: took.at(-1) ?? 0, pauses };
+  return { requests: took.length, seconds, p50, p99, tail, own: ownCpu(cpu) };
 }
+
+/** A pause is this many times the median. */
+const PAUSE = 10;
 
 async function publish({ group, port, path, body, lines, ms, request, pauseMs }: Publish): Promise<Delivered> {
   const streams = groups.get(group);
@@ -229,7 +272,7 @@ async function publish({ group, port, path, body, lines, ms, request, pauseMs }:
     const sent = performance.now();
     await connection.ask(
       request
-        ? wire(request.method, path, request.token, body)
+        ? wire(request.method, path, request.token, body, undefined, request.header)
         : wire("POST", `${path}?count=${lines}&seq=${seq}`, "", body),
     );
     const answered = performance.now();

@@ -20,6 +20,9 @@ import { fullNode } from "./full-node.ts";
 import { Loader } from "./loader.ts";
 import { NotifyBench, type NotifyScale } from "./notify.ts";
 import { notifyMarkdown } from "./notify-report.ts";
+import { PeersBench, type PeersScale } from "./peers.ts";
+import { peersMarkdown } from "./peers-report.ts";
+import { startClusterPeer, startSecretsPeer } from "./peers-sides.ts";
 import type { Plot } from "./plot.ts";
 import { keyValuePlots, markdown, type RunInfo } from "./report.ts";
 import { loaderBusy } from "./rounds.ts";
@@ -108,6 +111,10 @@ const EDGE: Scaled<EdgeScale> = {
   full: { rounds: 3, requests: 20, secrets: 10, countedMs: 10_000 },
   quick: { rounds: 2, requests: 10, secrets: 10, countedMs: 4_000 },
 };
+const PEERS: Scaled<PeersScale> = {
+  full: { rounds: 5, sliceMs: 1_000, keys: 1_000, readers: [1, 100, 1_000] },
+  quick: { rounds: 3, sliceMs: 400, keys: 300, readers: [1, 100] },
+};
 const SOAK: Scaled<SoakScale> = {
   full: { minutes: 3, each: 500, stateBytes: 1e9 },
   quick: { minutes: 0.5, each: 100, stateBytes: 1e8 },
@@ -140,6 +147,8 @@ export interface Outcome {
   readonly report: unknown;
   readonly markdown: string;
   readonly plots: readonly Plot[];
+  /** Nothing was measured, and the page stays as it is. */
+  readonly isSkipped?: boolean;
 }
 
 /** @param figures results, besides time and machine */
@@ -170,6 +179,7 @@ export const PARTS = {
     const keys = await bench.fill();
     const comparison = [...(await bench.keyValue("GET", keys)), ...(await bench.keyValue("PUT", keys))];
     const layer = await bench.layer();
+    const tails = await bench.tails(keys);
     const replicas = await bench.replicas(await stage.serves(startOurs(stage.dir, 0)), keys);
     const growth = await bench.growth(keys);
     const { rounds, sliceMs } = scale;
@@ -180,6 +190,7 @@ export const PARTS = {
       layer,
       replicas,
       growth,
+      tails,
     };
     return outcome(stage, figures, markdown, keyValuePlots);
   },
@@ -270,6 +281,24 @@ export const PARTS = {
     const bare = (name: string) => stage.serves(startBareDump(stage.dir, name));
     const backup = await new BackupBench({ dir: stage.dir, loader, deploy, bare }, scale, stage.note).run();
     return outcome(stage, { scale, loaderBusy: loaderBusy.most, backup }, backupMarkdown, backupPlots);
+  },
+
+  async peers(stage) {
+    const { BAO: secrets, NOMAD: cluster } = process.env;
+    if (!secrets && !cluster) {
+      const markdown = "peers: skipped; BAO and NOMAD name no programs to compare with";
+      return { report: null, markdown, plots: [], isSkipped: true };
+    }
+    const scale = scaled(stage, PEERS);
+    const loader = stage.stops(new Loader());
+    const ours = await stage.serves(startOurs(stage.dir));
+    const sides = {
+      ours,
+      secrets: secrets ? stage.stops(await startSecretsPeer(secrets, stage.dir)) : null,
+      cluster: cluster ? stage.stops(await startClusterPeer(cluster, stage.dir)) : null,
+    };
+    const peers = await new PeersBench(loader, sides, scale, stage.note).run();
+    return outcome(stage, { scale, loaderBusy: loaderBusy.most, peers }, peersMarkdown, () => []);
   },
 
   async soak(stage) {

@@ -2,6 +2,7 @@
 
 import type { Line, Plot } from "./plot.ts";
 import type { BudgetRow, GrowthRow, Measure, ReplicaRow, Row } from "./rounds.ts";
+import type { TailRow } from "./scenarios.ts";
 import type { Figure } from "./statistics.ts";
 
 /** When, where and on what a part of the bench ran. */
@@ -29,6 +30,7 @@ export interface Report extends RunInfo {
   readonly layer: readonly BudgetRow[];
   readonly replicas: readonly ReplicaRow[];
   readonly growth: readonly GrowthRow[];
+  readonly tails: readonly TailRow[];
 }
 
 /** One line above the tables. @param more what concerns these tables alone */
@@ -118,6 +120,16 @@ export function markdown(report: Report): string {
         ratio(row.ratio),
         row.cpuRatio ? row.cpuRatio.median.toFixed(2) : "",
         `${row.ownerCalls.with.toFixed(3)} / ${row.ownerCalls.without.toFixed(3)}`,
+      ]),
+    ),
+    "",
+    ...table(
+      ["one connection, ms", "requests", "p50", "p90", "p99", "p99.9", "max", "pauses: over 10 times p50"],
+      report.tails.map(({ name, requests, p50, p90, p99, p999, max, pauses }) => [
+        name,
+        count(requests),
+        ...[p50, p90, p99, p999, max].map((ms) => ms.toFixed(2)),
+        count(pauses),
       ]),
     ),
     "",

@@ -57,12 +57,12 @@ try {
     const soakMs = part === "soak" ? (minutes ?? 0) * 60_000 : 0;
     const limit = setTimeout(tooLong, soakMs + (isLong ? DEEP_LIMIT_MS : LIMIT_MS));
     loaderBusy.most = 0;
-    const { report, markdown, plots } = await PARTS[part](stage());
+    const { report, markdown, plots, isSkipped } = await PARTS[part](stage());
     clearTimeout(limit);
     stopAll();
     reports[part] = report;
     console.log(markdown);
-    if (writes) writeSection(part, markdown, plots);
+    if (writes && !isSkipped) writeSection(part, markdown, plots);
   }
   if (options.json) writeFileSync(options.json, `${JSON.stringify(reports, null, 2)}\n`);
 } catch (failure) {

@@ -1,7 +1,7 @@
 /**
  * Scenarios of the bench. Every figure is taken on both sides in turns, so that other load on the machine affects both.
  */
-import type { Requests } from "./load.ts";
+import type { Requests, Tail } from "./load.ts";
 import type { Loader } from "./loader.ts";
 import { type BudgetRow, type GrowthRow, inTurns, type ReplicaRow, type Row, type Slice, sliceOf } from "./rounds.ts";
 import { KEY_SETS, type KeySet, SECRET, type Side } from "./sides.ts";
@@ -19,6 +19,17 @@ const AIM = { read: 0.5, write: 0.4 } as const;
 const GROWTH_CONNECTIONS = 8;
 /** The CPU that a request may cost, in times that of the bare Worker. */
 const BUDGET = { noObject: 1.2, oneObject: 1.3 } as const;
+
+/** Requests of one connection, each sent when the one before is answered. */
+export interface TailRow extends Tail {
+  readonly name: string;
+  readonly requests: number;
+  readonly p50: number;
+  readonly p99: number;
+}
+
+/** A slice of a histogram, in slices of the comparison: pauses come about once a second. */
+const TAIL_SLICES = 10;
 
 /** Where the bare Worker writes an audit line, too. */
 const AUDITED = "/audited";
@@ -130,6 +141,26 @@ export class Bench {
       rows.push({ ...(await this.#rounds(name, slice(ours), slice(bare))), budget: BUDGET[kind] });
       rows.push(await this.#rounds(`${name}, bare with an audit line`, slice(ours), slice(bare, AUDITED)));
       rows.push(await this.#rounds(`${name}, only that audit line`, slice(bare, AUDITED), slice(bare)));
+    }
+    return rows;
+  }
+
+  /** The times of one caller, who waits for each answer. */
+  async tails(keys: Scale["keys"]): Promise<TailRow[]> {
+    const rows: TailRow[] = [];
+    for (const side of this.#sides) {
+      const { method, path } = side.layer.oneObject;
+      for (const [name, job] of [
+        ["KV read", this.#requests(side, "GET", "small", keys.small)],
+        ["KV write", this.#requests(side, "PUT", "small", keys.small)],
+        ["token look-up", { port: side.server.port, token: side.token, method, path, keys: 0, body: "" }],
+      ] as const) {
+        if (side.name === "bare" && name === "token look-up") continue;
+        this.#note(`${side.name}: ${name}, its slowest answers`);
+        const ms = TAIL_SLICES * this.#scale.sliceMs;
+        const { requests, p50, p99, tail } = await this.#loader.requests({ ...job, connections: 1, ms });
+        rows.push({ name: `${side.name}: ${name}`, requests, p50, p99, ...tail });
+      }
     }
     return rows;
   }

@@ -73,24 +73,12 @@ export class Server {
 
   /** CPU seconds used so far, or null if the system does not report it. */
   cpu(): number | null {
-    try {
-      const stat = readFileSync(`/proc/${this.#process.pid}/stat`, "utf8");
-      const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-      return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
-    } catch {
-      return null;
-    }
+    return cpuOf(this.#process);
   }
 
   /** Bytes of memory in use, or null if the system does not report it. */
   memory(): number | null {
-    try {
-      const status = readFileSync(`/proc/${this.#process.pid}/status`, "utf8");
-      const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1];
-      return kilobytes === undefined ? null : Number(kilobytes) * 1024;
-    } catch {
-      return null;
-    }
+    return memoryOf(this.#process);
   }
 
   stop(): void {
@@ -103,6 +91,28 @@ export class Server {
     const ended = once(this.#process, "close");
     this.stop();
     await ended;
+  }
+}
+
+/** CPU seconds that a process has used so far, or null if the system does not report it. */
+export function cpuOf({ pid }: ChildProcess): number | null {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND;
+  } catch {
+    return null;
+  }
+}
+
+/** Bytes of memory that a process uses, or null if the system does not report it. */
+export function memoryOf({ pid }: ChildProcess): number | null {
+  try {
+    const status = readFileSync(`/proc/${pid}/status`, "utf8");
+    const kilobytes = /^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1];
+    return kilobytes === undefined ? null : Number(kilobytes) * 1024;
+  } catch {
+    return null;
   }
 }
 
