@@ -21,7 +21,7 @@ export interface PeersFigures {
   readonly memory: Readonly<Record<string, number | null>>;
 }
 
-/** What is compared: either of the two sides. */
+/** One side of a comparison. */
 type Compared = Pick<Peer, "port" | "token" | "header" | "cpu"> & { readonly name: string };
 
 const CONNECTIONS = [1, 8, 32] as const;
