@@ -1,28 +1,31 @@
 import { Api } from "../api.ts";
-import { command, JSON_OPTION, table } from "../command.ts";
+import { command, flag, JSON_OPTION, table } from "../command.ts";
 import { ENVIRONMENT, serviceOf } from "../environment.ts";
 import { tokenChecks } from "./checks.ts";
 import { health, reach } from "./connection.ts";
+import { deepChecks } from "./deep.ts";
 
 export const doctor = command({
   words: ["doctor"],
   summary: "check a deployment, and say what to do",
   about: `Checks a deployment by reads of its public API: address, TLS, clock, seal, health, version, token, sync,
 delivery, audit, snapshots, agents, CSI plugins, leases, rate limits, root secrets of engines. A check
-whose right the token lacks is "unknown".`,
-  options: JSON_OPTION,
+whose right the token lacks is "unknown". With --deep it also writes: a mount, a destination, a policy, a
+subscription, a node and a token with random names, which it removes again. That needs a root token.`,
+  options: { deep: flag("let each part do real work, up to five minutes"), ...JSON_OPTION },
   notes: `${ENVIRONMENT}
 Exit codes: 0 no problem, 1 a problem, 2 invalid usage.`,
   run: async ({ values }, io) => {
     const server = serviceOf(io.env);
     const { found, health: fields } = await reach(server);
+    const api = new Api({ ...server, namespace: "" }, 1, { dialect: "Orch" });
+    const isOpen = fields !== null && !fields["sealed"];
     const all = [
       ...found,
       ...(fields === null ? [] : health(fields)),
       // A sealed service refuses what follows.
-      ...(fields === null || fields["sealed"]
-        ? []
-        : await tokenChecks(new Api({ ...server, namespace: "" }, 1, { dialect: "Orch" }))),
+      ...(isOpen ? await tokenChecks(api) : []),
+      ...(isOpen && values.deep ? await deepChecks({ ...server, api }) : []),
     ];
     const problems = all.filter(({ status }) => status === "problem").length;
     if (values.json) io.out(JSON.stringify({ problems, findings: all }, null, 2));

@@ -1,0 +1,165 @@
+/**
+ * `npm run deploy:first`: takes a Cloudflare account from nothing to a checked deployment (docs/operate/first-deployment.md).
+ * It can be run again after any failure, and continues.
+ */
+import { rmSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { parseArgs } from "node:util";
+import { ask, askSecret } from "../packages/cli/src/prompt.ts";
+import { costReport } from "./cost-report.ts";
+import { CloudflareError } from "./deploy/cloudflare-api.ts";
+import { Deployment } from "./deploy/deployment.ts";
+import { tokenPath } from "./deploy/secrets.ts";
+import { DeploymentState } from "./deploy/state.ts";
+import { WranglerError } from "./deploy/wrangler.ts";
+import { Refusal } from "./settings.ts";
+
+const USAGE = `npm run deploy:first -- [OPTIONS]
+
+  --name NAME           the Worker's name (default sallyport)
+  --domain HOST         a custom domain of a zone in the account (default: below workers.dev)
+  --location PLACE      near most writers: weur, eeur, apac, oc, wnam, enam
+  --jurisdiction PLACE  keeps all data in eu, us or fedramp
+  --audit               keeps the whole audit log in a bucket
+  --address URL         reaches the service there instead of at its own address
+  --dir DIR             the record of the deployment (default .deployments/NAME)
+  --dry-run             says what would be done, and changes nothing
+  --upgrade             migrates and deploys again, with the configuration of this checkout
+  --replace-worker      deletes a Worker whose first token was lost, and deploys it again
+  --destroy             deletes what the record names; --yes answers the question
+
+Environment: CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID; asked for at a terminal.`;
+
+const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"] as const;
+const JURISDICTIONS = ["eu", "us", "fedramp"] as const;
+
+/** Up to the total of the bill; prices and sources are in the command's own output. */
+const BILL_LINES = 20;
+
+const say = (line: string): void => console.log(`- ${line}`);
+
+try {
+  process.exitCode = await main(process.argv.slice(2));
+} catch (failure) {
+  const isKnown = failure instanceof Refusal || failure instanceof CloudflareError || failure instanceof WranglerError;
+  const message = failure instanceof Error ? failure.message : String(failure);
+  console.error(isKnown ? message : `${failure instanceof TypeError ? "" : "Failed: "}${message}`);
+  process.exitCode = failure instanceof TypeError ? 2 : 1;
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  const { values } = optionsOf(args);
+  if (values.help) {
+    console.log(USAGE);
+    return 0;
+  }
+  const { name } = values;
+  if (!/^[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?$/.test(name))
+    throw new TypeError("--name: must have at most 30 letters a-z, digits and hyphens, and begin with a letter");
+  const place = {
+    ...(values.location !== undefined && { location: oneOf("location", values.location, LOCATIONS) }),
+    ...(values.jurisdiction !== undefined && {
+      jurisdiction: oneOf("jurisdiction", values.jurisdiction, JURISDICTIONS),
+    }),
+  };
+  if (place.location && place.jurisdiction) throw new TypeError("--location: has no effect with --jurisdiction");
+  if (values.domain !== undefined && !/^(?=.{4,253}$)[a-z0-9-]+(?:\.[a-z0-9-]+)+$/.test(values.domain))
+    throw new TypeError("--domain: must be a host name such as sallyport.example.com");
+  if (values.address !== undefined && !/^https?:\/\/[^/]+$/.test(values.address))
+    throw new TypeError("--address: must be https://HOST without a path");
+  const account = process.env["CLOUDFLARE_ACCOUNT_ID"] || (await ask("CLOUDFLARE_ACCOUNT_ID: "));
+  if (!/^[0-9a-f]{32}$/.test(account)) throw new TypeError("CLOUDFLARE_ACCOUNT_ID: must be 32 hexadecimal digits");
+  const token = process.env["CLOUDFLARE_API_TOKEN"] || (await askSecret("CLOUDFLARE_API_TOKEN: "));
+  if (!/^[\x21-\x7e]{20,}$/.test(token)) throw new TypeError("CLOUDFLARE_API_TOKEN: must be one word");
+
+  const dir = resolve(values.dir ?? join(".deployments", name));
+  const isDry = values["dry-run"];
+  const state = DeploymentState.open(dir, { account, name, place }, isDry);
+  const chosen = {
+    dir,
+    name,
+    root: resolve(import.meta.dirname, ".."),
+    domain: values.domain,
+    address: values.address,
+    withAudit: values.audit,
+  };
+  const credentials = { token, account, base: process.env["CLOUDFLARE_API_BASE_URL"] };
+  const deployment = new Deployment(chosen, credentials, state, say);
+  if (values.destroy) return destroy(deployment, state, { name, isDry, isSure: values.yes });
+  if (isDry) {
+    await deployment.plan();
+    return 0;
+  }
+  if (values["replace-worker"]) await deployment.replaceWorker();
+  if (values.upgrade) state.reopen("migrated", "deployed", "checked");
+  return finish(deployment, state, dir);
+}
+
+async function finish(deployment: Deployment, state: DeploymentState, dir: string): Promise<number> {
+  const { address, token, findings } = await deployment.run();
+  for (const { status, check, message, action } of findings) {
+    console.log(`  ${status.toUpperCase().padEnd(8)} ${check}: ${message}`);
+    if (action !== "") console.log(`           -> ${action}`);
+  }
+  if (findings.some(({ status }) => status === "problem")) {
+    console.error(`The check found problems. Repair them, and run this again; the root token is in ${tokenPath(dir)}.`);
+    return 1;
+  }
+  console.log(`\nAddress:     ${address}`);
+  if (token !== null) console.log(`Root token:  ${token}\n             (shown once: put it into a safe)`);
+  console.log(`Keys:        ${join(dir, "secrets.env")}: move this file to a safe. Without it no data can be read.`);
+  console.log(`\nThe estimated bill with few callers (npm run cost, docs/operate/cost.md):\n`);
+  for (const line of costReport([]).slice(0, BILL_LINES)) console.log(line);
+  if (findings.length > 0) state.finish("checked");
+  rmSync(tokenPath(dir), { force: true });
+  return 0;
+}
+
+async function destroy(
+  deployment: Deployment,
+  state: DeploymentState,
+  { name, isDry, isSure }: { readonly name: string; readonly isDry: boolean; readonly isSure: boolean },
+): Promise<number> {
+  if (state.resources.length === 0) {
+    console.log("Nothing is recorded: there is nothing to delete.");
+    return 0;
+  }
+  for (const each of state.resources) say(`${isDry ? "would delete" : "will delete"} ${each.kind} ${each.name}`);
+  if (isDry) return 0;
+  if (!isSure && (await ask(`All data of the deployment is lost. Type its name, ${name}: `)) !== name) {
+    console.error("Nothing was deleted.");
+    return 1;
+  }
+  const failures = await deployment.destroy();
+  for (const failure of failures) console.error(failure);
+  return failures.length > 0 ? 1 : 0;
+}
+
+function optionsOf(args: readonly string[]) {
+  const flag = { type: "boolean", default: false } as const;
+  const text = { type: "string" } as const;
+  return parseArgs({
+    args: [...args],
+    options: {
+      name: { type: "string", default: "sallyport" },
+      domain: text,
+      location: text,
+      jurisdiction: text,
+      address: text,
+      dir: text,
+      audit: flag,
+      "dry-run": flag,
+      upgrade: flag,
+      "replace-worker": flag,
+      destroy: flag,
+      yes: flag,
+      help: flag,
+    },
+  });
+}
+
+function oneOf<const Words extends readonly string[]>(name: string, value: string, words: Words): Words[number] {
+  const found = words.find((word) => word === value);
+  if (found === undefined) throw new TypeError(`--${name}: must be one of ${words.join(", ")}`);
+  return found;
+}

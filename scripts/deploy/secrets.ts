@@ -1,0 +1,40 @@
+import { randomBytes } from "node:crypto";
+import { join } from "node:path";
+import { readIfThere, writePrivate } from "./state.ts";
+
+/** The secrets of a deployment: files of mode 0600 beside its record, until the operator has moved them to a safe. */
+
+export interface Secrets {
+  readonly path: string;
+  readonly values: Readonly<Record<string, string>>;
+}
+
+const pathIn = (dir: string): string => join(dir, "secrets.env");
+const tokenPath = (dir: string): string => join(dir, "root-token");
+
+/** The stored secrets; null without the file. */
+export function storedSecrets(dir: string): Secrets | null {
+  const text = readIfThere(pathIn(dir));
+  if (text === null) return null;
+  const values = Object.fromEntries(
+    [...text.matchAll(/^([A-Z_]+)=(.*)$/gm)].map(([, name = "", value]) => [name, value ?? ""]),
+  );
+  return { path: pathIn(dir), values };
+}
+
+/** Makes the master key and the secret of the first token, and stores them. */
+export function newSecrets(dir: string): Secrets {
+  const values = {
+    MASTER_KEY: randomBytes(32).toString("base64"),
+    BOOTSTRAP_SECRET: randomBytes(32).toString("hex"),
+  };
+  const lines = Object.entries(values).map(([name, value]) => `${name}=${value}\n`);
+  writePrivate(pathIn(dir), lines.join(""));
+  return { path: pathIn(dir), values };
+}
+
+export const storeToken = (dir: string, token: string): void => writePrivate(tokenPath(dir), `${token}\n`);
+
+export const storedToken = (dir: string): string | null => readIfThere(tokenPath(dir))?.trim() ?? null;
+
+export { tokenPath };
