@@ -2,11 +2,13 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { randomFrom } from "../../../../test/crash/random.ts";
 import type { Account } from "../../../../test/doubles/cloud-a/account.ts";
 import { type IamDouble, startIam } from "../../../../test/doubles/cloud-a/server.ts";
+import { failure } from "../../../../test/fake-cloud.ts";
 import { amount, PROPERTY } from "../../../../test/support/long.ts";
 import { SagaRun } from "../../../../test/support/saga-run.ts";
 import type { Step } from "../../../contracts/credential-engine.ts";
 import { setOutboundPolicy } from "../../../providers/outbound-url.ts";
 import { sender } from "../../../providers/outcome.ts";
+import { batchOf } from "../../runner/saga.ts";
 import { awsCalls, type CloudStep, performStep } from "./calls.ts";
 import { cloudA } from "./client.ts";
 import { accountOf, changeConfig } from "./config.ts";
@@ -99,6 +101,52 @@ describe("a user", () => {
     expect(seeds.length - lives).toBeGreaterThan(seeds.length / 10);
   });
 });
+
+it.each(["getUser", "attachPolicy", "putPolicy", "addToGroup"])(
+  "a user has one key after the death of its Worker, when the next one is throttled at %s",
+  async (throttled) => {
+    const { opened, account, at } = world(1);
+    const policy_arns = [opened.policy_arn];
+    const body = {
+      credential_type: "iam_user",
+      policy_arns,
+      policy_document: '{"Statement":[]}',
+      iam_groups: ["developers"],
+    };
+    const role = unwrapped(draftRole(null, body, null));
+    const context = { account: unwrapped(account), name: "app", displayName: "ann", lifeMs: 1_000, maxTtlMs: 1_000 };
+    const send = sender({ deadlineMs: 600_000 });
+    const cloud = cloudA(unwrapped(account), { send, sendTo: send, assertion: undefined });
+    let state = unwrapped(newIssue(role, { ...context, request: {} }));
+    let left = 1;
+    for (let batches = 0; batches < 20; batches++) {
+      const next = issueSaga.next(state, 0);
+      if (next === null) break;
+      if ("wait" in next) throw new Error("no wait");
+      const batch = batchOf(issueSaga, state, next, 0, awsCalls);
+      state = batch.state;
+      for (const step of batch.steps) {
+        const isThrottled = batches > 0 && step.call === throttled && left-- > 0;
+        const result = isThrottled
+          ? failure("external", "throttled", 429)
+          : await performStep(cloud, step as CloudStep);
+        // The Worker of the first batch dies after its last call.
+        if (batches === 0) continue;
+        if (result.ok) {
+          state = issueSaga.onSuccess(state, step, result.value, 0);
+          continue;
+        }
+        const decision = issueSaga.onError(state, step, result.failure, 0, 0);
+        expect(decision.kind, result.failure.message).toBe("retry");
+        state = decision.state ?? state;
+        break;
+      }
+    }
+    expect(left).toBeLessThan(1);
+    const keys = issued(at).flatMap((name) => at.keysOf(name).map(({ accessKeyId }) => accessKeyId));
+    expect(keys).toEqual([state.kind === "user" ? state.key : ""]);
+  },
+);
 
 describe("a rotation", () => {
   it("leaves one key, which works, whenever Workers die and answers are lost", PROPERTY, async () => {

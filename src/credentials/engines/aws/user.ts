@@ -25,6 +25,8 @@ export interface UserIssue {
   readonly join: readonly string[];
   /** The call that makes the key was sent; its outcome is unknown. */
   readonly adding: boolean;
+  /** That call left in an earlier batch, whose answer was lost: a later refusal of another call is no proof against it. */
+  readonly unsure?: boolean;
   /** Keys whose text was lost, to be removed. */
   readonly lost: readonly string[];
   /** A lost call may have made a key that is not listed yet. */
@@ -56,7 +58,9 @@ export const userSaga: CloudSaga<UserIssue> = {
     return adding ? step("listKeys", user.name) : step("createKey", user.name);
   },
 
-  beforeCall(state, { call }) {
+  beforeCall(before, { call }) {
+    // The key is made by the last call of a batch.
+    const state = before.adding ? { ...before, unsure: true } : before;
     if (call === "createUser") return { ...state, creating: true };
     return call === "createKey" ? { ...state, adding: true } : state;
   },
@@ -80,8 +84,9 @@ export const userSaga: CloudSaga<UserIssue> = {
         return { ...state, adding: false, key: resultOf(call, value).accessKey };
       case "listKeys": {
         const lost = resultOf(call, value).map(({ id }) => id);
-        const strays = state.strays || (lost.length === 0 && (state.unanswered ?? 0) > 0);
-        return { ...state, adding: false, lost, strays };
+        const mayHave = (state.unanswered ?? 0) > 0 || state.unsure === true;
+        const strays = state.strays || (lost.length === 0 && mayHave);
+        return { ...state, adding: false, unsure: false, lost, strays };
       }
       case "deleteKey":
         return { ...state, lost: state.lost.filter((id) => id !== args[1]) };
@@ -98,7 +103,7 @@ export const userSaga: CloudSaga<UserIssue> = {
     if (call === "createUser") {
       // The name is random: a user of it may be ours, by a call whose answer was lost.
       if (failure.code === "already_exists" && (state.unanswered ?? 0) > 0) return { kind: "done", state };
-      const free = { ...state, creating: false, adding: false };
+      const free = { ...withoutKey(state), creating: false };
       return isTransient(failure) && isWorthRetrying(failure, tries)
         ? retry(failure, free)
         : { kind: "failed", state: free };
@@ -107,14 +112,16 @@ export const userSaga: CloudSaga<UserIssue> = {
     if (call === "deleteKey" && failure.code === "not_found") {
       return { kind: "done", state: userSaga.onSuccess({ ...state, strays: true }, step, null, now) };
     }
-    // A batch ends at its first failure, so a key after it was not requested.
-    const free = call === "listKeys" ? state : { ...state, adding: false };
+    const free = call === "listKeys" ? state : withoutKey(state);
     const isNew = isMissing(failure.code) && now - (state.createdAt ?? 0) < FRESH_MS;
     const isWorthIt =
       isTransient(failure) || (failure.code === "not_replicated" && isNew) || (call === "listKeys" && isNew);
     return isWorthIt ? retry(failure, free) : { kind: "failed", state: free };
   },
 };
+
+/** The state after a failure before the key's call: a batch ends at its first failure, so that call was not made. */
+const withoutKey = (state: UserIssue): UserIssue => (state.unsure ? state : { ...state, adding: false });
 
 const isMissing = (code: string): boolean => code === "not_found" || code === "not_replicated";
 
