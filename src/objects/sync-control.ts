@@ -1,6 +1,4 @@
 import {
-  type AppCredentials,
-  type AppView,
   DEFAULTS,
   type MayRun,
   type QuotaGrant,
@@ -9,19 +7,15 @@ import {
   type SyncControlApi,
 } from "../contracts/sync-control.ts";
 import { mapLimit } from "../lib/map-limit.ts";
-import { type Result, refuse } from "../lib/result.ts";
-import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
-import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
-import { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
+import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { knownPage } from "../platform/durable/object-inventory.ts";
 import type { KnownPage } from "../platform/durable/object-kinds.ts";
-import { StoredObject } from "../platform/durable/stored-object.ts";
+import { composedOf } from "../platform/durable/rpc-methods.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { accessControl, syncDestination } from "../rpc/stubs.ts";
-import { APP_CONTENT, Apps } from "../sync/configuration/apps.ts";
+import { appMethods, type ControlParts, controlParts } from "../sync/control-methods.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
-import { QueueCapacity } from "../sync/scheduler/queue-capacity.ts";
 
 /**
  * Default lifetime of a gate lease (permission to call providers). A pause takes effect when all leases have expired.
@@ -34,8 +28,9 @@ const RECORD_INTERVAL_MS = 10_000;
 /** Margin for the time from lease to network call, and for clock drift. */
 const LEASE_MARGIN_MS = 70;
 const WOKEN_PER_PAGE = 100;
-const USERS_ASKED = 50;
 const MAX_CONCURRENT = 6;
+
+const ControlMethods = composedOf<ControlParts>()(appMethods);
 
 /**
  * Owns deployment-wide sync state: the sync gate, the queue capacity (`QueueCapacity`), and custom applications. One
@@ -43,11 +38,8 @@ const MAX_CONCURRENT = 6;
  *
  *   open ──pause──> closing ──all gate leases expired──> paused ──resume──> open
  */
-export class SyncControl extends StoredObject implements SyncControlApi {
-  readonly #keys: DataKeys;
-  readonly #apps: Apps;
-  readonly #capacity: QueueCapacity;
-  readonly #ended: EndedNamespaces;
+export class SyncControl extends ControlMethods implements SyncControlApi {
+  protected override readonly parts: ControlParts;
   /** Counts the times that destinations are to be woken, so that two of them are told apart. */
   #resumes = 0;
   /** End of the last gate lease. */
@@ -70,14 +62,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
         scarce: (_lane, rows) => this.#announceScarcity(rows.map(({ body }) => JSON.parse(body) as string)),
       },
     );
-    this.#keys = new DataKeys(this.sql, "sync-control", () => this.env.MASTER_KEY);
-    this.#apps = new Apps(this.sql, this.#keys);
-    this.#capacity = new QueueCapacity(this.sql);
-    this.#ended = new EndedNamespaces(
-      this.sql,
-      [APP_CONTENT],
-      refuse("missing", "the namespace was deleted meanwhile"),
-    );
+    this.parts = controlParts(this.context);
     this.#recordedUntil = this.sql.exec<{ until: number }>("SELECT until FROM permissions").toArray()[0]?.until ?? 0;
     this.#leasedUntil = Math.min(this.#recordedUntil, Date.now() + MAX_LEASE_MS);
   }
@@ -105,7 +90,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
       if (after.disabled) this.sql.exec("DELETE FROM resuming");
       // Wakes destinations that waited for the end of the pause, or for quota.
       else if (before.disabled || after.queue_capacity > before.queue_capacity) this.#resume();
-      if (after.queue_capacity < before.queue_capacity && this.#capacity.isScarce(after.queue_capacity))
+      if (after.queue_capacity < before.queue_capacity && this.parts.capacity.isScarce(after.queue_capacity))
         this.outbox.enlistLatest("scarce", "", "");
     });
     // Before the answer, so that operations find the room that the new capacity leaves.
@@ -136,74 +121,13 @@ export class SyncControl extends StoredObject implements SyncControlApi {
 
   /** Exchanges a destination's quota request for a grant. Idempotent. */
   share(destination: string, request: QuotaRequest): QuotaGrant & MayRun {
-    const grant = this.commit(() => this.#capacity.grant(destination, request, this.config().queue_capacity));
+    const grant = this.commit(() => this.parts.capacity.grant(destination, request, this.config().queue_capacity));
     return { ...grant, ...this.mayRun() };
   }
 
   /** Number of queued operations of all destinations. */
   pending(): number {
-    return this.#capacity.granted();
-  }
-
-  // ---- custom applications of the repository host ----
-
-  /**
-   * Creates an application, or replaces its key; destinations that use it then retry failed work.
-   * @param namespaceId identity of the namespace; refused when deleted
-   */
-  async putApp(
-    namespaceId: string,
-    namespace: string,
-    name: string,
-    appId: number,
-    privateKey: string,
-  ): Promise<Result<AppView>> {
-    const written = refuseIfSealed(() =>
-      this.commit(() => {
-        const admitted = this.#ended.admit([namespaceId]);
-        if (!admitted.ok) return admitted;
-        if (!this.#apps.any()) this.outbox.enlistLatest("key-holder", "", null);
-        for (const user of this.#apps.users(namespace, name)) {
-          this.outbox.enlistLatest("repaired", `${namespace}${user}`, null);
-        }
-        return this.#apps.put(namespaceId, namespace, name, appId, privateKey);
-      }),
-    );
-    await this.outbox.drain();
-    return written;
-  }
-
-  app(namespace: string, name: string): Result<AppView> {
-    return this.#apps.view(namespace, name);
-  }
-
-  appNames(namespace: string): string[] {
-    return this.#apps.names(namespace);
-  }
-
-  appCredentials(namespace: string, name: string): Result<AppCredentials> {
-    return refuseIfSealed(() => this.#apps.credentials(namespace, name));
-  }
-
-  /** Refused while a destination uses it. A missing one counts as deleted. */
-  async deleteApp(namespace: string, name: string): Promise<Result<AppView | null>> {
-    // A destination that crashed between the two writes does not use it.
-    for (const user of this.#apps.users(namespace, name).slice(0, USERS_ASKED)) {
-      const destination = `${namespace}${user}`;
-      if (await syncDestination(this.env, destination).needsApp(name)) continue;
-      this.commit(() => this.#apps.release(namespace, destination, name));
-    }
-    return this.commit(() => this.#apps.delete(namespace, name));
-  }
-
-  /** Reserves an application for a destination. Refused when it does not exist. Idempotent. */
-  claimApp(namespace: string, destination: string, app: string): Result<null> {
-    return this.commit(() => this.#apps.claim(namespace, destination, app));
-  }
-
-  /** Sets the application of a destination, null for none. Refused when it does not exist. Idempotent. */
-  useApp(namespace: string, destination: string, app: string | null): Result<null> {
-    return this.commit(() => this.#apps.use(namespace, destination, app));
+    return this.parts.capacity.granted();
   }
 
   // ---- destinations that write to the same place ----
@@ -228,23 +152,13 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     return [...others];
   }
 
-  /** Deletes a namespace without applications: see `EndedNamespaces`. */
-  endNamespace(id: string, path: string): Result<null> {
-    return this.commit(() => this.#ended.end(id, path, Date.now()));
-  }
-
-  /** Clears content of earlier releases at the path of a new namespace. Idempotent. */
-  clearNamespace(path: string): void {
-    this.commit(() => this.#apps.clear(path));
-  }
-
   /** Destinations with work. */
   override known(after: string): KnownPage {
     return knownPage(this.sql, [{ kind: "sync-destination", from: "SELECT destination AS name FROM shares" }], after);
   }
 
   rekey(term: number): void {
-    this.commit(() => this.#keys.rotate(term, Date.now()));
+    this.commit(() => this.parts.keys.rotate(term, Date.now()));
   }
 
   // ---- inside ----
@@ -254,7 +168,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     return [
       series("sallyport_sync_paused", disabled ? 1 : 0),
       series("sallyport_sync_queue_capacity", queue_capacity),
-      series("sallyport_sync_queue_granted", this.#capacity.granted()),
+      series("sallyport_sync_queue_granted", this.parts.capacity.granted()),
     ];
   }
 
@@ -297,7 +211,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
     const after = this.#resuming();
     if (after === null) return;
     const resumes = this.#resumes;
-    const page = this.#capacity.destinations(after, WOKEN_PER_PAGE);
+    const page = this.parts.capacity.destinations(after, WOKEN_PER_PAGE);
     if (page.length > 0) await this.env.SYNC_WORK.sendBatch(page.map((destination) => ({ body: { destination } })));
     const last = page.at(-1);
     this.commit(() => {
@@ -314,7 +228,7 @@ export class SyncControl extends StoredObject implements SyncControlApi {
    */
   async #announceScarcity(starts: string[]): Promise<() => void> {
     const [after = ""] = starts.sort();
-    const page = this.#capacity.destinations(after, WOKEN_PER_PAGE);
+    const page = this.parts.capacity.destinations(after, WOKEN_PER_PAGE);
     await mapLimit(page, MAX_CONCURRENT, (destination) => syncDestination(this.env, destination).quotaScarce());
     return () => {
       if (page.length === WOKEN_PER_PAGE) this.outbox.enlist("scarce", "", page.at(-1));

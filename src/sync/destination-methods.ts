@@ -1,22 +1,64 @@
 import type { SyncAdoptionApi } from "../contracts/sync-adoption.ts";
+import type { SyncDestinationApi } from "../contracts/sync-destination.ts";
 import type { SyncRulesApi } from "../contracts/sync-rules.ts";
 import { ok, refuse } from "../lib/result.ts";
 import { sealed } from "../platform/crypto/refuse-if-sealed.ts";
+import { NOTHING } from "../platform/durable/object-context.ts";
 import type { MethodTable } from "../platform/durable/rpc-methods.ts";
-import type { Adoptions } from "./associations/adoptions.ts";
-import type { DestinationRecord } from "./configuration/destination-record.ts";
-import type { RuleWork } from "./rules/rule-work.ts";
-import type { Rules } from "./rules/rules.ts";
-import type { Selection } from "./rules/selection.ts";
+import { associationsPage, waitsOf } from "./associations/associations-page.ts";
+import { destinationState } from "./configuration/configuration.ts";
+import type { DestinationParts } from "./destination-parts.ts";
 
-/** The components of `SyncDestination` that its method tables call. */
-export interface DestinationParts {
-  readonly record: DestinationRecord;
-  readonly rules: Rules;
-  readonly ruleWork: RuleWork;
-  readonly adoptions: Adoptions;
-  readonly selection: Selection;
-}
+/** Stored objects of a page. */
+const PAGE = 1_000;
+
+/** The methods of a destination of these names. */
+type Named<Name extends keyof SyncDestinationApi> = MethodTable<Pick<SyncDestinationApi, Name>, DestinationParts>;
+
+/** RPC methods about the destination itself, as requests and other objects see it. */
+export const configurationMethods: Named<"read" | "repaired" | "quotaScarce" | "needsApp" | "setup" | "contest"> = {
+  read: sealed(({ record, purge, breaker }) => destinationState(record, purge, breaker)),
+  repaired: ({ configuration }) => configuration.repaired(),
+  quotaScarce: ({ quota }) => quota.giveUpUnused(),
+  needsApp: ({ app }, name) => app.needs(name),
+  setup: sealed(({ leasing }) => {
+    const setup = leasing.setup();
+    return setup ? ok(setup) : refuse("missing");
+  }),
+  // A destination with a common target asks for names.
+  contest: ({ neighbours }, ...given) => neighbours.contest(...given),
+};
+
+/** RPC methods about associations and the mounts of their secrets. */
+export const associationMethods: Named<
+  "changed" | "mountMoved" | "accessorOf" | "ofSecret" | "associations" | "setTrace" | "plan"
+> = {
+  changed: ({ changes }, ...given) => changes.enqueue(...given),
+  mountMoved: ({ relocation }, mountUuid) => relocation.begin(mountUuid),
+  // By the mount's path, for deleted mounts.
+  accessorOf: ({ associations }, ...given) => associations.ofPath(...given)?.mount_accessor ?? null,
+  ofSecret: ({ record, associations, breaker }, ...given) => {
+    const destination = record.row();
+    const row = destination && associations.ofPath(...given);
+    return row ? associations.views(row, waitsOf(destination, breaker)) : [];
+  },
+  associations: ({ record, associations, breaker }, ...given) =>
+    associationsPage(record, associations, breaker, ...given),
+  setTrace: ({ object, associations }, ...given) => object.commit(() => associations.setTrace(...given), NOTHING),
+  plan: ({ planning }, ...given) => planning.plan(...given),
+};
+
+/** RPC methods that look at objects, and change nothing. */
+export const inspectMethods: Named<"storedObjects" | "previewSet" | "previewConfigure" | "copyRecords" | "sampleName"> =
+  {
+    storedObjects: sealed(({ record, storedObjects }, after) =>
+      record.find()?.type.kind === "stored" ? ok(storedObjects.page(after, PAGE)) : refuse("missing"),
+    ),
+    previewSet: ({ previews }, ...given) => previews.set(...given),
+    previewConfigure: sealed(({ previews }, ...given) => previews.configure(...given)),
+    copyRecords: ({ previews }, ...given) => previews.records(...given),
+    sampleName: ({ previews }) => previews.sampleName(),
+  };
 
 /** RPC methods about associations by rule. */
 export const ruleMethods: MethodTable<SyncRulesApi, DestinationParts> = {

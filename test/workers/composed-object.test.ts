@@ -24,11 +24,15 @@ describe("an object composed of method tables", () => {
     expect(await registry.jobSummary("default", "none")).toMatchObject({ found: null });
   });
 
-  it.each(["ACCESS_CONTROL", "CLUSTER_REGISTRY", "KV_STORE", "CREDENTIAL_ENGINE"] as const)(
-    "does not offer the components of %s",
-    async (binding) => {
-      const stub = env[binding].getByName("main") as unknown as { parts: Promise<unknown> };
-      await expect((async () => stub.parts)()).rejects.toThrow("does not implement");
-    },
-  );
+  it.each([
+    "ACCESS_CONTROL",
+    "CLUSTER_REGISTRY",
+    "KV_STORE",
+    "CREDENTIAL_ENGINE",
+    "SYNC_CONTROL",
+    "SYNC_DESTINATION",
+  ] as const)("does not offer the components of %s", async (binding) => {
+    const stub = env[binding].getByName("main") as unknown as { parts: Promise<unknown> };
+    await expect((async () => stub.parts)()).rejects.toThrow("does not implement");
+  });
 });
