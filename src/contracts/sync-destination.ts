@@ -146,6 +146,8 @@ export interface ObjectRecord {
   readonly source?: ObjectSource;
   /** The owed clean-up, as a sentence. */
   readonly owed?: string;
+  /** `manual` and `rule:<name>`; absent without a rule. */
+  readonly origins?: readonly string[];
 }
 
 /** The secret behind an external object. */

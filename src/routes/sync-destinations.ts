@@ -79,6 +79,21 @@ async function read(call: AuthorisedCall<"name" | "type">): Promise<Response> {
   return envelope(call, { data: identity ? { ...data, identity_token: identity } : data });
 }
 
+/** Counts of states by origin; null without rules. An object of several origins counts for each. */
+function countsByOrigin(
+  found: readonly { readonly state: string; readonly origins?: readonly string[] }[],
+): Record<string, Record<string, number>> | null {
+  if (found.every(({ origins }) => origins === undefined)) return null;
+  const counts: Record<string, Record<string, number>> = {};
+  for (const { state, origins = ["manual"] } of found) {
+    for (const origin of origins) {
+      counts[origin] ??= {};
+      counts[origin][state] = (counts[origin][state] ?? 0) + 1;
+    }
+  }
+  return counts;
+}
+
 export const destinationRoutes = [
   secrets({
     verb: "LIST",
@@ -161,7 +176,10 @@ export const destinationRoutes = [
       const counters = Object.fromEntries(
         [...Map.groupBy(states, (state) => state)].map(([state, all]) => [state, all.length]),
       );
-      return envelope(call, { data: { objects: Object.fromEntries(objects), counters, next } });
+      const origins = countsByOrigin(objects.map(([, found]) => found));
+      return envelope(call, {
+        data: { objects: Object.fromEntries(objects), counters, ...(origins && { origins }), next },
+      });
     },
   }),
   secrets({

@@ -159,6 +159,14 @@ describeConsole("sync board", (suite) => {
     await table.getByText("1 of 1").waitFor();
     await opened.shot("sync-rules");
     await opened.expectClean();
+    await opened.page.getByRole("tab", { name: "Secrets" }).click();
+    await opened.page.getByText(/^Rule web \(1\)$/).click();
+    const secrets = opened.page.getByRole("table", { name: "Secrets of the destination" });
+    await secrets.getByText("Rule web").waitFor();
+    expect(await secrets.getByRole("row").count()).toBe(2);
+    await opened.shot("sync-origins");
+    await opened.expectClean();
+    await opened.page.getByRole("tab", { name: "Rules" }).click();
     const choose = async (item: string) => {
       await click(opened, "Actions of web");
       await opened.page.getByRole("menuitem", { name: item }).click();

@@ -146,6 +146,28 @@ describe("a rule", () => {
     await holds();
   });
 
+  it("is an origin by which drift is counted", async () => {
+    await add("app/a", "app/b", "other");
+    await setAssociation("in-mem/d", "other");
+    const plain = (await get(`${AT}/drift`)).body.data;
+    expect([plain.origins, plain.objects[Object.keys(plain.objects)[0] ?? ""].origins]).toEqual([undefined, undefined]);
+    await rule("web", { path_prefix: "app" });
+    await holds("app/a", "app/b", "other");
+    await setAssociation("in-mem/d", "app/a");
+    const { data } = (await get(`${AT}/drift`)).body;
+    expect(data.origins).toEqual({ manual: { in_sync: 2 }, "rule:web": { in_sync: 2 } });
+    expect(data.counters).toEqual({ in_sync: 3 });
+    const origins = Object.entries<{ origins?: string[] }>(data.objects).map(([key, found]) => [
+      key.replace(/^[^/]*\//, ""),
+      found.origins,
+    ]);
+    expect(origins.sort()).toEqual([
+      ["app/a", ["manual", "rule:web"]],
+      ["app/b", ["rule:web"]],
+      ["other", undefined],
+    ]);
+  });
+
   it("names its objects by its own template, and again when that changes", async () => {
     await add("app/db");
     await rule("web", { path_prefix: "app", name_template: "one/{{ .SecretPath }}" });

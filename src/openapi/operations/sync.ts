@@ -81,11 +81,16 @@ const Drift = z.object({
         "clean_up_owed",
       ]),
       owned: z.boolean().optional(),
+      origins: z.array(z.string()).optional().describe("`manual` and `rule:<name>`; absent without a rule."),
       error_code: z.string().optional(),
       error_message: z.string().optional(),
     }),
   ),
   counters: z.record(z.string(), z.int()).describe("How many objects are in each state."),
+  origins: z
+    .record(z.string(), z.record(z.string(), z.int()))
+    .optional()
+    .describe("The same by origin; absent without rules. An object of several origins counts for each."),
   next: z.string().describe("The value of `after` for the next page; empty on the last one."),
 });
 

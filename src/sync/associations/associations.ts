@@ -207,6 +207,12 @@ export class Associations {
     return this.#remoteObjects.live(id).map(({ external_name }) => external_name);
   }
 
+  /** `manual` and `rule:<name>`; null without a rule. */
+  originsOf(row: AssociationRow): string[] | null {
+    const rules = this.#origins(row).map((rule) => `rule:${rule}`);
+    return rules.length === 0 ? null : [...(row.manual === 1 ? ["manual"] : []), ...rules];
+  }
+
   /** Whether a clean-up at the provider is owed. */
   owes({ id }: AssociationRow): boolean {
     return this.#remoteObjects.owes(id);
@@ -331,7 +337,7 @@ export class Associations {
     const { status, error_code, error_message, updated } = own ? row : copy;
     const leftAlone = copy?.left_alone === 1;
     const version = copy === null ? row.synced_version : leftAlone ? null : copy.version;
-    const rules = this.#origins(row);
+    const origins = this.originsOf(row);
     const failure = error_code === null ? null : { outcome: "client" as const, code: error_code };
     const isFresh = waits && status === "CLIENT_SIDE_ERROR" && failure !== null && isRefusalOfRights(failure);
     const fresh = isFresh ? notYetEffective(error_message ?? "", freshUntil) : null;
@@ -344,9 +350,7 @@ export class Associations {
       updated_at: new Date(updated).toISOString(),
       ...(error_code !== null && { error_code, error_message: fresh?.message ?? error_message ?? "" }),
       ...(fresh && { retried_until: fresh.retried_until }),
-      ...(rules.length > 0 && {
-        origins: [...(row.manual === 1 ? ["manual"] : []), ...rules.map((rule) => `rule:${rule}`)],
-      }),
+      ...(origins && { origins }),
       ...(leftAlone && { note: "an object was there already, and update_policy if-not-exists leaves it" }),
       ...(copy?.owed && { note: owedNote(copy.owed) }),
       ...(row.wish === "held" && { note: HELD }),

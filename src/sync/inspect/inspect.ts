@@ -133,6 +133,8 @@ interface Drift {
   readonly external_name: string;
   readonly state: DriftState;
   readonly owned?: boolean;
+  /** `manual` and `rule:<name>`; absent without a rule. */
+  readonly origins?: readonly string[];
   readonly error_code?: string;
   readonly error_message?: string;
 }
@@ -161,7 +163,10 @@ export async function drift(
     await mapLimit(
       records,
       MAX_CONCURRENT_INSPECTIONS,
-      async (record): Promise<[string, Drift]> => [record.key, await compare(record)],
+      async (record): Promise<[string, Drift]> => {
+        const { key: association, origins } = record;
+        return [association, { ...(await compare(record)), ...(origins && { origins }) }];
+      },
       () => Date.now() < end,
     ),
   );

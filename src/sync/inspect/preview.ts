@@ -120,6 +120,7 @@ export class Previews {
     const digest = tagsDigest(tags);
     const records = page.slice(0, limit).map((copy) => {
       const row = this.#associations.find(copy.association);
+      const origins = row && this.#associations.originsOf(row);
       const certain = copy.known === 1 && row?.status !== "PENDING";
       return {
         key: copy.sub_key === "" ? copy.association : `${copy.association}/${copy.sub_key}`,
@@ -128,6 +129,7 @@ export class Previews {
         cursor: cursorOf(copy.association, copy.sub_key),
         ...(copy.tags_written === digest && { tags }),
         ...(certain && { version: copy.version }),
+        ...(origins && { origins }),
         ...(row && { source: { ...this.#sourceOf(row), subKey: copy.sub_key } }),
         ...(copy.owed !== null && { owed: owedNote(copy.owed) }),
       };

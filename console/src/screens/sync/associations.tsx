@@ -15,6 +15,7 @@ import { syncMeaning, syncTone, syncWord } from "../../lib/sync-status.ts";
 import { plural } from "../../lib/text.ts";
 import { secretHref } from "./addresses.ts";
 import { AssociationDetails } from "./association-details.tsx";
+import { byOrigin, hasRules, isOf, OriginFilter, originWords } from "./origins.tsx";
 import {
   type Association,
   type DestinationRef,
@@ -65,14 +66,20 @@ export function Associations({ destination, pages, isPurging, isExplained, onEdi
   const { reload } = pages;
   const search = place.value.query.get("q") ?? "";
   const open = place.value.query.get("secret");
+  const origin = place.value.query.get("origin") ?? "";
   const all = (pages.value ?? []).map(
     ([key, entry]): Row => ({ key, mount: mounts.value?.get(entry.accessor) ?? null, entry }),
   );
-  const rows = all.filter(({ mount, entry }) =>
-    `${mount ?? ""}/${entry.secret_name} ${entry.sub_key ?? ""} ${entry.external_name} ${entry.error_code ?? ""}`
-      .toLowerCase()
-      .includes(search.toLowerCase()),
-  );
+  const entries = all.map(({ entry }) => entry);
+  const rows = all
+    .filter(
+      ({ mount, entry }) =>
+        isOf(entry, origin) &&
+        `${mount ?? ""}/${entry.secret_name} ${entry.sub_key ?? ""} ${entry.external_name} ${entry.error_code ?? ""}`
+          .toLowerCase()
+          .includes(search.toLowerCase()),
+    )
+    .sort((a, b) => byOrigin(a.entry, b.entry));
   const selected = open === null ? [] : all.filter(({ entry }) => `${entry.accessor}/${entry.secret_name}` === open);
   const [first] = selected;
   return (
@@ -87,6 +94,7 @@ export function Associations({ destination, pages, isPurging, isExplained, onEdi
                 onChange={(q) => setQuery({ q })}
                 placeholder="Path, name or error"
               />
+              <OriginFilter entries={entries} value={origin} onChange={(to) => setQuery({ origin: to })} />
               <RetryAll destination={destination} rows={all} onDone={reload} />
               <Button icon="refresh" onClick={reload} isBusy={pages.isLoading}>
                 Refresh
@@ -97,7 +105,7 @@ export function Associations({ destination, pages, isPurging, isExplained, onEdi
           <DataTable
             label="Secrets of the destination"
             rows={rows}
-            columns={COLUMNS}
+            columns={hasRules(entries) ? [...COLUMNS, ORIGIN] : COLUMNS}
             keyOf={({ key }) => key}
             onOpen={({ entry }) => setQuery({ secret: `${entry.accessor}/${entry.secret_name}` })}
             hasMore={pages.hasMore}
@@ -227,6 +235,14 @@ const COLUMNS: readonly Column<Row>[] = [
     render: ({ entry }) => <Ago at={entry.updated_at} />,
   },
 ];
+
+const ORIGIN: Column<Row> = {
+  key: "origin",
+  label: "Origin",
+  width: "9rem",
+  isMinor: true,
+  render: ({ entry }) => originWords(entry),
+};
 
 /** Pushes all secrets that fail, one request each. */
 function RetryAll({

@@ -7,6 +7,7 @@ import { Status, type Tone } from "../../components/status.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import { usePages } from "../../lib/resource.ts";
 import { count } from "../../lib/text.ts";
+import { byOrigin, hasRules, isOf, OriginFilter, originWords } from "./origins.tsx";
 import { type Association, type DestinationRef, isFailing, keyOf } from "./reads.ts";
 
 type Data = Api["GET /v1/sys/sync/destinations/{type}/{name}/drift"]["answer"]["data"];
@@ -68,6 +69,14 @@ const COLUMNS: readonly Column<Row>[] = [
   },
 ];
 
+const ORIGIN: Column<Row> = {
+  key: "origin",
+  label: "Origin",
+  width: "9rem",
+  isMinor: true,
+  render: ([, found]) => originWords(found),
+};
+
 /** Compares what was pushed with what the provider shows, on demand: each object costs a call to the provider. */
 export function Drift({
   destination,
@@ -80,6 +89,7 @@ export function Drift({
   const known = new Map(pushed);
   const [isWanted, setWanted] = useState(false);
   const [isAll, setAll] = useState(false);
+  const [origin, setOrigin] = useState("");
   const pages = usePages(
     ["drift", keyOf(destination)],
     async (from, signal) => {
@@ -108,7 +118,9 @@ export function Drift({
         changes nothing.
       </Empty>
     );
-  const rows = (pages.value ?? []).map(([key, found]): Row => [key, withFailure(found, known.get(key))]);
+  const all = (pages.value ?? []).map(([key, found]): Row => [key, withFailure(found, known.get(key))]);
+  const entries = all.map(([, found]) => found);
+  const rows = all.filter(([, found]) => isOf(found, origin)).sort(([, a], [, b]) => byOrigin(a, b));
   const counts = Map.groupBy(rows, ([, { state }]) => state);
   const shown = isAll ? rows : rows.toSorted((a, b) => rank(a) - rank(b));
   return (
@@ -128,11 +140,12 @@ export function Drift({
                 {isAll ? "Differences first" : "In order of names"}
               </Button>
             )}
+            <OriginFilter entries={entries} value={origin} onChange={setOrigin} />
           </Toolbar>
           <DataTable
             label="Comparison with the provider"
             rows={shown}
-            columns={COLUMNS}
+            columns={hasRules(entries) ? [...COLUMNS, ORIGIN] : COLUMNS}
             keyOf={([key]) => key}
             hasMore={pages.hasMore}
             loadMore={pages.loadMore}
