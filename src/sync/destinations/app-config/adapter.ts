@@ -2,6 +2,7 @@ import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
 import { type Meaning, type RestAnswered, restClient, unreadable } from "../../../providers/rest.ts";
 import { type BulkPlace, bulkOperations, type ShownVariable, WRITTEN } from "../bulk-variables.ts";
+import { EACH_KEY, ENVIRONMENT_NAMES, ENVIRONMENT_RULE } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
 import { accessToken, requiredText } from "../fields.ts";
@@ -43,19 +44,8 @@ export const appConfig: RemoteDestinationType<AppConfigConnection> = {
     return schemas().connection;
   },
   targets: ({ app }) => [app],
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
-  naming: {
-    allowed: /^[A-Za-z0-9_]$/,
-    maxLength: 255,
-    replacement: "_",
-    adapt: (name) => (/^\d/.test(name) ? `_${name}` : name),
-  },
+  defaults: EACH_KEY,
+  naming: ENVIRONMENT_NAMES,
   maxValueBytes,
   pace: { atOnce: 1, burst: 200, perMinute: 600 },
   ...bulkOperations({
@@ -65,8 +55,7 @@ export const appConfig: RemoteDestinationType<AppConfigConnection> = {
     showsValues: true,
     check: (object) =>
       checkVariable(object, {
-        name: /^[A-Za-z_]\w{0,254}$/,
-        rule: "1 to 255 letters, digits or _, not beginning with a digit",
+        ...ENVIRONMENT_RULE,
         maxBytes: maxValueBytes,
       }),
     placeOf,

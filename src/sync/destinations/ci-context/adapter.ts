@@ -2,6 +2,7 @@ import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { type Meaning, notSent, type Rest, restClient, unreadable } from "../../../providers/rest.ts";
+import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
@@ -46,13 +47,7 @@ export const ciContext: RemoteDestinationType<CiContextConnection> = {
   targets: ({ address, context_id, project_slug }, { CI_CONTEXT_URL: url = defaultUrl }) => [
     JSON.stringify([address ?? url, context_id ?? project_slug?.toLowerCase()]),
   ],
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_KEY,
   naming: {
     allowed: /^[A-Za-z0-9_]$/,
     maxLength: 300,

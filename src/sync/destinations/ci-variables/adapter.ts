@@ -3,6 +3,7 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { type Meaning, notSent, type RestAnswer, restClient, unreadable } from "../../../providers/rest.ts";
+import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
@@ -51,13 +52,7 @@ export const ciVariables: RemoteDestinationType<CiVariablesConnection> = {
   targets: (connection, { CI_VARIABLES_URL: url = defaultUrl }) => [
     JSON.stringify([connection.address ?? url, pathOf(connection).toLowerCase(), connection.environment_scope ?? "*"]),
   ],
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_KEY,
   naming: { allowed: /^[A-Za-z0-9_]$/, maxLength: 255, replacement: "_" },
   maxValueBytes,
   pace: { atOnce: 2, burst: 60, perMinute: 300 },

@@ -12,6 +12,7 @@ import {
 import { type CloudAFailure, unanswered } from "../../../providers/cloud-a-aws/errors.ts";
 import { checkTags } from "../../../providers/cloud-a-aws/tags.ts";
 import { failure } from "../../../providers/outcome.ts";
+import { EACH_SECRET } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
 import { cloudAConnection } from "./connection.ts";
@@ -56,13 +57,7 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
     return cloudAConnection();
   },
   targets: accountTargets,
-  defaults: {
-    granularity: "secret-path",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_SECRET,
   naming: { allowed: /^[A-Za-z0-9/_+=.@-]$/, maxLength: 512, replacement: "-" },
   maxValueBytes,
   // Quotas of a region: 50 per second for each of creating, updating, deleting and tagging.

@@ -4,6 +4,7 @@ import { clouds } from "../../../providers/cloud-b-azure/login.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { checkTags, cloudBKv } from "../cloud-b-kv/adapter.ts";
 import { cloudOf } from "../cloud-b-kv/client.ts";
+import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import {
   type CallContext,
@@ -48,13 +49,7 @@ export const cloudBAc: RemoteDestinationType<ConfigConnection> = {
   },
   targets: ({ endpoint, label = "" }) => [JSON.stringify([endpoint, label])],
   resolve: ({ cloud, ...rest }) => ({ ...rest, cloud: (cloudOf({ cloud }) ?? clouds[0]).name }),
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_KEY,
   naming: { allowed: /^[\w.:/@+~-]$/, maxLength: MAX_NAME, replacement: "-", refuse: refuseName },
   maxValueBytes: cloudBKv.maxValueBytes,
   // A store takes 30 000 calls an hour, and an update is a read and a write.

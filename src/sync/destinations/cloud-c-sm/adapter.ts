@@ -3,6 +3,7 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { type CloudCConnection, projectOf, refuseTokenUri } from "../../../providers/cloud-c-gcp/connection.ts";
 import type { CloudCFailure } from "../../../providers/cloud-c-gcp/errors.ts";
 import { failure } from "../../../providers/outcome.ts";
+import { EACH_SECRET } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
 import { secretManager } from "./client.ts";
@@ -55,13 +56,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   // The replication of a secret never changes. `checkChange` fixes the project, not the field: with a new key the implied
   // project may have to be named.
   immutable: fixed.filter((field) => field !== "project_id"),
-  defaults: {
-    granularity: "secret-path",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_SECRET,
   naming: { allowed: /^[A-Za-z0-9_-]$/, maxLength: 255, replacement: "-" },
   maxValueBytes,
   // A project has 600 write requests per minute ("Quotas and limits"), and a push takes two: add a version, destroy one.

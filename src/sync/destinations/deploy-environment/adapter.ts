@@ -4,6 +4,7 @@ import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { unreadable } from "../../../providers/rest.ts";
 import { type BulkPlace, bulkOperations, WRITTEN } from "../bulk-variables.ts";
+import { EACH_KEY, ENVIRONMENT_NAMES, ENVIRONMENT_RULE } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, ExternalObject, RemoteDestinationType } from "../destination-type.ts";
 import { checkVariable } from "../variables.ts";
@@ -33,19 +34,8 @@ export const deployEnvironment: RemoteDestinationType<DeployEnvironmentConnectio
   targets: ({ project_id: project, environment_id: environment, service_id: service = "" }) => [
     JSON.stringify([project, environment, service]),
   ],
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
-  naming: {
-    allowed: /^[A-Za-z0-9_]$/,
-    maxLength: 255,
-    replacement: "_",
-    adapt: (name) => (/^\d/.test(name) ? `_${name}` : name),
-  },
+  defaults: EACH_KEY,
+  naming: ENVIRONMENT_NAMES,
   maxValueBytes,
   pace: { atOnce: 1, burst: 200, perMinute: 600 },
   ...bulkOperations({
@@ -55,8 +45,7 @@ export const deployEnvironment: RemoteDestinationType<DeployEnvironmentConnectio
     showsValues: true,
     check: (object) =>
       checkVariable(object, {
-        name: /^[A-Za-z_]\w{0,254}$/,
-        rule: "1 to 255 letters, digits or _, not beginning with a digit",
+        ...ENVIRONMENT_RULE,
         maxBytes: maxValueBytes,
         notEmpty: true,
       }) ?? checkText(object),

@@ -3,6 +3,7 @@ import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
+import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { Done, ExternalObject, Inspection, KnownObject, Put, RemoteDestinationType } from "../destination-type.ts";
 import {
@@ -97,13 +98,7 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
     ...rest,
     deployment_environments: deploymentEnvironments.filter((known) => given.includes(known)),
   }),
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_KEY,
   naming: {
     allowed: /^[A-Za-z0-9_]$/,
     maxLength: 256,

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
 import { type Meaning, type RestAnswer, restClient, unreadable } from "../../../providers/rest.ts";
+import { EACH_KEY, ENVIRONMENT_NAMES, ENVIRONMENT_RULE } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, Listing, RemoteDestinationType } from "../destination-type.ts";
 import { accessToken, optionalText, withoutUnset } from "../fields.ts";
@@ -61,19 +62,8 @@ export const deployService: RemoteDestinationType<DeployServiceConnection> = {
     return schemas().connection;
   },
   targets: ({ service_id: service, env_group_id: group = "" }) => [service ?? group],
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
-  naming: {
-    allowed: /^[A-Za-z0-9_]$/,
-    maxLength: 255,
-    replacement: "_",
-    adapt: (name) => (/^\d/.test(name) ? `_${name}` : name),
-  },
+  defaults: EACH_KEY,
+  naming: ENVIRONMENT_NAMES,
   maxValueBytes,
   // Within the provider's 30 writes a minute.
   pace: { atOnce: 2, burst: 10, perMinute: 20 },
@@ -84,8 +74,7 @@ export const deployService: RemoteDestinationType<DeployServiceConnection> = {
 
   async put(object, connection, context) {
     const refused = checkVariable(object, {
-      name: /^[A-Za-z_]\w{0,254}$/,
-      rule: "1 to 255 letters, digits or _, not beginning with a digit",
+      ...ENVIRONMENT_RULE,
       maxBytes: maxValueBytes,
       notEmpty: true,
     });

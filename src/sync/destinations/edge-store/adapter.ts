@@ -4,6 +4,7 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
 import { type EdgeAnswer, type EdgeMeanings, edgeApi } from "../../../providers/edge-api.ts";
 import { failure } from "../../../providers/outcome.ts";
+import { EACH_SECRET } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "../destination-type.ts";
 import { description } from "./description.ts";
@@ -78,13 +79,7 @@ export const edgeStore: RemoteDestinationType<EdgeStoreConnection> = {
     return schemas().connection;
   },
   targets: ({ account_id: account, store_id: store }) => [JSON.stringify([account, store])],
-  defaults: {
-    granularity: "secret-path",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_SECRET,
   naming: { allowed: /^[\w-]$/, maxLength: MAX_NAME, replacement: "_" },
   maxValueBytes: MAX_BYTES,
   // The API takes 1200 calls in 5 minutes of all of a user's tokens.

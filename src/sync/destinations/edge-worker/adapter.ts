@@ -4,6 +4,7 @@ import { memo } from "../../../lib/memo.ts";
 import { type EdgeAnswer, type EdgeMeanings, edgeApi } from "../../../providers/edge-api.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { type BulkPlace, bulkOperations, WRITTEN } from "../bulk-variables.ts";
+import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, ExternalObject, RemoteDestinationType } from "../destination-type.ts";
 import { description } from "./description.ts";
@@ -58,13 +59,7 @@ export const edgeWorker: RemoteDestinationType<EdgeWorkerConnection> = {
     return schemas().connection;
   },
   targets: ({ account_id: account, script_name: script }) => [JSON.stringify([account, script])],
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_KEY,
   naming: {
     allowed: /^[A-Za-z0-9_]$/,
     maxLength: MAX_NAME,

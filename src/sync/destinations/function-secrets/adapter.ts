@@ -3,6 +3,7 @@ import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
 import { type Meaning, restClient, unreadable } from "../../../providers/rest.ts";
 import { type BulkPlace, bulkOperations, WRITTEN } from "../bulk-variables.ts";
+import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
 import { accessToken, requiredText } from "../fields.ts";
@@ -42,13 +43,7 @@ export const functionSecrets: RemoteDestinationType<FunctionSecretsConnection> =
     return schemas().connection;
   },
   targets: ({ project_ref: project }) => [project],
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_KEY,
   naming: {
     allowed: /^[A-Za-z0-9_]$/,
     maxLength: MAX_NAME,

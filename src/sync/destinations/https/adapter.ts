@@ -2,6 +2,7 @@ import { createHash, createHmac } from "node:crypto";
 import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { type Meaning, notSent, type RestAnswer, type RestMethod, restClient } from "../../../providers/rest.ts";
+import { EACH_SECRET } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, Done, RemoteDestinationType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
@@ -38,13 +39,7 @@ export const https: RemoteDestinationType<HttpsConnection> = {
     return parsedConnection();
   },
   targets: ({ url }) => [url],
-  defaults: {
-    granularity: "secret-path",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_SECRET,
   naming: {
     allowed: /^[A-Za-z0-9_./:@+-]$/,
     maxLength: 512,

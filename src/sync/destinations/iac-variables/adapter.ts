@@ -9,6 +9,7 @@ import {
   restClient,
   unreadable,
 } from "../../../providers/rest.ts";
+import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
@@ -69,13 +70,7 @@ export const iacVariables: RemoteDestinationType<IacVariablesConnection> = {
   targets: ({ address, category, ...given }, { IAC_VARIABLES_URL: url = defaultUrl }) => [
     JSON.stringify([address ?? url, given.workspace_id ?? given.varset_id, category ?? "env"]),
   ],
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_KEY,
   naming: {
     allowed: /^[A-Za-z0-9_]$/,
     maxLength: 128,

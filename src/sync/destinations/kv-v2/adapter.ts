@@ -3,6 +3,7 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { tryParseJson } from "../../../lib/json.ts";
 import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
+import { EACH_SECRET } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import {
   type Done,
@@ -50,13 +51,7 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
     return connection();
   },
   targets: ({ address, target_namespace: namespace = "", mount }) => [JSON.stringify([address, namespace, mount])],
-  defaults: {
-    granularity: "secret-path",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_SECRET,
   naming: {
     allowed: /^[\w./-]$/,
     maxLength: 512,

@@ -2,6 +2,7 @@ import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
 import { type Meaning, restClient, unreadable } from "../../../providers/rest.ts";
 import { type BulkPlace, bulkOperations, WRITTEN } from "../bulk-variables.ts";
+import { EACH_KEY, ENVIRONMENT_NAMES, ENVIRONMENT_RULE } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
 import { requiredText } from "../fields.ts";
@@ -50,19 +51,8 @@ export const machineSecrets: RemoteDestinationType<MachineSecretsConnection> = {
     return schemas().connection;
   },
   targets: ({ app }) => [app],
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
-  naming: {
-    allowed: /^[A-Za-z0-9_]$/,
-    maxLength: 255,
-    replacement: "_",
-    adapt: (name) => (/^\d/.test(name) ? `_${name}` : name),
-  },
+  defaults: EACH_KEY,
+  naming: ENVIRONMENT_NAMES,
   maxValueBytes,
   pace: { atOnce: 1, burst: 300, perMinute: 3_000 },
   ...bulkOperations({
@@ -72,8 +62,7 @@ export const machineSecrets: RemoteDestinationType<MachineSecretsConnection> = {
     showsValues: false,
     check: (object) =>
       checkVariable(object, {
-        name: /^[A-Za-z_]\w{0,254}$/,
-        rule: "1 to 255 letters, digits or _, not beginning with a digit",
+        ...ENVIRONMENT_RULE,
         maxBytes: maxValueBytes,
       }),
     placeOf,

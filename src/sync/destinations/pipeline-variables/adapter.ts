@@ -1,6 +1,7 @@
 import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { type BulkPlace, bulkOperations, WRITTEN } from "../bulk-variables.ts";
+import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
 import { checkVariable } from "../variables.ts";
@@ -38,13 +39,7 @@ export const pipelineVariables: RemoteDestinationType<PipelineConnection> = {
     return connection();
   },
   targets: ({ organization, variable_group_id: group }) => [`${organization.toLowerCase()}/${group}`],
-  defaults: {
-    granularity: "secret-key",
-    template: {
-      "secret-path": "vault/{{ .MountAccessor }}/{{ .SecretPath }}",
-      "secret-key": "vault/{{ .MountAccessor }}/{{ .SecretPath }}/{{ .SecretKey }}",
-    },
-  },
+  defaults: EACH_KEY,
   naming: {
     allowed: /^[A-Za-z0-9_]$/,
     maxLength: MAX_NAME,
