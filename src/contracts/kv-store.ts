@@ -50,6 +50,13 @@ export type ReadVersion =
   | { readonly ok: true; readonly state: "lives"; readonly data: string; readonly metadata: VersionView }
   | GoneVersion;
 
+/** A secret with `custom_metadata.expires_at`. */
+export interface ExpiringSecret {
+  readonly path: string;
+  /** Ms since 1970. */
+  readonly at: number;
+}
+
 export interface MetadataView {
   readonly row: SecretRow;
   readonly versions: readonly VersionSummary[];
@@ -172,6 +179,8 @@ export interface KvStoreApi extends StoredObjectApi {
    * @param deep every path below, relative to the folder; else the names directly below
    */
   list(folder: string, after: string, limit: number, deep?: boolean): ListedPage;
+  /** Secrets that expire until a moment (ms since 1970) by their custom metadata, the earliest first. */
+  expiring(until: number, limit: number): ExpiringSecret[];
   config(): KvConfig;
   setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void;
   rekey(term: number): void;

@@ -6,6 +6,8 @@ export const CONDITIONS = [
   "sync-paused",
   "sync-queue-full",
   "lease-irrevocable",
+  "secret-expires",
+  "root-secret-ends",
   "node-down",
   "agent-away",
   "backup-missing",

@@ -2,6 +2,7 @@ import type { KvStoreApi } from "../contracts/kv-store.ts";
 import type { StoredObjectApi } from "../contracts/stored-objects.ts";
 import { sealed } from "../platform/crypto/refuse-if-sealed.ts";
 import type { MethodTable } from "../platform/durable/rpc-methods.ts";
+import { expiringSecrets } from "./expiring.ts";
 import type { KvParts } from "./kv-parts.ts";
 import { listFolder, listPaths } from "./listing.ts";
 
@@ -46,6 +47,7 @@ export const kvMethods: MethodTable<Omit<KvStoreApi, keyof StoredObjectApi>, KvP
   list: heldOfAny(({ object }, folder, after, limit, deep = false) =>
     (deep ? listPaths : listFolder)(object.sql, folder, after, limit),
   ),
+  expiring: heldOfAny(({ object }, until, limit) => expiringSecrets(object.sql, until, limit)),
 
   // ---- mount ----
   config: heldOfAny(({ state }) => state.get().config),

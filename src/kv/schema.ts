@@ -42,4 +42,7 @@ export const kvMigrations: Migration[] = [
       ALTER TABLE versions ADD COLUMN deleted_by TEXT`,
   // Names of secrets that are older than the search.
   namesMigration("secrets"),
+  // Find secrets that expire soon. Secrets without this metadata have no row in it.
+  `CREATE INDEX secrets_by_expiry ON secrets (json_extract(custom_metadata, '$.expires_at'))
+      WHERE json_extract(custom_metadata, '$.expires_at') IS NOT NULL`,
 ];

@@ -172,7 +172,8 @@ export class CredentialEngine extends EngineMethods implements CredentialEngineA
   }
 
   protected override measured(): Series[] {
-    return [...countedSeries(this.sql), ...this.parts.pool.measured()];
+    const { pool, stores } = this.parts;
+    return [...countedSeries(this.sql), ...pool.measured(), ...stores.config.measured(Date.now())];
   }
 
   protected override ownDeadline(): number | null {

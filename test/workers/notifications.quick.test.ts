@@ -6,6 +6,7 @@ import { itRows } from "../support/rows.ts";
 import { issue, policies } from "./access.ts";
 import { del, get, list, mountKv, patch, put } from "./client.ts";
 import { clock, ShiftedClock } from "./clock.ts";
+import { mountEngine, openTenant } from "./engine-helpers.ts";
 import { channel, newAccount, rule } from "./messages.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { makeDestination, setAssociation, write } from "./sync-helpers.ts";
@@ -136,6 +137,50 @@ describe("notifications", () => {
     await pass(61);
     expect(await active()).toEqual([]);
     expect(await ops.titles()).toHaveLength(2);
+  });
+
+  it("tells of secrets that expire by their metadata, by their names only, until they are renewed", async () => {
+    const ops = await slackChannel();
+    await mountKv();
+    const day = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+    const expires = async (name: string, expires_at: string) => {
+      await write(name, { key: "very-secret" });
+      const metadata = await put(`/v1/kv/metadata/${name}`, { custom_metadata: { expires_at } });
+      expect(metadata.status, metadata.text).toBe(204);
+    };
+    await expires("soon", day(3).slice(0, 10));
+    await expires("past", day(-40));
+    await expires("later", day(40));
+    await expires("offset", `${day(15).slice(0, 19)}+09:00`);
+    await expires("never", "never");
+    await expires("odd", "1 January");
+    await rule("expiry", { condition: "secret-expires", channels: ["ops"] });
+    await pass(61);
+    await expect.poll(ops.titles).toEqual(["Secrets expire: 2"]);
+    const [{ blocks }] = await ops.messages();
+    expect(blocks[1].text.text).toMatch(/^• kv\/past: ended \(.*\)\n• kv\/soon: ends in 2 d \(.*\)$/);
+    expect(JSON.stringify(await ops.messages())).not.toContain("very-secret");
+    await rule("expiry", { condition: "secret-expires", channels: ["ops"], within: "41d" });
+    await pass(61);
+    await expect.poll(async () => (await active()).length).toBe(4);
+    for (const name of ["soon", "past", "later", "offset"]) await expires(name, day(100));
+    await pass(61);
+    await expect.poll(async () => (await ops.titles()).at(-1)).toBe("Resolved: Secrets expire");
+    expect(await active()).toEqual([]);
+  });
+
+  it("tells of a root credential whose end the provider states", async () => {
+    const ops = await slackChannel();
+    const tenant = await openTenant();
+    await mountEngine(tenant);
+    await rule("root", { condition: "root-secret-ends", channels: ["ops"], within: "400d" });
+    const rotated = await put("/v1/cloud-b/rotate-root", {});
+    expect(rotated.status, rotated.text).toBe(204);
+    await pass(61);
+    await expect
+      .poll(async () => (await active()).map(({ subject }: { subject: string }) => subject))
+      .toEqual(["cloud-b/"]);
+    await expect.poll(ops.titles).toEqual(["The root credential of an engine ends: cloud-b/"]);
   });
 
   it("resolves what a rule has sent when it is deleted", async () => {

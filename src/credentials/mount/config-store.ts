@@ -1,8 +1,10 @@
 import { backoff } from "../../lib/backoff.ts";
-import { type Refusal, refuse } from "../../lib/result.ts";
+import { ok, type Refusal, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
+import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import { DeploymentState } from "../../platform/durable/deployment-state.ts";
 import { Memo } from "../../platform/durable/memo.ts";
+import { type Series, series } from "../../platform/observability/metrics/series.ts";
 import type { EngineStates } from "../engines/engine-type.ts";
 import { isMoved, nextRotation } from "./rotation-schedule.ts";
 
@@ -53,6 +55,13 @@ export class ConfigStore {
   /** @throws Sealed */
   find(): EngineConfig | null {
     return this.#config.get();
+  }
+
+  /** The end of the root credential; none while sealed, and where its provider states no end. */
+  measured(now: number): Series[] {
+    const config = refuseIfSealed(() => ok(this.find()));
+    const ends = config.ok && config.value && "key_ends" in config.value ? config.value.key_ends : null;
+    return typeof ends === "number" ? [series("sallyport_engine_root_ends_seconds", (ends - now) / 1000)] : [];
   }
 
   put(config: EngineConfig, now: number): void {

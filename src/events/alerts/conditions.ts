@@ -1,7 +1,8 @@
 import type { ConditionName, NotificationRule } from "../../contracts/notification-rule.ts";
+import { mapLimit } from "../../lib/map-limit.ts";
 import type { MetricName } from "../../platform/observability/metrics/catalogue.ts";
 import type { Series } from "../../platform/observability/metrics/series.ts";
-import { clusterRegistry } from "../../rpc/stubs.ts";
+import { accessControl, clusterRegistry, kvStore } from "../../rpc/stubs.ts";
 import type { Seen } from "./judge.ts";
 
 /*
@@ -27,6 +28,10 @@ interface Condition {
 }
 
 const PAGE = 500;
+const DAY_MS = 86_400_000;
+const MAX_MOUNTS = 100;
+const MAX_SECRETS = 1_000;
+const MAX_CONCURRENT = 6;
 /** Nodes that are read to find those which are down. */
 const MAX_NODES = 10_000;
 
@@ -84,6 +89,27 @@ async function nodesDown(round: Round): Promise<Seen> {
   return { subjects, isWhole };
 }
 
+/** Before an end, the default of `within`. */
+const WARNED_S = 14 * 86_400;
+
+/** `ends in 3 d`, or `ended`, by whole days, so that the text seldom changes. */
+function endText(ms: number): string {
+  if (ms <= 0) return "ended";
+  return ms < DAY_MS ? "ends within a day" : `ends in ${Math.floor(ms / DAY_MS)} d`;
+}
+
+/** Secrets by their custom metadata; an expired one counts until it is written anew or deleted. */
+async function secretsExpiring({ env }: Round, withinSeconds: number): Promise<Seen> {
+  const { kv } = await accessControl(env).everyMount(MAX_MOUNTS);
+  const now = Date.now();
+  const subjects = new Map<string, string>();
+  await mapLimit(kv?.some ?? [], MAX_CONCURRENT, async ({ name, uuid }) => {
+    const found = await kvStore(env, uuid).expiring(now + withinSeconds * 1000, MAX_SECRETS);
+    for (const { path, at } of found) subjects.set(name + path, `${endText(at - now)} (${new Date(at).toISOString()})`);
+  });
+  return { subjects, isWhole: true };
+}
+
 /** The limits of each condition, and its subjects in a round. */
 export const conditions: Readonly<Record<ConditionName, Condition>> = {
   "sync-failing": { limits: {}, seen: failingDestinations },
@@ -112,6 +138,20 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
         ({ labels, value }) => labels[1] === "irrevocable" && value !== 0,
       );
       const subjects = new Map(stuck.map(({ labels, value }) => [labels[0] ?? "", `${value} leases`]));
+      return { subjects, isWhole: hasAnswered(round, "CredentialEngine") && hasAnswered(round, "AccessControl") };
+    },
+  },
+  "secret-expires": {
+    limits: { withinSeconds: WARNED_S },
+    seen: (round, { withinSeconds }) => secretsExpiring(round, withinSeconds ?? WARNED_S),
+  },
+  "root-secret-ends": {
+    limits: { withinSeconds: WARNED_S },
+    seen: (round, { withinSeconds }) => {
+      const ending = ofName(round, "sallyport_engine_root_ends_seconds").filter(
+        (each) => amountOf(each) <= (withinSeconds ?? WARNED_S),
+      );
+      const subjects = new Map(ending.map((each) => [each.labels[0] ?? "", endText(amountOf(each) * 1000)]));
       return { subjects, isWhole: hasAnswered(round, "CredentialEngine") && hasAnswered(round, "AccessControl") };
     },
   },

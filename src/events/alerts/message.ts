@@ -22,6 +22,8 @@ const LABELS: Readonly<Record<ConditionName, string>> = {
   "sync-paused": "Sync is paused",
   "sync-queue-full": "The sync queue is nearly full",
   "lease-irrevocable": "Leases cannot be revoked",
+  "secret-expires": "Secrets expire",
+  "root-secret-ends": "The root credential of an engine ends",
   "node-down": "Node down",
   "agent-away": "Agents have no connection",
   "backup-missing": "Backup missing",

@@ -126,7 +126,8 @@ export const sysNotifications = group(
           channels: "Where it sends.",
           subjects: "Only these subjects, such as `cloud-a-sm/prod`; a final `*` makes a prefix. Default: all.",
           for: "How long the condition must last.",
-          within: "For `backup-missing`: the age of the last backup. Default: a day.",
+          within:
+            "For `backup-missing`: the age of the last backup. For `…-expires` and `…-ends`: the time left. Default: 1 or 14 days.",
           percent: "For `sync-queue-full`: the share of the capacity. Default: 90.",
           severity: "As the message shows it.",
           group_by: "`rule`: one message for all subjects. `subject`: one for each.",

@@ -128,7 +128,10 @@ interface FormProps {
 }
 
 /** Limits that only some conditions have. */
-const LIMITS: Readonly<Record<string, string>> = { within: "backup-missing", percent: "sync-queue-full" };
+const LIMITS: Readonly<Record<string, readonly unknown[]>> = {
+  within: ["backup-missing", "secret-expires", "root-secret-ends"],
+  percent: ["sync-queue-full"],
+};
 
 function RuleForm({ rule, onClose, onDone }: FormProps) {
   const [name, setName] = useState(rule?.name ?? "");
@@ -138,7 +141,7 @@ function RuleForm({ rule, onClose, onDone }: FormProps) {
     return formOf(fields);
   });
   const channels = useResource(["notification-channels"], readChannels);
-  const hidden = Object.keys(LIMITS).filter((field) => LIMITS[field] !== value["condition"]);
+  const hidden = Object.keys(LIMITS).filter((field) => !LIMITS[field]?.includes(value["condition"]));
   const fields = Object.fromEntries(Object.entries(value).filter(([field]) => !hidden.includes(field)));
   const body = { ...fields, recovery: value["recovery"] === true } as Body;
   const options = { ...ROOT, path: { name }, body };

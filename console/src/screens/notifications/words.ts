@@ -10,6 +10,8 @@ export const CONDITIONS: Readonly<Record<Rule["condition"], string>> = {
   "sync-paused": "Sync is paused",
   "sync-queue-full": "The sync queue is nearly full",
   "lease-irrevocable": "A lease cannot be revoked",
+  "secret-expires": "A secret expires",
+  "root-secret-ends": "The root credential of an engine ends",
   "node-down": "A node is down",
   "agent-away": "An agent has no connection",
   "backup-missing": "A backup is missing",

@@ -57,6 +57,10 @@ export const METRICS = {
     "mount",
     "state",
   ),
+  sallyport_engine_root_ends_seconds: gauge(
+    "Time until the root credential of an engine ends; negative after it. None where its end is not known.",
+    "mount",
+  ),
   sallyport_engine_jobs: gauge("Running jobs at the cloud.", "mount", "kind"),
   sallyport_engine_pool_size: gauge("Credentials that the pool of a role shall have.", "mount", "role"),
   sallyport_engine_pool_ready: gauge("Credentials of the pool of a role that are ready.", "mount", "role"),

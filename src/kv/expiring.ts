@@ -1,0 +1,35 @@
+import type { ExpiringSecret } from "../contracts/kv-store.ts";
+
+const DAY_MS = 86_400_000;
+/** A date, or a time of RFC 3339. */
+const TIME = /^\d{4}-\d\d-\d\d(?:[Tt ]\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:[Zz]|[+-]\d\d:\d\d))?$/;
+
+/** The moment of `custom_metadata.expires_at`, ms since 1970; null for other texts. */
+export function expiryOf(text: string): number | null {
+  const at = TIME.test(text) ? Date.parse(text.replace(" ", "T").toUpperCase()) : Number.NaN;
+  return Number.isNaN(at) ? null : at;
+}
+
+/**
+ * Secrets whose `custom_metadata.expires_at` is not after a moment, the earliest first. Reads the rows that it finds, by an
+ * index of secrets that have one.
+ * @param until ms since 1970
+ */
+export function expiringSecrets(sql: SqlStorage, until: number, limit: number): ExpiringSecret[] {
+  // Texts are compared, and an offset moves a time by less than a day.
+  const beyond = new Date(until + DAY_MS).toISOString();
+  return sql
+    .exec<{ path: string; expires: string }>(
+      `SELECT path, json_extract(custom_metadata, '$.expires_at') AS expires FROM secrets
+       WHERE json_extract(custom_metadata, '$.expires_at') IS NOT NULL
+         AND json_extract(custom_metadata, '$.expires_at') <= ?
+       ORDER BY json_extract(custom_metadata, '$.expires_at') LIMIT ?`,
+      beyond,
+      limit,
+    )
+    .toArray()
+    .flatMap(({ path, expires }) => {
+      const at = expiryOf(expires);
+      return at === null || at > until ? [] : [{ path, at }];
+    });
+}
