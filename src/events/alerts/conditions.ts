@@ -98,7 +98,7 @@ function endText(ms: number): string {
   return ms < DAY_MS ? "ends within a day" : `ends in ${Math.floor(ms / DAY_MS)} d`;
 }
 
-/** Secrets by their custom metadata; an expired one counts until it is written anew or deleted. */
+/** Secrets by their custom metadata; an expired one counts until that is changed, or the secret is deleted. */
 async function secretsExpiring({ env }: Round, withinSeconds: number): Promise<Seen> {
   const { kv } = await accessControl(env).everyMount(MAX_MOUNTS);
   const now = Date.now();
