@@ -4,7 +4,7 @@ export const GUIDE = {
   text: [
     'The secrets API (credentials, sync, tokens, policies, KV and `sys`) responds with an envelope, and with `{"errors":[…]}` for errors; its paths work with and without `/v1`.',
     "The cluster API (events, volumes, nodes, jobs and `acl`) responds with bare JSON, and with plain text for errors; its paths need `/v1`.",
-    "Paths are shown with default mount paths. Replace `secret` by the path of a mount of type `kv`, and `cloud-a`, `cloud-b` and `cloud-c` by the paths of mounts of these types.",
+    "Paths are shown with default mount paths. Replace `secret` by the path of a mount of type `kv`, and `cloud-a`, `cloud-b`, `cloud-c` and `https-producer` by the paths of mounts of these types.",
     "POST and PUT are equivalent. LIST is also accepted as a method; this document shows it as a GET with `list=true` and a trailing slash. Path parameters marked `x-sallyport-slashes` may contain slashes.",
     'Numbers, flags, lists and maps in bodies of the secrets API may be sent as text, as command-line clients do: `"true"`, `"5"`, `"a,b"`, `"k=v"`. Field names in bodies of the cluster API are case-insensitive. Null means omitted, except in a patch.',
     "A request of the secrets API with the header `X-Orch-Wrap-TTL` (or `X-Vault-Wrap-TTL`; seconds or a duration, at most 768 hours) gets `wrap_info` with a single-use token instead of `data` and `auth`; `sys/wrapping/unwrap` exchanges the token for the answer.",
@@ -17,7 +17,7 @@ export const TAGS = [
   {
     name: "Credentials",
     description:
-      "Mounts that issue credentials of a provider: service principals (`cloud-b`), sessions and users of AWS (`cloud-a`), access tokens and keys of Google Cloud (`cloud-c`).",
+      "Mounts that issue credentials of a provider: service principals (`cloud-b`), sessions and users of AWS (`cloud-a`), access tokens and keys of Google Cloud (`cloud-c`), credentials of any HTTPS API (`https-producer`).",
   },
   { name: "Leases", description: "Credentials with a lifetime: look up, renew, revoke." },
   { name: "Sync", description: "Secrets kept in sync at providers: destinations and associations." },

@@ -9,6 +9,7 @@ import { startIssuer } from "./issuer.ts";
 import { startMessageServices } from "./message-services/server.ts";
 import { startOtlpReceiver } from "./otlp-receiver.ts";
 import { startPlacesServer } from "./places-server.ts";
+import { startProducers } from "./producers/server.ts";
 import { settingsOf, startStandIns } from "./stand-ins.ts";
 import { startWebhookReceiver } from "./webhook-receiver.ts";
 
@@ -33,6 +34,8 @@ export type DoubleUrls = {
   messages: string;
   /** A collector of OpenTelemetry. */
   otlp: string;
+  /** The providers of examples/producers. */
+  producers: string;
   /** The provider of test/made-up/engine. */
   madeUp: string;
 };
@@ -54,7 +57,7 @@ declare module "vitest" {
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const azure = await startAzure();
   const google = await startGoogle();
-  const [standIns, madeUp, madeUpEngine, iam, issuer, webhooks, messages, otlp] = await Promise.all([
+  const [standIns, madeUp, madeUpEngine, iam, issuer, webhooks, messages, otlp, producers] = await Promise.all([
     startStandIns({ otherTenants: azure.otherTenants, otherAccounts: google.others }),
     startMadeUp(),
     startMadeUpProvider(),
@@ -63,6 +66,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     startWebhookReceiver(),
     startMessageServices(),
     startOtlpReceiver(),
+    startProducers(),
   ]);
   // Suites that open accounts themselves have the doubles' first ones.
   await Promise.all(standIns.map((standIn) => standIn.open()));
@@ -91,6 +95,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
     messages: messages.url,
     otlp: otlp.url,
     madeUp: madeUpEngine.url,
+    producers: producers.url,
   });
   project.provide("standIns", { types: [...standIns, ...madeUp].map(({ type }) => type), url: places.url });
   return async () => {
@@ -103,6 +108,7 @@ export default async function setup(project: TestProject): Promise<() => Promise
       webhooks,
       messages,
       otlp,
+      producers,
       places,
       ...standIns,
       ...madeUp,

@@ -320,6 +320,21 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "engine-gcp › gives keys of the asked kind with a renewable lease, and deletes them on revocation",
   ],
   [
+    /\{https-producer\}\/config/,
+    "url secrets vars producer orphans lag signing_secret create find revoke verify lease headers",
+    "engine-producer › is taken as text, as command lines send it, and answered without secrets",
+  ],
+  [
+    /\{https-producer\}\/config/,
+    "path query json form expect conflict capture gone items match pages first most data method type client_id client_secret scope length charset auth generate renew",
+    "engine-producer › sends the calls that it describes, and reads their answers by its pointers",
+  ],
+  [
+    /\{https-producer\}\/roles/,
+    "vars ttl max_ttl",
+    "engine-producer › has its own variables, before those of the engine",
+  ],
+  [
     /\{cloud-b\}\/config/,
     "subscription_id tenant_id environment client_id client_secret root_password_ttl",
     "terraform › has no difference: vault_azure_secret_backend",

@@ -10,6 +10,7 @@ import { mountAws, openAwsAccount } from "./aws-helpers.ts";
 import { get, mountKv, put } from "./client.ts";
 import { openTenant, succeeded } from "./engine-helpers.ts";
 import { openProject } from "./gcp-helpers.ts";
+import { openProducer } from "./producer-helpers.ts";
 import { vault } from "./terraform.ts";
 
 /** JSON null in updates, by the type of the field: sdk/framework/field_data.go of Vault and of OpenBao. */
@@ -33,6 +34,8 @@ describe("null in the body of any POST of the secrets API", () => {
       "/auth/token/create renewable",
       "/auth/token/create-orphan renewable",
       "/auth/token/create/:role renewable",
+      // A document; null is refused.
+      "/config producer",
       // `no data provided`, as without it.
       "/data/:path+ data",
       // Objects, whose absent members have no effect.
@@ -358,6 +361,26 @@ describe("null in an update", () => {
     expect(await all("static-roles/app", kept)).toMatchObject({ rotation_period: 600, assume_role_arn: "" });
     expect((await put("/v1/aws/static-roles/app", { username: null })).body.errors).toEqual([
       'missing "username" parameter',
+    ]);
+  });
+
+  it("clears the fields of an HTTPS producer and of its roles", async () => {
+    const { config } = await openProducer();
+    succeeded(await put("/v1/sys/mounts/producer", { type: "https-producer" }));
+    const all = async (at: string, body: Fields) => {
+      succeeded(await put(`/v1/producer/${at}`, body));
+      return succeeded(await get(`/v1/producer/${at}`)).body.data;
+    };
+    await all("config", { ...config, signing_secret: `whsec_${btoa("a key of thirty-two bytes, as is")}` });
+    expect(await all("config", { vars: null, signing_secret: null })).toMatchObject({ vars: {} });
+    expect((await put("/v1/producer/config", { url: null })).body.errors).toEqual(["url: required"]);
+    expect((await put("/v1/producer/config", { secrets: null })).body.errors).toEqual([
+      "secrets: the producer needs token",
+    ]);
+    await all("roles/app", { vars: { project: "1" }, ttl: 60, max_ttl: 120 });
+    expect(await all("roles/app", { ttl: null, max_ttl: null })).toMatchObject({ ttl: 60, max_ttl: 120 });
+    expect((await put("/v1/producer/roles/app", { vars: null })).body.errors).toEqual([
+      "vars: the producer needs project",
     ]);
   });
 

@@ -12,6 +12,7 @@ import { examples } from "./examples.ts";
 import { openProject } from "./gcp-helpers.ts";
 import { CLIENT, newCluster, newIssuer, newProvider, podClaims } from "./issuers.ts";
 import { Run, unasked, unproven } from "./openapi-run.ts";
+import { openProducer } from "./producer-helpers.ts";
 
 /** Real answers of the secrets API, KV, tokens, policies and `sys`, held against the document of the API. */
 
@@ -565,6 +566,24 @@ async function staticRoles({ existing_application: { object_id: id }, call }: Te
   await any("POST", "/v1/cloud-b/static-roles/app/import", body);
   await ok("DELETE", "/v1/cloud-b/static-roles/app");
 }
+
+it("describes credentials of an HTTPS producer", async () => {
+  const { ok, any } = bound(run);
+  const { config } = await openProducer();
+  await ok("POST", "/v1/sys/mounts/https-producer", { type: "https-producer" });
+  await any("GET", "/v1/https-producer/config");
+  await ok("POST", "/v1/https-producer/config", config);
+  await any("POST", "/v1/https-producer/config", { url: "none" });
+  await ok("GET", "/v1/https-producer/config");
+  await ok("POST", "/v1/https-producer/roles/app", { ttl: "1h" });
+  await any("POST", "/v1/https-producer/roles/bad", { ttl: "2h", max_ttl: "1h" });
+  await ok("GET", "/v1/https-producer/roles/app");
+  await ok("LIST", "/v1/https-producer/roles");
+  await ok("GET", "/v1/https-producer/creds/app?verify=true&metadata=team=a");
+  await any("GET", "/v1/https-producer/creds/none");
+  await ok("DELETE", "/v1/https-producer/roles/app");
+  await ok("DELETE", "/v1/sys/mounts/https-producer");
+});
 
 async function leases({ resource_group: scope }: Tenant): Promise<void> {
   const { ok, any } = bound(run);

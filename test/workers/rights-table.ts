@@ -388,6 +388,13 @@ export const mountRights: Readonly<Record<string, string>> = {
   "POST /v1/cloud-c/static-account/:name/key": "update",
   "GET /v1/cloud-c/impersonated-account/:name/token": "read",
   "POST /v1/cloud-c/impersonated-account/:name/token": "update",
+  "GET /v1/https-producer/config": "read",
+  "POST /v1/https-producer/config": "create or update",
+  "LIST /v1/https-producer/roles": "list",
+  "GET /v1/https-producer/roles/:name": "read",
+  "POST /v1/https-producer/roles/:name": "create or update",
+  "DELETE /v1/https-producer/roles/:name": "delete",
+  "GET /v1/https-producer/creds/:name": "read",
 };
 
 const CSI_LIST =

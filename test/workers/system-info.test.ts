@@ -26,7 +26,7 @@ describe("descriptions of the deployment", () => {
     ["rotate/config", { enabled: false }],
     [
       "plugins/catalog",
-      { auth: expect.arrayContaining(["userpass"]), secret: ["cloud-a", "cloud-b", "cloud-c", "kv"] },
+      { auth: expect.arrayContaining(["userpass"]), secret: ["cloud-a", "cloud-b", "cloud-c", "https-producer", "kv"] },
     ],
     ["plugins/catalog/secret/kv", { builtin: true, name: "kv", sha256: "" }],
   ];
@@ -56,6 +56,7 @@ describe("descriptions of the deployment", () => {
       "aws",
       "azure",
       "gcp",
+      "https-producer",
       "kv",
     ]);
     expect((await get("/v1/sys/plugins/catalog/secret/azure", { headers })).status).toBe(200);

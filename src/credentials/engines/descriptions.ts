@@ -2,9 +2,10 @@ import { description as aws } from "./aws/description.ts";
 import { description as azure } from "./azure/description.ts";
 import type { EngineDescription } from "./description.ts";
 import { description as gcp } from "./gcp/description.ts";
+import { description as httpsProducer } from "./https-producer/description.ts";
 
 /** Every engine type, in the order of the console and the guide. */
-export const engineDescriptions: EngineDescription[] = [azure, aws, gcp];
+export const engineDescriptions: EngineDescription[] = [azure, aws, gcp, httpsProducer];
 
 /** Whether a mount of a type is an engine of credentials. */
 export const isEngine = ({ type }: { readonly type: string }): boolean =>

@@ -2,9 +2,10 @@ import { aws } from "./aws/index.ts";
 import { azure } from "./azure/index.ts";
 import type { EngineType } from "./engine-type.ts";
 import { gcp } from "./gcp/index.ts";
+import { httpsProducer } from "./https-producer/index.ts";
 
 /** Every type of engine, one line each. */
-export const engineTypes: EngineType[] = [azure, aws, gcp];
+export const engineTypes: EngineType[] = [azure, aws, gcp, httpsProducer];
 
 /** The type of mounts whose object has no record of its type: the only one at that time. */
 export const FIRST_TYPE = azure.type;

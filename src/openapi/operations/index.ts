@@ -15,6 +15,7 @@ import { clusterOperator } from "./cluster-operator.ts";
 import { credentials } from "./credentials.ts";
 import { awsCredentials } from "./credentials-aws.ts";
 import { gcpCredentials } from "./credentials-gcp.ts";
+import { producerCredentials } from "./credentials-producer.ts";
 import { events } from "./events.ts";
 import { identityEntities } from "./identity-entities.ts";
 import { leases } from "./leases.ts";
@@ -37,6 +38,7 @@ export const groups: readonly Group[] = [
   credentials,
   awsCredentials,
   gcpCredentials,
+  producerCredentials,
   leases,
   sync,
   associations,

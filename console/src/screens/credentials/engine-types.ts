@@ -11,6 +11,8 @@ import gcpConfig from "schema:POST /v1/cloud-c/config";
 import gcpImpersonated from "schema:POST /v1/cloud-c/impersonated-account/{name}";
 import gcpRoleset from "schema:POST /v1/cloud-c/roleset/{name}";
 import gcpStatic from "schema:POST /v1/cloud-c/static-account/{name}";
+import producerConfig from "schema:POST /v1/https-producer/config";
+import producerRole from "schema:POST /v1/https-producer/roles/{name}";
 import {
   type EngineDescription,
   kindsOf,
@@ -36,6 +38,8 @@ const SCHEMAS: Readonly<Record<string, JsonSchema>> = {
   "cloud-c/roleset": gcpRoleset,
   "cloud-c/static-account": gcpStatic,
   "cloud-c/impersonated-account": gcpImpersonated,
+  "https-producer/config": producerConfig,
+  "https-producer/roles": producerRole,
 };
 
 /** Stored for later releases only. */

@@ -1,5 +1,6 @@
-import { createHash, createHmac } from "node:crypto";
+import { createHash } from "node:crypto";
 import { memo } from "../../../lib/memo.ts";
+import { atPointer, webhookSignature } from "../../../providers/http-templates.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { type Meaning, notSent, type RestAnswer, type RestMethod, restClient } from "../../../providers/rest.ts";
 import { EACH_SECRET } from "../defaults.ts";
@@ -16,7 +17,7 @@ import {
 } from "../variables.ts";
 import { type HttpsConnection, httpsConnection } from "./connection.ts";
 import { description } from "./description.ts";
-import { atPointer, renderBody, renderUrl } from "./template.ts";
+import { renderBody, renderUrl } from "./template.ts";
 
 const maxValueBytes = 64 * 1024;
 const maxRequestBytes = 256 * 1024;
@@ -104,7 +105,7 @@ function callerOf(connection: HttpsConnection, { settings, send }: CallContext, 
     const refused = refuseListedHost("url", origin, settings);
     if (refused !== null) return notSent(failure("client", "host_not_allowed", `${refused}.`));
     const messageId = id ?? `msg_${crypto.randomUUID()}`;
-    const signed = secret !== undefined && method !== "GET" ? signature(secret, messageId, body ?? "") : {};
+    const signed = secret !== undefined && method !== "GET" ? webhookSignature(secret, messageId, body ?? "") : {};
     const repeated = method === "GET" ? {} : { "idempotency-key": messageId };
     const call = restClient({
       base: "",
@@ -117,14 +118,6 @@ function callerOf(connection: HttpsConnection, { settings, send }: CallContext, 
     });
     return call(doing, method, at, body);
   };
-}
-
-/** Headers by https://www.standardwebhooks.com. */
-function signature(secret: string, id: string, body: string): Record<string, string> {
-  const timestamp = String(Math.floor(Date.now() / 1000));
-  const key = Buffer.from(secret.replace("whsec_", ""), "base64");
-  const digest = createHmac("sha256", key).update(`${id}.${timestamp}.${body}`).digest("base64");
-  return { "webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": `v1,${digest}` };
 }
 
 const nameRefused = (name: string) =>

@@ -1,5 +1,12 @@
 import * as z from "zod";
 import { stringMap } from "../../../platform/http/fields.ts";
+import {
+  isHeaderName,
+  isHeaderValue,
+  isOwnHeader,
+  POINTER,
+  SIGNING_SECRET,
+} from "../../../providers/http-templates.ts";
 import { choice, optionalText, withoutUnset } from "../fields.ts";
 import { refuseBody, refuseUrlTemplate } from "./template.ts";
 
@@ -20,25 +27,12 @@ export interface HttpsConnection {
   signing_secret?: string;
 }
 
-/** Set by the runtime, by proxies, or by this service. */
-const ownHeader =
-  /^(host|content-length|content-type|connection|transfer-encoding|te|upgrade|expect|idempotency-key|cf-.*|x-forwarded-.*|webhook-.*)$/i;
-
 const headers = () =>
   stringMap()
     .refine((map) => Object.keys(map).length <= 32, "must be at most 32")
-    .refine(
-      (map) => Object.keys(map).every((name) => /^[A-Za-z0-9-]{1,128}$/.test(name)),
-      "must have names of letters, digits and -",
-    )
-    .refine(
-      (map) => Object.keys(map).every((name) => !ownHeader.test(name)),
-      "must not have headers of the connection or of the service",
-    )
-    .refine(
-      (map) => Object.values(map).every((value) => /^[\x20-\x7e]{0,4096}$/.test(value)),
-      "must have printable values of at most 4096 characters",
-    )
+    .refine((map) => Object.keys(map).every(isHeaderName), "must have names of letters, digits and -")
+    .refine((map) => !Object.keys(map).some(isOwnHeader), "must not have headers of the connection or of the service")
+    .refine((map) => Object.values(map).every(isHeaderValue), "must have printable values of at most 4096 characters")
     .nullish();
 
 const template = (refuse: (text: string) => string | null) =>
@@ -49,7 +43,7 @@ const template = (refuse: (text: string) => string | null) =>
       const refused = text === "" ? null : refuse(text);
       if (refused !== null) context.addIssue({ code: "custom", message: refused });
     });
-const pointer = () => optionalText(/^(\/([^~/]|~[01])*){1,16}$/, "must be a JSON pointer such as /data/version");
+const pointer = () => optionalText(POINTER, "must be a JSON pointer such as /data/version");
 
 export const httpsConnection = () =>
   z
@@ -66,10 +60,7 @@ export const httpsConnection = () =>
       inspect_url: template(refuseUrlTemplate).optional(),
       version_pointer: pointer(),
       probe_url: template(refuseUrlTemplate).optional(),
-      signing_secret: optionalText(
-        /^whsec_(?=.{32,88}$)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/,
-        "must be whsec_ and the base64 text of 24 to 64 bytes",
-      ),
+      signing_secret: optionalText(SIGNING_SECRET, "must be whsec_ and the base64 text of 24 to 64 bytes"),
     })
     .superRefine((given, context) => {
       const origin = URL.parse(given.url)?.origin;

@@ -1,0 +1,253 @@
+import { createHash } from "node:crypto";
+import type { CloudFailure, CloudResult } from "../../../contracts/cloud-calls.ts";
+import { tryParseJson } from "../../../lib/json.ts";
+import { atPointer, webhookSignature } from "../../../providers/http-templates.ts";
+import type { Send } from "../../../providers/outcome.ts";
+import { httpResult } from "../http-result.ts";
+import type { Account, Captured, Held, Made, Producer, Vars } from "./cloud.ts";
+import type { Call, Definition } from "./document.ts";
+import { lifeValues, markerValues, oneLine, ownValues, requestOf, textOf, under, type Values } from "./render.ts";
+
+/** Consecutive characters of a generated value are drawn evenly. */
+const CHARSET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+interface Operation {
+  readonly name: string;
+  readonly reads: boolean;
+}
+
+const failed = (
+  outcome: CloudFailure["outcome"],
+  code: CloudFailure["code"],
+  message: string,
+  status: number | null = null,
+): { ok: false; failure: CloudFailure } => ({
+  ok: false,
+  failure: { outcome, code, message, status, providerCode: "" },
+});
+
+/** The calls of a producer. Messages never have texts of the provider, which may quote a secret. */
+export function producer(account: Account & { readonly vars: Vars }, send: Send): Producer {
+  const { url, definition, signingSecret } = account;
+  let bearer: string | null = null;
+
+  async function login(values: Values): Promise<CloudResult<string>> {
+    const { auth } = definition;
+    if (!auth || bearer !== null) return { ok: true, value: bearer ?? "" };
+    const scope = auth.scope && { scope: auth.scope };
+    const form = { grant_type: "client_credentials", ...scope };
+    const asked = requestOf(url, { method: "POST", path: auth.path, form }, values);
+    if (!asked) return failed("client", "misconfigured", "the path of auth is not a path.");
+    const [id, secret] = [auth.client_id, auth.client_secret].map((each) => encodeURIComponent(textOf(each, values)));
+    const authorization = `Basic ${Buffer.from(`${id}:${secret}`).toString("base64")}`;
+    const headers = { accept: "application/json", ...asked.headers, authorization };
+    const sent = await send([asked.url, { method: "POST", headers, body: asked.body ?? "" }]);
+    const result = httpResult(sent, { name: "Logging in", reads: true });
+    if (!result.ok) return result;
+    const token = atPointer(result.value, "/access_token");
+    if (typeof token !== "string" || token === "") {
+      return failed("external", "unreadable_answer", "Logging in was answered without an access token.");
+    }
+    bearer = token;
+    return { ok: true, value: token };
+  }
+
+  /** @param isNew sends it as the new credentials, without those of the engine */
+  async function call(
+    operation: Operation,
+    given: Call,
+    values: Values,
+    more: Readonly<Record<string, string>> = {},
+    isNew = false,
+  ): Promise<CloudResult<unknown>> {
+    const request = requestIn(url, given, values, more);
+    if (!request)
+      return failed(
+        "client",
+        "misconfigured",
+        `${operation.name}: a value is missing, or would change the path of the URL.`,
+      );
+    const token = isNew ? ({ ok: true, value: "" } as const) : await login(values);
+    if (!token.ok) return token;
+    const common = isNew
+      ? {}
+      : Object.fromEntries(
+          Object.entries(definition.headers ?? {}).map(([name, text]) => [
+            name.toLowerCase(),
+            oneLine(textOf(text, values)),
+          ]),
+        );
+    const { method } = given;
+    const { body } = request;
+    const id = `msg_${createHash("sha256")
+      .update(JSON.stringify([method, request.url, body]))
+      .digest("hex")
+      .slice(0, 32)}`;
+    const signed =
+      signingSecret !== "" && method !== "GET" && !isNew ? webhookSignature(signingSecret, id, body ?? "") : {};
+    const headers = {
+      accept: "application/json",
+      ...common,
+      ...request.headers,
+      ...(token.value !== "" && { authorization: `Bearer ${token.value}` }),
+      ...signed,
+    };
+    const sent = await send([request.url, { method, headers, ...(body !== undefined && { body }) }]);
+    return judged(operation, given, sent);
+  }
+
+  return {
+    async create({ marker, vars, expires }) {
+      const generated = generatedValues(definition);
+      const own = { ...ownValues(account, vars), ...markerValues(marker), ...generated };
+      const values = { ...own, ...lifeValues(expires, Date.now()) };
+      const made = await call({ name: "Creating credentials", reads: false }, definition.create, values);
+      if (!made.ok) return made;
+      const captured = capturedOf(made.value, definition.create.capture);
+      if (!captured) {
+        return failed(
+          "unknown",
+          "unreadable_answer",
+          "Creating credentials was answered without what create captures.",
+        );
+      }
+      return { ok: true, value: madeOf(definition, captured, { ...own, ...captured }) };
+    },
+
+    async find({ marker, vars }) {
+      const { find } = definition;
+      if (!find) return { ok: true, value: [] };
+      const values = { ...ownValues(account, vars), ...markerValues(marker) };
+      const found: Captured[] = [];
+      const { pages } = find;
+      for (let page = 0; ; page++) {
+        const more = pages ? { [pages.query]: String(pages.first + page) } : {};
+        const answer = await call({ name: "Searching for credentials", reads: true }, find, values, more);
+        if (!answer.ok)
+          return answer.failure.code === "not_found" && isGone(find, answer.failure)
+            ? { ok: true, value: found }
+            : answer;
+        const items = find.items === undefined ? [answer.value] : atItems(answer.value, find.items);
+        const matched = Array.isArray(items) ? matching(items, find, values) : null;
+        if (!matched) {
+          return failed(
+            "external",
+            "unreadable_answer",
+            "Searching for credentials was answered without find's items.",
+          );
+        }
+        found.push(...matched);
+        if (!pages || (items as readonly unknown[]).length === 0) return { ok: true, value: found };
+        if (page + 1 >= pages.most) {
+          return failed("client", "refused", `Searching for credentials has more than ${pages.most} pages.`);
+        }
+      }
+    },
+
+    async revoke(text) {
+      const { ids, marker, vars } = JSON.parse(text) as Held;
+      const { revoke } = definition;
+      if (!revoke) return { ok: true, value: null };
+      const values = { ...ownValues(account, vars), ...markerValues(marker), ...ids };
+      return nothing(await call({ name: "Removing credentials", reads: false }, revoke, values));
+    },
+
+    async renew({ ids, marker, vars }, expires) {
+      const { renew } = definition;
+      if (!renew) return { ok: true, value: null };
+      const own = { ...ownValues(account, vars), ...markerValues(marker), ...ids };
+      const values = { ...own, ...lifeValues(expires, Date.now()) };
+      return nothing(await call({ name: "Renewing credentials", reads: false }, renew, values));
+    },
+
+    async verify(data) {
+      const { verify } = definition;
+      if (!verify) return { ok: true, value: null };
+      const values = { ...under("vars", account.vars), ...under("data", data) };
+      return nothing(await call({ name: "Using the new credentials", reads: true }, verify, values, {}, true));
+    },
+  };
+}
+
+/** Null also for a lease of an earlier definition that lacks a value. */
+function requestIn(...given: Parameters<typeof requestOf>): ReturnType<typeof requestOf> {
+  try {
+    return requestOf(...given);
+  } catch {
+    return null;
+  }
+}
+
+const nothing = (result: CloudResult<unknown>): CloudResult<null> => (result.ok ? { ok: true, value: null } : result);
+
+const isGone = (call: Call, { status }: CloudFailure): boolean =>
+  "gone" in call && status !== null && (call.gone?.includes(status) ?? false);
+
+/** The result of a call, by the statuses that its definition names. */
+function judged(operation: Operation, call: Call, sent: Awaited<ReturnType<Send>>): CloudResult<unknown> {
+  const unsure = operation.reads ? "external" : "unknown";
+  if (sent.ok) {
+    const { status } = sent.response;
+    if (isGone(call, { status } as CloudFailure)) {
+      return failed("client", "not_found", `${operation.name}: there is none (HTTP ${status}).`, status);
+    }
+    if ("conflict" in call && call.conflict?.includes(status)) {
+      return failed("unknown", "already_exists", `${operation.name}: it exists already (HTTP ${status}).`, status);
+    }
+    if (sent.response.ok && call.expect && !call.expect.includes(status)) {
+      return failed(unsure, "unreadable_answer", `${operation.name} was answered with HTTP ${status}.`, status);
+    }
+    // A removal may be answered with any text.
+    if (sent.response.ok && !("capture" in call)) return { ok: true, value: tryParseJson(sent.text) ?? null };
+  }
+  return httpResult(sent, operation);
+}
+
+const atItems = (document: unknown, pointer: string): unknown =>
+  pointer === "" ? document : atPointer(document, pointer);
+
+/** The members of an answer by their names; null when one is missing. */
+function capturedOf(document: unknown, capture: Readonly<Record<string, string>>): Captured | null {
+  const found = Object.entries(capture).map(([name, pointer]) => [name, atPointer(document, pointer)] as const);
+  return found.every(([, value]) => isValue(value)) ? (Object.fromEntries(found) as Captured) : null;
+}
+
+const isValue = (value: unknown): boolean =>
+  (typeof value === "string" && value !== "") || typeof value === "number" || typeof value === "boolean";
+
+/** The items that have our marker; null when one of them lacks what is captured. */
+function matching(items: readonly unknown[], find: NonNullable<Definition["find"]>, values: Values): Captured[] | null {
+  const rules = Object.entries(find.match).map(([pointer, template]) => [pointer, textOf(template, values)] as const);
+  const ours = items.filter((item) => rules.every(([pointer, text]) => String(atPointer(item, pointer)) === text));
+  const found = ours.map((item) => capturedOf(item, find.capture)).filter((each) => each !== null);
+  return found.length === ours.length ? found : null;
+}
+
+function madeOf({ find, lease }: Definition, captured: Captured, values: Values): Made {
+  const ids = Object.fromEntries(Object.keys(find?.capture ?? {}).flatMap((name) => pair(name, captured[name])));
+  const data: Vars = Object.fromEntries(Object.entries(lease.data).map(([name, text]) => [name, textOf(text, values)]));
+  return { ids, data };
+}
+
+const pair = <T>(name: string, value: T | undefined): [string, T][] => (value === undefined ? [] : [[name, value]]);
+
+function generatedValues({ generate = {} }: Definition): Values {
+  return under(
+    "generated",
+    Object.fromEntries(
+      Object.entries(generate).map(([name, { length, charset = CHARSET }]) => [name, drawn(length, charset)]),
+    ),
+  );
+}
+
+/** A random text; bytes beyond the last whole multiple of the alphabet are drawn again. */
+function drawn(length: number, charset: string): string {
+  const most = 256 - (256 % charset.length);
+  let text = "";
+  while (text.length < length) {
+    for (const byte of crypto.getRandomValues(new Uint8Array(length))) {
+      if (byte < most && text.length < length) text += charset[byte % charset.length];
+    }
+  }
+  return text;
+}

@@ -1,0 +1,234 @@
+import * as z from "zod";
+import { tryParseJson } from "../../../lib/json.ts";
+import { duration } from "../../../platform/http/fields.ts";
+import {
+  isHeaderName,
+  isHeaderValue,
+  isOwnHeader,
+  onlyPlaceholder,
+  POINTER,
+  placeholders,
+} from "../../../providers/http-templates.ts";
+
+/** The definition of a producer: its calls as templates, with JSON pointers for results. */
+
+const NAME = /^[a-z][a-z0-9_]{0,31}$/;
+const pointer = () => z.string().max(512).regex(POINTER, "must be a JSON pointer such as /data/id");
+const text = (most = 2_048) => z.string().max(most, `must be at most ${most} characters`);
+const map = (value: z.ZodType<string>, most = 32) =>
+  z.record(z.string().max(128), value).refine((given) => Object.keys(given).length <= most, `must be at most ${most}`);
+const named = (value: z.ZodType<string>) =>
+  map(value).refine(
+    (given) => Object.keys(given).every((name) => NAME.test(name)),
+    "must have names of small letters, digits and _",
+  );
+const headers = () =>
+  map(text(4_096).refine(isHeaderValue, "must be printable"))
+    .refine((given) => Object.keys(given).every(isHeaderName), "must have names of letters, digits and -")
+    .refine(
+      (given) => !Object.keys(given).some(isOwnHeader),
+      "must not have headers of the connection or of the service",
+    );
+const statuses = () => z.array(z.int().min(200).max(599)).min(1).max(16);
+
+const Request = {
+  path: text().regex(/^\/(?![/\\])[^#?\s]*$/, "must be a path that begins with one /, without query and fragment"),
+  query: map(text()).optional(),
+  headers: headers().optional(),
+  json: z.json().optional(),
+  form: map(text(8_192)).optional(),
+  expect: statuses().optional(),
+};
+const method = (...methods: [string, ...string[]]) => z.enum(methods);
+const writes = () => method("POST", "PUT", "PATCH", "DELETE");
+
+const Create = z.strictObject({
+  ...Request,
+  method: writes().default("POST"),
+  /** Statuses that say that an earlier, unanswered call has made it. */
+  conflict: statuses().optional(),
+  capture: named(pointer()).default({}),
+});
+const Find = z.strictObject({
+  ...Request,
+  method: method("GET", "POST").default("GET"),
+  /** The list in the answer; absent: the answer is the one object. */
+  items: z.union([pointer(), z.literal("")]).optional(),
+  match: map(text()).default({}),
+  capture: named(pointer()).default({}),
+  /** Statuses that say that there is none. */
+  gone: statuses().optional(),
+  pages: z
+    .strictObject({
+      query: text(64),
+      first: z.int().min(0).max(1).default(1),
+      most: z.int().min(1).max(200).default(50),
+    })
+    .optional(),
+});
+const Revoke = z.strictObject({
+  ...Request,
+  method: writes().default("DELETE"),
+  gone: statuses().default([404, 410]),
+});
+const Renew = z.strictObject({ ...Request, method: writes().default("PATCH") });
+const Verify = z.strictObject({ ...Request, method: method("GET", "POST").default("GET") });
+
+/** Logs in with a client secret (RFC 6749, 4.4), for a bearer token of all calls but `verify`. */
+const Auth = z.strictObject({
+  type: z.literal("oauth2"),
+  path: Request.path,
+  client_id: text(),
+  client_secret: text(),
+  scope: text().optional(),
+});
+
+const Generate = z.strictObject({
+  length: z.int().min(16, "must be at least 16").max(128),
+  charset: z
+    .string()
+    .max(128)
+    .regex(/^[\x21-\x7e]{10,}$/, "must be 10 or more printable characters")
+    .optional(),
+});
+
+const Shape = z.strictObject({
+  headers: headers().optional(),
+  auth: Auth.optional(),
+  generate: z
+    .record(z.string().regex(NAME), Generate)
+    .refine((given) => Object.keys(given).length <= 4, "must be at most 4")
+    .optional(),
+  create: Create,
+  verify: Verify.optional(),
+  renew: Renew.optional(),
+  revoke: Revoke.optional(),
+  find: Find.optional(),
+  /** `expire`: what a lost answer leaves ends at the provider by itself. */
+  orphans: z.enum(["find", "expire"]).default("find"),
+  /** How long the provider may not list a new object yet. */
+  lag: duration().default(0),
+  lease: z.strictObject({ data: named(text(8_192)) }),
+});
+
+export type Definition = z.infer<typeof Shape>;
+export type Call = Definition["create"] | NonNullable<Definition["find" | "revoke" | "renew" | "verify"]>;
+
+const LIFE = ["ttl", "expires_at.iso", "expires_at.date", "expires_at.unix"];
+const MARKER = ["marker", "marker.sql"];
+
+/** Names that a part of the definition may use; `vars` and `secrets` by their first word. */
+interface Scope {
+  readonly names: readonly string[];
+  readonly secrets: boolean;
+}
+
+/** Every text of a value, with its place. */
+function* textsOf(value: unknown, at: string): Generator<readonly [at: string, text: string]> {
+  if (typeof value === "string") yield [at, value];
+  else if (typeof value === "object" && value !== null) {
+    for (const [name, inside] of Object.entries(value)) yield* textsOf(inside, `${at}.${name}`);
+  }
+}
+
+const isVar = (field: string): boolean => /^vars\.[a-z][a-z0-9_]{0,31}$/.test(field);
+const isSecret = (field: string): boolean => /^secrets\.[a-z][a-z0-9_]{0,31}$/.test(field);
+
+/** The first use of a name that a part may not use. */
+function refusedNames(value: unknown, at: string, { names, secrets }: Scope): string | null {
+  for (const [place, template] of textsOf(value, at)) {
+    const wrong = placeholders(template).find(
+      (field) => !(names.includes(field) || isVar(field) || (secrets && isSecret(field))),
+    );
+    if (wrong !== undefined) return `${place}: has no value for {{${wrong.slice(0, 64)}}}`;
+    if (template.replaceAll(/\{\{.*?\}\}/g, "").includes("{{")) return `${place}: has an open {{`;
+  }
+  return null;
+}
+
+const isOpen = (name: string): boolean => !/^(generated|data)\./.test(name);
+
+/** The refusal of a call's templates: secrets never get into URLs, because servers log them. */
+function refusedCall(call: Call | undefined, at: string, names: readonly string[], isNew = false): string | null {
+  if (!call) return null;
+  const { path, query, headers: own, json, form } = call;
+  if (json !== undefined && form !== undefined) return `${at}: json and form exclude each other`;
+  return (
+    refusedNames({ path, query }, at, { names: names.filter(isOpen), secrets: false }) ??
+    refusedNames({ headers: own, json, form }, at, { names, secrets: !isNew })
+  );
+}
+
+const uses = (value: unknown, names: readonly string[]): boolean =>
+  [...textsOf(value, "")].some(([, template]) => placeholders(template).some((field) => names.includes(field)));
+
+/** The refusal of a definition without a search by our marker or an end at the provider. */
+function refusedOrphans({ create, find, revoke, orphans }: Definition): string | null {
+  if (orphans === "expire") {
+    if (find || revoke) return "orphans: a definition with find or revoke searches for them";
+    return uses(create, LIFE) ? null : "create: must set the end at the provider from ttl or expires_at";
+  }
+  if (!find) return "find: required, unless orphans is expire and create sets an end at the provider";
+  if (!revoke) return "revoke: required with find";
+  if (!uses(create, MARKER)) return "create: must have {{marker}}, by which find recognises what it makes";
+  const isByName = uses([find.path, find.query ?? {}], MARKER) && find.items === undefined;
+  const isMatched = find.items !== undefined && uses(find.match, MARKER);
+  return isByName || isMatched ? null : "find: must have {{marker}} in match, or in its path without items";
+}
+
+/** The refusal of a definition; null when it is valid. */
+function refusedDefinition(of: Definition): string | null {
+  const { create, find, revoke, renew, verify, generate, lease, auth } = of;
+  const generated = Object.keys(generate ?? {}).map((name) => `generated.${name}`);
+  const ids = Object.keys(find?.capture ?? {});
+  const made = Object.keys(create.capture);
+  const missing = ids.find((name) => !made.includes(name));
+  if (missing !== undefined) return `find.capture: create does not capture ${missing}`;
+  if (made.length === 0 && generated.length === 0) return "create.capture: needs a result, or generate a value";
+  const data = Object.keys(lease.data).map((name) => `data.${name}`);
+  return (
+    refusedOrphans(of) ??
+    refusedNames(of.headers, "headers", { names: [], secrets: true }) ??
+    refusedNames(auth && [auth.client_id, auth.client_secret, auth.scope ?? ""], "auth", {
+      names: [],
+      secrets: true,
+    }) ??
+    (auth && onlyPlaceholder(auth.client_secret) === null
+      ? "auth.client_secret: must be a secret such as {{secrets.key}}"
+      : null) ??
+    refusedCall(create, "create", [...MARKER, ...LIFE, ...generated]) ??
+    refusedCall(find, "find", MARKER) ??
+    refusedNames(find?.match, "find.match", { names: MARKER, secrets: false }) ??
+    refusedCall(revoke, "revoke", [...MARKER, ...ids]) ??
+    refusedCall(renew, "renew", [...MARKER, ...ids, ...LIFE]) ??
+    refusedCall(verify, "verify", data, true) ??
+    refusedNames(lease.data, "lease.data", { names: [...MARKER, ...made, ...generated], secrets: false }) ??
+    (Object.keys(lease.data).length === 0 ? "lease.data: must have a member" : null)
+  );
+}
+
+/** The document, or its JSON text, as command lines send it. */
+export const DefinitionBody = z
+  .unknown()
+  .transform((value, context) => {
+    const given = typeof value === "string" ? tryParseJson(value) : value;
+    if (given !== undefined) return given;
+    context.addIssue({ code: "custom", message: "must be JSON" });
+    return z.NEVER;
+  })
+  .pipe(Shape)
+  .superRefine((definition, context) => {
+    const refused = refusedDefinition(definition);
+    if (refused !== null) context.addIssue({ code: "custom", message: refused });
+  });
+
+/** The variables that a definition, or a part of it, uses. */
+export const variablesOf = (part: Definition | Call): string[] => fieldsOf(part, "vars.");
+
+/** The secrets that a definition uses. */
+export const secretsOf = (definition: Definition): string[] => fieldsOf(definition, "secrets.");
+
+function fieldsOf(part: Definition | Call, prefix: string): string[] {
+  const fields = [...textsOf(part, "")].flatMap(([, template]) => placeholders(template));
+  return [...new Set(fields.filter((field) => field.startsWith(prefix)).map((field) => field.slice(prefix.length)))];
+}

@@ -1,0 +1,97 @@
+import { filled, onlyPlaceholder } from "../../../providers/http-templates.ts";
+import type { Account, Captured, Vars } from "./cloud.ts";
+import type { Call } from "./document.ts";
+
+/** Values of placeholders, by their whole names. */
+export type Values = Readonly<Record<string, string | number | boolean>>;
+
+export const under = (prefix: string, values: Captured): Values =>
+  Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}.${name}`, value]));
+
+/** @param vars of the role */
+export const ownValues = ({ secrets }: Account, vars: Vars): Values => ({
+  ...under("vars", vars),
+  ...under("secrets", secrets),
+});
+
+export const markerValues = (marker: string): Values => ({ marker, "marker.sql": marker.replaceAll("-", "_") });
+
+const DAY_MS = 86_400_000;
+
+/** The end of an object, at least `expires`: a date is the first day that begins after it. */
+export function lifeValues(expires: number, now: number): Values {
+  return {
+    ttl: Math.max(1, Math.ceil((expires - now) / 1000)),
+    "expires_at.iso": `${new Date(Math.ceil(expires / 1000) * 1000).toISOString().slice(0, 19)}Z`,
+    "expires_at.date": new Date(Math.ceil(expires / DAY_MS) * DAY_MS).toISOString().slice(0, 10),
+    "expires_at.unix": Math.ceil(expires / 1000),
+  };
+}
+
+/** @throws Error for a name without a value: definitions with one are refused */
+export function valueFor(values: Values, field: string): string | number | boolean {
+  const value = Object.hasOwn(values, field) ? values[field] : undefined;
+  if (value === undefined) throw new Error(`no value for ${field}`);
+  return value;
+}
+
+export const textOf = (template: string, values: Values): string =>
+  filled(template, (field) => String(valueFor(values, field)));
+
+/** JSON with each text filled; one that is a single placeholder has the type of its value. */
+function jsonOf(value: unknown, values: Values): unknown {
+  if (typeof value === "string") {
+    const field = onlyPlaceholder(value);
+    return field === null ? textOf(value, values) : valueFor(values, field);
+  }
+  if (Array.isArray(value)) return value.map((each) => jsonOf(each, values));
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, inside]) => [name, jsonOf(inside, values)]));
+}
+
+const encoded = (template: string, values: Values): string =>
+  filled(template, (field) => encodeURIComponent(String(valueFor(values, field))));
+
+export interface Rendered {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Absent: no body. */
+  readonly body?: string;
+}
+
+/**
+ * The request of a call; null when a value would change the path, as dots alone do.
+ * @param more further parameters of the query
+ */
+export function requestOf(
+  base: string,
+  call: Call,
+  values: Values,
+  more: Readonly<Record<string, string>> = {},
+): Rendered | null {
+  const query = new URLSearchParams();
+  for (const [name, template] of Object.entries(call.query ?? {})) query.set(name, textOf(template, values));
+  for (const [name, value] of Object.entries(more)) query.set(name, value);
+  const path = base + encoded(call.path, values);
+  const url = URL.parse(path);
+  if (url === null || `${url.origin}${url.pathname}` !== path) return null;
+  const text = query.toString();
+  const form =
+    call.form && new URLSearchParams(Object.entries(call.form).map(([name, each]) => [name, textOf(each, values)]));
+  const body = form?.toString() ?? (call.json === undefined ? undefined : JSON.stringify(jsonOf(call.json, values)));
+  const headers = Object.entries(call.headers ?? {}).map(([name, each]) => [
+    name.toLowerCase(),
+    oneLine(textOf(each, values)),
+  ]);
+  return {
+    url: text === "" ? path : `${path}?${text}`,
+    headers: {
+      ...Object.fromEntries(headers),
+      ...(body !== undefined && { "content-type": form ? "application/x-www-form-urlencoded" : "application/json" }),
+    },
+    ...(body !== undefined && { body }),
+  };
+}
+
+/** A value never adds a header. */
+export const oneLine = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, "");
