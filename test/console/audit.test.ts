@@ -32,7 +32,7 @@ describeConsole("audit", (suite) => {
     await row.click();
     await dialog(opened).getByRole("link", { name: "Open the object" }).click();
     await page.getByText("console/audited").first().waitFor();
-    expect(new URL(page.url()).pathname).toBe("/ui/secrets/secret/at/console/audited");
+    await expect.poll(() => new URL(page.url()).pathname).toBe("/ui/secrets/secret/at/console/audited");
     await opened.close();
   });
 
@@ -100,7 +100,7 @@ describeConsole("audit", (suite) => {
     await opened.expectClean();
     await page.getByLabel("Until").fill("2020-01-01T00:00");
     await page.getByText("No line has this text").waitFor();
-    expect(new URL(page.url()).searchParams.get("until")).toBe("2020-01-01T00:00");
+    await expect.poll(() => new URL(page.url()).searchParams.get("until")).toBe("2020-01-01T00:00");
     await opened.expectClean();
     await opened.close();
   });

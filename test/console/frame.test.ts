@@ -167,9 +167,9 @@ describeConsole("the frame", (suite) => {
     await open();
     await page.getByRole("button", { name: "console-batch" }).click();
     await page.getByText("No secrets engine yet").waitFor();
-    expect(new URL(page.url()).search).toBe("?ns=console-a%2Fb&cluster=console-batch");
+    await expect.poll(() => new URL(page.url()).search).toBe("?ns=console-a%2Fb&cluster=console-batch");
     await page.getByRole("link", { name: "Overview" }).click();
-    expect(new URL(page.url()).search).toBe("?ns=console-a%2Fb&cluster=console-batch");
+    await expect.poll(() => new URL(page.url()).search).toBe("?ns=console-a%2Fb&cluster=console-batch");
     await page.goBack();
     await page.getByText("No secrets engine yet").waitFor();
     await opened.expectClean();

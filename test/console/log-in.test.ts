@@ -10,7 +10,7 @@ describeConsole("log-in", (suite) => {
     const opened = await suite().open({ token: null });
     const { page } = opened;
     await page.goto(suite().bench.url);
-    expect(new URL(page.url()).pathname).toBe("/ui/");
+    await expect.poll(() => new URL(page.url()).pathname).toBe("/ui/");
     await opened.shot("log-in");
     await opened.expectClean();
     await opened.logIn(suite().bench.token);
@@ -37,7 +37,7 @@ describeConsole("log-in", (suite) => {
     const { page } = opened;
     await page.reload();
     await page.getByRole("button", LOG_IN).waitFor();
-    expect(new URL(page.url()).pathname).toBe("/ui/secrets");
+    await expect.poll(() => new URL(page.url()).pathname).toBe("/ui/secrets");
     await page.getByLabel("Token").fill(suite().bench.token);
     await page.getByLabel("Stay logged in when this tab reloads").check();
     await page.getByRole("button", LOG_IN).click();
@@ -78,7 +78,7 @@ describeConsole("log-in", (suite) => {
     await page.getByRole("button", { name: "Account: staff-ann" }).click();
     await page.getByRole("button", { name: "Renew the token" }).click();
     await page.getByText("The token was renewed.").first().waitFor();
-    expect(new URL(page.url()).searchParams.get("ns")).toBe("console-people");
+    await expect.poll(() => new URL(page.url()).searchParams.get("ns")).toBe("console-people");
     await opened.expectClean();
     await opened.close();
   });
@@ -105,14 +105,14 @@ describeConsole("log-in", (suite) => {
     };
     await begin();
     await page.getByRole("heading", { name: "Secrets" }).waitFor();
-    expect(new URL(page.url()).pathname + new URL(page.url()).search).toBe("/ui/secrets");
+    await expect.poll(() => new URL(page.url()).pathname + new URL(page.url()).search).toBe("/ui/secrets");
     await page.getByRole("button", { name: "Account: console-sso-ann" }).click();
     await opened.expectClean();
     await page.getByRole("button", { name: "Log out" }).click();
     await provider.change({ error: CANARY });
     await begin();
     await page.getByText("The identity provider refused the log-in").waitFor();
-    expect(new URL(page.url()).search).toBe("");
+    await expect.poll(() => new URL(page.url()).search).toBe("");
     await opened.expectClean();
     await opened.close();
     await provider.close();

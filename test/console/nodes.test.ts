@@ -172,7 +172,7 @@ describeConsole("nodes and jobs", (suite) => {
     await page.getByText("JobRegistered").first().click();
     await page.getByRole("link", { name: "Open the object" }).click();
     await page.getByRole("heading", { name: "console-evented", level: 1 }).waitFor();
-    expect(new URL(page.url()).pathname).toBe("/ui/nodes/job/console-evented");
+    await expect.poll(() => new URL(page.url()).pathname).toBe("/ui/nodes/job/console-evented");
     await opened.expectClean();
     await opened.close();
   });

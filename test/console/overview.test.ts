@@ -30,7 +30,7 @@ describeConsole("overview", (suite) => {
     await finding.waitFor();
     await opened.expectClean();
     await finding.click();
-    expect(new URL(page.url()).pathname).toBe("/ui/sync/cloud-a-sm/console-broken");
+    await expect.poll(() => new URL(page.url()).pathname).toBe("/ui/sync/cloud-a-sm/console-broken");
     await page.getByRole("heading", { level: 1 }).waitFor();
     await opened.visit("secrets/secret/at/console/broken?tab=destinations");
     await page

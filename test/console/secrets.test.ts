@@ -14,7 +14,7 @@ describeConsole("secrets", (suite) => {
     await page.getByRole("treeitem", { name: "app" }).click();
     await page.getByRole("treeitem", { name: "database" }).click();
     await page.getByRole("heading", { name: "app/database" }).waitFor();
-    expect(new URL(page.url()).pathname).toBe(`/ui/${DATABASE}`);
+    await expect.poll(() => new URL(page.url()).pathname).toBe(`/ui/${DATABASE}`);
     await opened.expectClean();
     await opened.picture("console-secrets");
     await opened.close();
@@ -200,7 +200,7 @@ describeConsole("secrets", (suite) => {
     await page.getByRole("link", { name: "plain/" }).click();
     await page.getByRole("treeitem", { name: "registry" }).click();
     await page.getByRole("rowheader", { name: "user" }).waitFor();
-    expect(new URL(page.url()).searchParams.get("ns")).toBe("console-team");
+    await expect.poll(() => new URL(page.url()).searchParams.get("ns")).toBe("console-team");
     await opened.expectClean();
     await opened.close();
   });

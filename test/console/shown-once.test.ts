@@ -66,7 +66,7 @@ describeConsole("secrets that are shown once", (suite) => {
       await click(opened, "Keep it open");
       await asks.waitFor({ state: "detached" });
       await dialog(opened).getByRole("heading", { name: secret.title, exact: true }).waitFor();
-      expect(page.url()).toContain(secret.path.split("?")[0]);
+      await expect.poll(() => page.url()).toContain(secret.path.split("?")[0]);
     };
     await page.keyboard.press("Escape");
     await page.keyboard.press("Escape");

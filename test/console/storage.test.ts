@@ -302,7 +302,7 @@ describeConsole("storage", (suite) => {
     await opened.expectClean();
     await row.getByRole("link", { name: "console-elsewhere" }).click();
     await page.getByRole("heading", { name: "console-elsewhere", level: 1 }).waitFor();
-    expect(new URL(page.url()).searchParams.get("of")).toBe("console-storage");
+    await expect.poll(() => new URL(page.url()).searchParams.get("of")).toBe("console-storage");
     await page.getByText("ready", { exact: true }).first().waitFor();
     await opened.expectClean();
     await opened.close();

@@ -28,3 +28,18 @@ export class ShiftedClock {
     this.#now.mockRestore();
   }
 }
+
+/** Longer than any answer takes on a machine that still finishes its tests. */
+const PATIENT_MS = 50_000;
+
+/**
+ * Timers of these delays fire late from now on, until the mocks are restored. For deadlines of the product that only a
+ * busy machine exceeds: no test of the file may be about them.
+ * @param delays in ms, as the product sets them
+ */
+export function extendDeadlines(...delays: readonly number[]): void {
+  const set = globalThis.setTimeout as (run: () => void, ms: number, ...given: unknown[]) => unknown;
+  const extended = (run: () => void, ms = 0, ...given: unknown[]) =>
+    set(run, delays.includes(ms) ? PATIENT_MS : ms, ...given);
+  vi.spyOn(globalThis, "setTimeout").mockImplementation(extended as unknown as typeof setTimeout);
+}

@@ -155,11 +155,11 @@ describe("a provider with slow replication", () => {
   it("issues credentials and revokes them completely", async () => {
     await openEngine({ lags: all(2) });
     await writeRole("web", dynamicRole(tenant));
-    const issued = await creds("web");
+    const issued = await skippingWaits(() => creds("web"), 250);
     expect(issued.status, issued.text).toBe(200);
     const made = await tenant.everything();
     expect(made.applications).toHaveLength(fresh.applications.length + 1);
-    expect((await revoke(issued.body.lease_id)).status).toBe(204);
+    expect((await skippingWaits(() => revoke(issued.body.lease_id), 250)).status).toBe(204);
     await byItself(uuid, async () => expect(await tenant.everything()).toEqual(fresh));
   });
 

@@ -93,12 +93,15 @@ export const rows = (uuid: string, table: "jobs" | "leases" | "roles" | "config"
     sql.exec(`SELECT * FROM ${table}`).toArray(),
   );
 
-/** Runs while waits of a second or more only advance the clock. */
-export async function skippingWaits<T>(run: () => Promise<T>): Promise<T> {
+/**
+ * Runs while waits only advance the clock.
+ * @param from shortest wait that is skipped, in ms
+ */
+export async function skippingWaits<T>(run: () => Promise<T>, from = 1_000): Promise<T> {
   const clock = new ShiftedClock();
   const wait = scheduler.wait.bind(scheduler);
   const waits = vi.spyOn(scheduler, "wait").mockImplementation((ms, options) => {
-    if (ms < 1_000) return wait(ms, options);
+    if (ms < from) return wait(ms, options);
     clock.advance(ms);
     return wait(0, options);
   });

@@ -1,13 +1,14 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/objects/event-log.ts";
 import { EventRelay } from "../../src/objects/event-relay.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { issue } from "./access.ts";
 import { placed, stickyJob } from "./claims-helpers.ts";
 import { del, get, mountKv, patch, put } from "./client.ts";
-import { clock } from "./clock.ts";
+import { clock, extendDeadlines } from "./clock.ts";
+import { alarmsUntil } from "./clock-and-alarms.ts";
 import { addCsiNodes, create, ends, putOff, runs, ScriptedCsi } from "./csi-world.ts";
 import { creds, dynamicRole, engineObject, mountEngine, openTenant, revoke, writeRole } from "./engine-helpers.ts";
 import { addNode, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
@@ -21,6 +22,11 @@ import { eventually, makeDestination, removeAssociation, setAssociation, write }
 
 /** The exported gauges equal the state of the objects. */
 clock.moves = true;
+
+/** A scrape leaves an object out that does not answer within this time, see src/monitoring/scrape.ts. */
+const SCRAPE_DEADLINE_MS = 2_000;
+
+beforeEach(() => extendDeadlines(SCRAPE_DEADLINE_MS));
 
 afterEach(async () => {
   await closeAll();
@@ -309,8 +315,13 @@ describe("every object", () => {
     expect(of("sallyport_outbox_oldest_age_seconds")).toBeGreaterThanOrEqual(40);
     expect(of("sallyport_outbox_oldest_age_seconds")).toBeLessThan(60);
     down.mockRestore();
+    // An attempt that failed while the clock was ahead is repeated at a time that the clock has not reached again.
+    await alarmsUntil(
+      () => env.ACCESS_CONTROL.getByName("main") as DurableObjectStub,
+      async () => expect((await values("sallyport_outbox_rows"))["AccessControl main"]).toBe(0),
+      { step: 40_000 },
+    );
     await line;
-    await eventually(async () => expect((await values("sallyport_outbox_rows"))["AccessControl main"]).toBe(0));
     expect((await values("sallyport_outbox_oldest_age_seconds"))["AccessControl main"]).toBe(0);
   });
 

@@ -4,6 +4,7 @@ import { Settings } from "../../src/platform/settings.ts";
 import { accessObject } from "./access.ts";
 import { placed, stickyJob } from "./claims-helpers.ts";
 import { type Answer, mountKv, put } from "./client.ts";
+import { extendDeadlines } from "./clock.ts";
 import { addCsiNode, definition, runs, ScriptedCsi } from "./csi-world.ts";
 import { addNode, nodeId, ScriptedNodes, volume } from "./host-volumes.ts";
 import { newIssuer } from "./issuers.ts";
@@ -17,8 +18,12 @@ import { newHook, SECRET } from "./webhooks.ts";
 
 /** Real answers of the cluster API, nodes, reported objects and `acl`, held against the document of the API. */
 
+/** Of a call of a token issuer, see src/auth/jwt/key-sources.ts. */
+const ISSUER_DEADLINE_MS = 10_000;
+
 let run: Run;
 beforeEach(() => {
+  extendDeadlines(ISSUER_DEADLINE_MS);
   run = new Run();
 });
 afterEach(async () => expect(await run.problems()).toEqual([]));
