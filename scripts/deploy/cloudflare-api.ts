@@ -104,8 +104,9 @@ export class CloudflareApi {
       .map(queueOf);
   }
 
-  async createQueue(name: string): Promise<Found> {
-    return queueOf(Queue.parse(await this.#write("POST", this.#at("/queues"), { queue_name: name })));
+  async createQueue(name: string, { jurisdiction }: Place): Promise<Found> {
+    const body = { queue_name: name, ...(jurisdiction && { jurisdiction }) };
+    return queueOf(Queue.parse(await this.#write("POST", this.#at("/queues"), body)));
   }
 
   deleteQueue(id: string): Promise<unknown> {
@@ -149,6 +150,26 @@ export class CloudflareApi {
     const { result } = await this.#read(this.#at(`/workers/scripts/${worker}/settings`));
     const { bindings } = z.object({ bindings: z.array(z.looseObject({ type: z.string() })) }).parse(result);
     return bindings.flatMap((each) => (each.type === "d1" ? [String(each["id"] ?? each["database_id"] ?? "")] : []));
+  }
+
+  /** The Worker that has a custom domain; null without one. */
+  async workerAt(hostname: string): Promise<string | null> {
+    const { result } = await this.#read(this.#at(`/workers/domains?${new URLSearchParams({ hostname })}`));
+    const domains = z.array(z.object({ hostname: z.string(), service: z.string() })).parse(result ?? []);
+    return domains.find((each) => each.hostname === hostname)?.service ?? null;
+  }
+
+  /** Whether a name has DNS records in its zone; null without a zone in the account. */
+  async hasRecords(hostname: string): Promise<boolean | null> {
+    const labels = hostname.split(".");
+    for (let from = 0; from < labels.length - 1; from++) {
+      const query = new URLSearchParams({ name: labels.slice(from).join("."), "account.id": this.account });
+      const [zone] = z.array(z.object({ id: z.string() })).parse((await this.#read(`/zones?${query}`)).result);
+      if (zone === undefined) continue;
+      const records = await this.#read(`/zones/${zone.id}/dns_records?${new URLSearchParams({ name: hostname })}`);
+      return z.array(z.unknown()).parse(records.result).length > 0;
+    }
+    return null;
   }
 
   /** Deletes a Worker with its objects and their data. */

@@ -153,13 +153,27 @@ export class Deployment {
     const { name, domain } = this.#chosen;
     await this.#ownWorker();
     this.#say("the token is active, and may read D1, Queues, R2 and Workers");
-    if (domain !== undefined) return `https://${domain}`;
+    if (domain !== undefined) {
+      await this.#freeDomain(domain);
+      return `https://${domain}`;
+    }
     const subdomain = await this.#api.subdomain();
     if (subdomain === null)
       throw new Refusal(
         "The account has no name below workers.dev: choose one in the dashboard (Workers & Pages), or name a --domain.",
       );
     return `https://${name}.${subdomain}.workers.dev`;
+  }
+
+  /** Without a terminal wrangler takes a domain from another Worker, and replaces its DNS records. @throws Refusal */
+  async #freeDomain(domain: string): Promise<void> {
+    const { name } = this.#chosen;
+    const holder = await this.#api.workerAt(domain);
+    if (holder === name && (await this.#ownWorker())) return;
+    if (holder !== null) throw new Refusal(`--domain: ${domain} is the domain of the Worker ${holder}.`);
+    const hasRecords = await this.#api.hasRecords(domain);
+    if (hasRecords === null) throw new Refusal(`--domain: no zone of the account has ${domain}.`);
+    if (hasRecords) throw new Refusal(`--domain: ${domain} has DNS records, which the deployment would replace.`);
   }
 
   /** Whether the recorded Worker is there. @throws Refusal for a Worker of the name that is another */

@@ -31,7 +31,7 @@ const KINDS: Readonly<Record<Stored, Kinds>> = {
   queue: {
     label: "queue",
     list: (api) => api.queues(),
-    make: (api, _state, name) => api.createQueue(name),
+    make: (api, { place }, name) => api.createQueue(name, place),
     remove: (api, _state, id) => api.deleteQueue(id),
   },
   r2: {

@@ -208,6 +208,18 @@ describe("npm run deploy:first, before it makes anything", () => {
     expect(await refusal()).toContain("no name below workers.dev");
   });
 
+  it("refuses a domain without a zone, of another Worker, or with DNS records", SLOW, async () => {
+    world.account.subdomain = "double";
+    const domain = ["--domain", "vault.example.com"];
+    expect(await refusal(domain)).toContain("no zone of the account has vault.example.com");
+    world.account.zones.set("z1", { name: "example.com", records: ["vault.example.com"] });
+    expect(await refusal(domain)).toContain("vault.example.com has DNS records");
+    world.account.zones.set("z1", { name: "example.com", records: [] });
+    world.account.domains.set("vault.example.com", "shop");
+    expect(await refusal(domain)).toContain("is the domain of the Worker shop");
+    world.account.domains.clear();
+  });
+
   it("refuses bad options, and asks for nothing without a terminal", async () => {
     expect(await refusal(["--name", "Sally"])).toContain("--name: must");
     expect(await refusal(["--location", "moon"])).toContain("--location: must be one of weur");
@@ -216,5 +228,43 @@ describe("npm run deploy:first, before it makes anything", () => {
     );
     expect(await refusal(["--unknown"])).toContain("--unknown");
     expect(await refusal([], { CLOUDFLARE_API_TOKEN: "" })).toContain("there is no terminal");
+  });
+});
+
+describe("npm run deploy:first with a domain, a jurisdiction and an audit bucket", () => {
+  let world: World;
+  beforeAll(async () => {
+    world = await World.open();
+    world.account.subdomain = null;
+    world.account.zones.set("z1", { name: "example.com", records: [] });
+    // The local runtime has no jurisdictions, so the service stays away.
+    world.account.afterWrite = () => undefined;
+  });
+  afterAll(() => world.close());
+
+  it("makes every resource there, and binds it", SLOW, async () => {
+    const running = world.run(["--domain", "vault.example.com", "--jurisdiction", "eu", "--audit"]);
+    const { account } = world;
+    await expect.poll(() => account.workers.get("sallyport")?.schedules.length, { timeout: 90_000 }).toBe(1);
+    await expect.poll(() => account.domains.get("vault.example.com"), { timeout: 20_000 }).toBe("sallyport");
+    world.kill();
+    await running;
+    const { bindings } = account.worker("sallyport").metadata;
+    expect(bindings).toEqual(
+      expect.arrayContaining([
+        expect.objectContaining({ name: "JURISDICTION", text: "eu" }),
+        expect.objectContaining({ name: "PUBLIC_URL", text: "https://vault.example.com" }),
+        expect.objectContaining({ name: "AUDIT_BUCKET", jurisdiction: "eu" }),
+        expect.objectContaining({ name: "FILES", jurisdiction: "eu" }),
+      ]),
+    );
+    const ours = (name: string) => name.startsWith("sallyport-");
+    const buckets = [...account.buckets].filter(([name]) => ours(name));
+    expect(buckets.map(([, { jurisdiction }]) => jurisdiction)).toEqual(["eu", "eu"]);
+    const queues = [...account.queues.values()].filter(({ queue_name }) => ours(queue_name));
+    expect(queues.map(({ jurisdiction }) => jurisdiction)).toEqual(["eu", "eu"]);
+    const [database] = [...account.databases.values()].filter(({ name }) => ours(name));
+    expect(database?.body).toMatchObject({ jurisdiction: "eu" });
+    expect(account.worker("sallyport").isOnWorkersDev).toBe(false);
   });
 });

@@ -53,6 +53,7 @@ export interface Queue {
   readonly queue_name: string;
   readonly created_on: string;
   readonly consumers: Consumer[];
+  readonly jurisdiction?: string | undefined;
 }
 
 const hex = (): string => randomBytes(16).toString("hex");
@@ -78,7 +79,9 @@ export class CloudflareAccount {
   readonly queues = new Map<string, Queue>();
   readonly buckets = new Map<string, { created: string; jurisdiction: string; objects: number }>();
   readonly workers = new Map<string, Worker>();
+  /** Workers by their custom domains. */
   readonly domains = new Map<string, string>();
+  readonly zones = new Map<string, { readonly name: string; readonly records: string[] }>();
   /** Hashes of uploaded static assets. */
   readonly assets = new Set<string>();
   /** `METHOD path` of each call, oldest first. */
@@ -106,10 +109,16 @@ export class CloudflareAccount {
     return { uuid: found[0], ...found[1] };
   }
 
-  createQueue(name: string): Queue {
+  createQueue(name: string, jurisdiction?: string): Queue {
     if (!QUEUE_NAME.test(name)) throw new Refused(400, 11_003, `Invalid queue name: ${name}`);
     if (this.queueNamed(name)) throw new Refused(409, 11_009, `Queue name '${name}' is already taken.`);
-    const queue = { queue_id: hex(), queue_name: name, created_on: new Date().toISOString(), consumers: [] };
+    const queue = {
+      queue_id: hex(),
+      queue_name: name,
+      created_on: new Date().toISOString(),
+      consumers: [],
+      jurisdiction,
+    };
     this.queues.set(queue.queue_id, queue);
     return queue;
   }

@@ -98,6 +98,43 @@ const bindingsOf = ({ bindings }: Metadata) =>
 const ROUTES: readonly (readonly [method: string, path: RegExp, handle: Handler])[] = [
   [
     "GET",
+    /^\/workers\/domains$/,
+    ({ account, url }) =>
+      [...account.domains]
+        .filter(([hostname]) => hostname === url.searchParams.get("hostname"))
+        .map(([hostname, service]) => ({ id: hostname, hostname, service })),
+  ],
+  [
+    "POST",
+    /^\/workers\/scripts\/([\w-]+)\/domains\/changeset$/,
+    (call) => {
+      const added = json(call, z.array(z.strictObject({ hostname: z.string() })));
+      return { added, removed: [], updated: [], conflicting: [] };
+    },
+  ],
+  [
+    "PUT",
+    /^\/workers\/scripts\/([\w-]+)\/domains\/records$/,
+    (call) => {
+      const flags = {
+        override_scope: z.boolean(),
+        override_existing_origin: z.boolean(),
+        override_existing_dns_record: z.boolean(),
+      };
+      const { origins } = json(
+        call,
+        z.strictObject({ ...flags, origins: z.array(z.strictObject({ hostname: z.string() })) }),
+      );
+      for (const { hostname } of origins) {
+        call.account.domains.set(hostname, call.parts[0] ?? "");
+        for (const zone of call.account.zones.values())
+          if (hostname.endsWith(`.${zone.name}`)) zone.records.push(hostname);
+      }
+      return origins;
+    },
+  ],
+  [
+    "GET",
     /^\/workers\/subdomain$/,
     ({ account: { subdomain } }) => {
       if (subdomain === null) throw new Refused(404, 10_007, "workers.api.error.subdomain_not_found");
@@ -142,7 +179,11 @@ const ROUTES: readonly (readonly [method: string, path: RegExp, handle: Handler]
   [
     "POST",
     /^\/queues$/,
-    (call) => ({ ...call.account.createQueue(json(call, z.strictObject({ queue_name: z.string() })).queue_name) }),
+    (call) => {
+      const shape = { queue_name: z.string(), jurisdiction: z.enum(["eu", "us", "fedramp"]).optional() };
+      const { queue_name, jurisdiction } = json(call, z.strictObject(shape));
+      return { ...call.account.createQueue(queue_name, jurisdiction) };
+    },
   ],
   [
     "DELETE",
@@ -351,6 +392,8 @@ async function answerTo(account: CloudflareAccount, request: Received, path: str
     if (!isKnown) throw new Refused(401, 1000, "Invalid API Token");
     return { result: { id: "1", status: account.tokenStatus } };
   }
+  if (/^\/zones(?:\/|$)/.test(path) && isKnown && request.method === "GET")
+    return { result: zonesAt(account, request, path) };
   const [, id, rest = ""] = /^\/accounts\/(\w+)(\/.*)$/.exec(path) ?? [];
   if (rest === "/tokens/verify") throw new Refused(401, 1000, "Invalid API Token");
   if (!isKnown || id !== account.id) throw new Refused(403, 10_000, "Authentication error");
@@ -363,4 +406,14 @@ async function answerTo(account: CloudflareAccount, request: Received, path: str
     return result instanceof List ? result.listed : { result };
   }
   throw new Refused(404, 7003, `Could not route to ${request.method} ${path}`);
+}
+
+function zonesAt(account: CloudflareAccount, { url }: Received, path: string): unknown {
+  const name = url.searchParams.get("name");
+  const [, zone, what] = /^\/zones\/(\w+)\/(dns_records)$/.exec(path) ?? [];
+  if (what === undefined)
+    return [...account.zones].filter(([, each]) => each.name === name).map(([id, each]) => ({ id, name: each.name }));
+  const found = account.zones.get(zone ?? "");
+  if (!found) throw new Refused(403, 10_000, "Authentication error");
+  return found.records.filter((record) => record === name).map((record) => ({ id: record, name: record, type: "A" }));
 }
