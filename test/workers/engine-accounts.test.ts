@@ -172,7 +172,7 @@ describe("an engine of Azure that another tenant is configured for", () => {
 });
 
 describe("an engine of Azure with another application of its tenant", () => {
-  it("revokes with the present one what the former one cannot", async () => {
+  it("revokes with the former one, which the present one need not replace", async () => {
     const tenant = await openTenant();
     const uuid = await mountEngine(tenant);
     await writeRole("web", dynamicRole(tenant));
