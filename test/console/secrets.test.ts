@@ -175,6 +175,38 @@ describeConsole("secrets", (suite) => {
     await opened.close();
   });
 
+  it("shows when a secret expires, and lists those that do, the earliest first", async () => {
+    const day = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+    for (const [name, expires_at] of [
+      ["later", day(90)],
+      ["past", day(-2.5)],
+      ["soon", day(3.5)],
+    ] as const) {
+      await suite().call("PUT", `secret/data/console/expiring/${name}`, { data: { a: "1" } });
+      await suite().call("PUT", `secret/metadata/console/expiring/${name}`, { custom_metadata: { expires_at } });
+    }
+    const opened = await suite().open({ path: "secrets/secret/at/console/expiring/past" });
+    const { page } = opened;
+    await page.getByText("Expired 2 d ago").waitFor();
+    await page.getByLabel("Only those that expire").check();
+    const rows = page.getByRole("list", { name: "Secrets that expire" }).getByRole("link");
+    await expect.poll(() => rows.allTextContents()).toHaveLength(3);
+    expect((await rows.allTextContents()).map((text) => /(past|soon|later)/.exec(text)?.[0])).toEqual([
+      "past",
+      "soon",
+      "later",
+    ]);
+    await opened.expectClean();
+    await opened.shot("secrets-expiring");
+    await rows.nth(1).click();
+    await page
+      .getByRole("article")
+      .getByText(/^Expires in 3 d/)
+      .waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
   it("works for a token that may read one secret and list nothing", async () => {
     const token = await suite().tokenWith(
       "console-reader",

@@ -11,6 +11,7 @@ import { Empty } from "../../components/states.tsx";
 import { VirtualList } from "../../components/virtual-list.tsx";
 import { plural } from "../../lib/text.ts";
 import { type KvMount, parentOf, secretHref } from "./addresses.ts";
+import { ExpiringSecrets } from "./expiring-list.tsx";
 import { disableMount, MountSettings } from "./mount-settings.tsx";
 import { OpenByName } from "./open-by-name.tsx";
 import { matching, useNameIndex } from "./search.ts";
@@ -109,6 +110,7 @@ interface SidebarProps {
 
 function Sidebar({ mount, tree, selected }: SidebarProps) {
   const [words, setWords] = useState("");
+  const [isByExpiry, setByExpiry] = useState(false);
   const isSearching = words.trim() !== "";
   const isListable = !(tree.error instanceof ApiError && tree.error.isDenied);
   return (
@@ -116,10 +118,22 @@ function Sidebar({ mount, tree, selected }: SidebarProps) {
       {isListable && (
         <div class="secrets-search">
           <SearchInput label="Search all secrets by name" placeholder="Search" value={words} onChange={setWords} />
+          {mount.version === 2 && (
+            <label class="inline-check small">
+              <input
+                type="checkbox"
+                checked={isByExpiry}
+                onChange={(event) => setByExpiry(event.currentTarget.checked)}
+              />{" "}
+              Only those that expire
+            </label>
+          )}
         </div>
       )}
       {!isListable ? (
         <OpenByName mount={mount.path} />
+      ) : isByExpiry && !isSearching ? (
+        <ExpiringSecrets key={mount.path} mount={mount} selected={selected} />
       ) : isSearching ? (
         <SearchResults mount={mount} words={words} selected={selected} />
       ) : tree.error !== null ? (

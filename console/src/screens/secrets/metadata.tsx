@@ -47,7 +47,9 @@ export function Metadata({ at, metadata }: { readonly at: At; readonly metadata:
             </Card>
             <Card title="Custom metadata">
               {custom.length === 0 ? (
-                <p class="muted">None. Pairs such as an owner or a ticket belong here; they are not secret.</p>
+                <p class="muted">
+                  None. Pairs such as an owner, a ticket or expires_at belong here; they are not secret.
+                </p>
               ) : (
                 <Properties items={custom.map(([name, value]) => [name, value] as const)} />
               )}

@@ -9,11 +9,14 @@ import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago } from "../../components/moments.tsx";
 import { Empty, Loading } from "../../components/states.tsx";
+import { Status } from "../../components/status.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { type Resource, useAction, useResource } from "../../lib/resource.ts";
+import { minute, timeText } from "../../lib/time.ts";
 import { baseOf, type KvMount, mountHref } from "./addresses.ts";
 import { Destinations } from "./destinations.tsx";
+import { expiryOf, expiryStatus } from "./expiry.ts";
 import { Metadata } from "./metadata.tsx";
 import { readMetadata, readVersion, stateOf, type Version } from "./reads.ts";
 import { SecretEditor } from "./secret-editor.tsx";
@@ -40,6 +43,7 @@ export function Secret({ mount, path, onChange }: SecretProps) {
   };
   const at = { mount: mount.path, path: { path } };
   const versions = Object.keys(metadata.value?.versions ?? {}).length;
+  const expires = expiryOf(metadata.value?.custom_metadata);
   const isGone = metadata.value === null && value.value === null;
 
   const deleteNewest = (): void => {
@@ -78,6 +82,7 @@ export function Secret({ mount, path, onChange }: SecretProps) {
           </span>
           <h2>{path}</h2>
           <CopyButton text={path} label="the path" />
+          {expires !== null && <Expiry at={expires} />}
         </div>
         {!isGone && (
           <div class="row">
@@ -144,6 +149,15 @@ export function Secret({ mount, path, onChange }: SecretProps) {
         />
       )}
     </article>
+  );
+}
+
+function Expiry({ at }: { readonly at: number }) {
+  const { tone, text } = expiryStatus(at, minute.value);
+  return (
+    <Status tone={tone} title={timeText(at)}>
+      {text}
+    </Status>
   );
 }
 
