@@ -1,5 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { sender } from "../../src/providers/outcome.ts";
 import { ciVariables } from "../../src/sync/destinations/ci-variables/adapter.ts";
+import type { Listing } from "../../src/sync/destinations/destination-type.ts";
 import { type CiAccount, type CiDouble, startCiVariables } from "../doubles/ci-variables/server.ts";
 import { driverOf } from "../support/adapter-driver.ts";
 
@@ -23,6 +25,30 @@ const at = driverOf(
 );
 const all = (place = "/projects/acme/web") => account.places.get(place) ?? [];
 const ok = { outcome: "ok", reference: "*" };
+
+describe("reading for an import", () => {
+  const context = () => ({ settings: { CI_VARIABLES_URL: double.url }, send: sender({ deadlineMs: 5_000 }) });
+  const connect = (more: object = {}) =>
+    ciVariables.connection.parse({ access_token: account.token, project_id: "acme/web", ...more });
+
+  it("goes on page by page, and leaves out hidden variables and other scopes", async () => {
+    for (let each = 0; each < 45; each++) await at.put({ name: `V${each}` });
+    await at.put({ name: "HIDDEN" }, { hidden: true });
+    await at.put({ name: "ELSEWHERE" }, { environment_scope: "production" });
+    const names: string[] = [];
+    let pages = 0;
+    for (let cursor: string | null = ""; cursor !== null; pages++) {
+      const page: Listing | undefined = await ciVariables.reading?.list(cursor, connect(), context());
+      if (page?.outcome !== "ok") throw new Error(JSON.stringify(page));
+      names.push(...page.names);
+      cursor = page.next;
+    }
+    expect([pages, names.length]).toEqual([3, 45]);
+    expect(names).not.toContain("HIDDEN");
+    const elsewhere = await ciVariables.reading?.list("", connect({ environment_scope: "production" }), context());
+    expect(elsewhere).toMatchObject({ outcome: "ok", names: [] });
+  });
+});
 
 describe("put", () => {
   it("writes one scope of a key and leaves the others", async () => {

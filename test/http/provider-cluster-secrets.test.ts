@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { sender } from "../../src/providers/outcome.ts";
 import { clusterSecretsDestination } from "../../src/sync/destinations/cluster-secrets/adapter.ts";
 import { type Account, type ClusterDouble, startCluster } from "../doubles/cluster-secrets/server.ts";
 import { AdapterCalls, referenceOf } from "../support/adapter-calls.ts";
@@ -24,6 +25,38 @@ const texts = (name = "db") => {
   const { data } = account.secrets.view(name);
   return Object.fromEntries(Object.entries(data).map(([key, value]) => [key, Buffer.from(value, "base64").toString()]));
 };
+
+describe("reading for an import", () => {
+  const context = () => ({ settings, send: sender({ deadlineMs: 5_000 }) });
+  const connect = () =>
+    clusterSecretsDestination.connection.parse({
+      host: double.url,
+      namespace: account.namespace,
+      token: account.token,
+    });
+  const read = (name: string) => clusterSecretsDestination.reading?.read?.(name, connect(), context());
+
+  it("lists page by page, and reads the keys of a Secret", async () => {
+    for (let each = 0; each < 130; each++) account.secrets.replace(`s${each}`, { user: "u" });
+    const first = await clusterSecretsDestination.reading?.list("", connect(), context());
+    if (first?.outcome !== "ok" || first.next === null) throw new Error(JSON.stringify(first));
+    const second = await clusterSecretsDestination.reading?.list(first.next, connect(), context());
+    expect([first.names.length, second]).toEqual([100, { outcome: "ok", names: expect.any(Array), next: null }]);
+    expect(await read("s1")).toEqual({ outcome: "ok", content: { value: '{"user":"u"}', data: { user: "u" } } });
+    account.secrets.replace("one", { value: '{"a":1}' });
+    expect(await read("one")).toMatchObject({ content: { data: { value: '{"a":1}' } } });
+  });
+
+  it("refuses a value that is no text, and needs the right to list", async () => {
+    account.secrets.replace("blob", { bytes: "x" });
+    const view = account.secrets.view.bind(account.secrets);
+    account.secrets.view = (name) => ({ ...view(name), data: { bytes: "/w==" } });
+    expect(await read("blob")).toMatchObject({ outcome: "client", code: "value_invalid" });
+    account.denied.add("list");
+    const listed = await clusterSecretsDestination.reading?.list("", connect(), context());
+    expect(listed).toMatchObject({ outcome: "client", code: "permission_denied" });
+  });
+});
 
 describe("a whole secret", () => {
   it("is a Secret with its keys, in one call", async () => {

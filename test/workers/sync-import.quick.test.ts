@@ -160,7 +160,7 @@ describe("an import", () => {
 });
 
 describe("an import from", () => {
-  it.each(["app-config", "cloud-b-ac", "deploy-environment", "deploy-service", "repo-host-variables"])(
+  it.each(["app-config", "ci-variables", "cloud-b-ac", "deploy-environment", "deploy-service", "repo-host-variables"])(
     "%s takes its variables",
     async (type) => {
       const at = `${type}/v`;
@@ -183,6 +183,27 @@ describe("an import from", () => {
     await eventually(async () =>
       expect(await association("cloud-a-sm/s", "app/db")).toMatchObject({ sync_status: "SYNCED" }),
     );
+  });
+
+  it.each(["cluster-secrets", "kv-v2"])("%s takes its secrets with their keys", async (type) => {
+    const at = `${type}/v`;
+    place = await RemotePlace.open(type);
+    await makeDestination(type, "v", place.body);
+    const [plain, whole] = type === "kv-v2" ? ["app/token", "app/deep/db"] : ["app-token", "app-db"];
+    await place.write(plain, "plain-text");
+    await place.write(whole, type === "kv-v2" ? '{"user":"u","port":5432}' : '{"user":"u"}');
+    const before = await values();
+    expect(actions(await load({ name_glob: ["app**"] }, at))).toEqual({ [plain]: "import", [whole]: "import" });
+    expect((await secret(plain)).data).toEqual({ value: "plain-text" });
+    if (type === "kv-v2") expect((await secret(whole)).data).toEqual({ user: "u", port: 5432 });
+    else expect((await secret(whole)).data).toEqual({ value: '{"user":"u"}' });
+    for (const name of [plain, whole]) {
+      await eventually(async () => expect(await association(at, name)).toMatchObject({ sync_status: "SYNCED" }));
+    }
+    const after = await values();
+    // An engine orders keys in its own way.
+    expect([after[plain], JSON.parse(after[whole] ?? "")]).toEqual(["plain-text", JSON.parse(before[whole] ?? "")]);
+    expect(actions(await load({ name_glob: ["app**"] }, at))).toEqual({ [plain]: "keep", [whole]: "keep" });
   });
 
   it("in-mem takes what a destination has retained", async () => {

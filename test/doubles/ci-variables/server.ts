@@ -77,6 +77,16 @@ const shown = ({ value, ...variable }: Variable, isInstance: boolean) => {
   return isInstance ? rest : { ...rest, environment_scope, hidden };
 };
 
+/** One page, with the number of the next one. */
+function page(variables: readonly Variable[], { url }: Received, isInstance: boolean): Reply {
+  const [size, number] = ["per_page", "page"].map((name) => Number(url.searchParams.get(name) ?? 0));
+  const most = Math.min(size || 20, 100);
+  const from = ((number || 1) - 1) * most;
+  const next = from + most < variables.length ? String((number || 1) + 1) : "";
+  const body = variables.slice(from, from + most).map((one) => shown(one, isInstance));
+  return { status: 200, body, headers: { "x-next-page": next } };
+}
+
 function perform(request: Received, account: CiAccount): Reply {
   const { variables, key, isInstance } = placeOf(account, request);
   const given = (...known: string[]) =>
@@ -86,7 +96,7 @@ function perform(request: Received, account: CiAccount): Reply {
       (message) => new Refusal(400, { error: message }),
     );
   if (key === undefined) {
-    if (request.method === "GET") return { status: 200, body: variables.map((one) => shown(one, isInstance)) };
+    if (request.method === "GET") return page(variables, request, isInstance);
     if (request.method !== "POST") throw new Refusal(405, { error: "405 Not Allowed" });
     const fields = given("key", "masked_and_hidden", ...writeFields);
     const { masked_and_hidden: hides = false, ...rest } = fields;

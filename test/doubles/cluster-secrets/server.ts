@@ -64,6 +64,7 @@ interface Answer {
 }
 
 const METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
 export async function startCluster({ port = 0 } = {}): Promise<ClusterDouble> {
   const accounts = new Map<string, Account>();
@@ -76,6 +77,8 @@ export async function startCluster({ port = 0 } = {}): Promise<ClusterDouble> {
     if (url.pathname === "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews" && method === "POST") {
       return review(holder, parsed(text, headers["content-type"], "application/json"));
     }
+    const [, listed] = /^\/api\/v1\/namespaces\/([^/]+)\/secrets$/.exec(url.pathname) ?? [];
+    if (listed !== undefined) return list(holder, listed, { method, url, headers });
     const [, namespace = "", secret] =
       /^\/api\/v1\/namespaces\/([^/]+)(?:\/secrets\/([^/]+))?$/.exec(url.pathname) ?? [];
     if (namespace === "") throw new ApiError(404, "NotFound", "the server could not find the requested resource");
@@ -108,6 +111,29 @@ export async function startCluster({ port = 0 } = {}): Promise<ClusterDouble> {
     if (holder.denied.has("create") && !secrets.names().includes(name)) throw forbidden("cannot create");
     const { created, object } = secrets.apply(name, body, { manager, force: query["force"] === "true" });
     return { status: created ? 201 : 200, body: shown(object) };
+  }
+
+  /** One page of metadata. A namespace that does not exist has no Secrets. */
+  function list(holder: Account, namespace: string, { method, url, headers }: Omit<Received, "text">): Answer {
+    if (method !== "GET") throw new ApiError(405, "MethodNotAllowed", method);
+    if (headers.accept !== METADATA_LIST) throw new ApiError(406, "NotAcceptable", "accept");
+    if (holder.denied.has("list") || namespace !== holder.namespace) {
+      throw forbidden('secrets is forbidden: User cannot list resource "secrets"');
+    }
+    const names = [...(accounts.get(namespace)?.secrets.names() ?? [])].sort();
+    const most = Number(url.searchParams.get("limit") ?? names.length);
+    const from = Number(url.searchParams.get("continue") ?? 0);
+    if (!Number.isInteger(most) || !Number.isInteger(from)) throw new ApiError(400, "BadRequest", "continue");
+    const next = from + most < names.length ? String(from + most) : "";
+    return {
+      status: 200,
+      body: {
+        kind: "PartialObjectMetadataList",
+        apiVersion: "meta.k8s.io/v1",
+        metadata: { resourceVersion: "1", ...(next && { continue: next }) },
+        items: names.slice(from, from + most).map((name) => ({ metadata: { name } })),
+      },
+    };
   }
 
   function readNamespace(holder: Account, namespace: string, method: string): Answer {

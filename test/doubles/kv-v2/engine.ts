@@ -129,6 +129,15 @@ export class Engine {
     this.#secrets.delete(name);
   }
 
+  /** The names directly in a folder, deleted ones included. */
+  list(folder: string): string[] {
+    if (folder !== "" && !folder.endsWith("/")) throw new ApiError(404, []);
+    const below = [...this.#secrets.keys()].filter((name) => name.startsWith(folder));
+    const names = below.map((name) => name.slice(folder.length).replace(/\/.*$/, "/"));
+    if (names.length === 0) throw new ApiError(404, []);
+    return [...new Set(names)].sort();
+  }
+
   /** The living secrets. */
   all(): Map<string, { data: object; custom: Readonly<Record<string, string>>; version: number }> {
     const living = [...this.#secrets].flatMap(([name, { current, versions, custom }]) => {

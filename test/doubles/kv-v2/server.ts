@@ -43,7 +43,7 @@ export class Account {
 
   /** Calls that changed something, or tried. */
   writes(): number {
-    return this.calls.filter((call) => !call.startsWith("GET ")).length;
+    return this.calls.filter((call) => !/^(GET|LIST) /.test(call)).length;
   }
 }
 
@@ -77,7 +77,7 @@ export async function startKvV2({ port = 0 } = {}): Promise<KvV2Double> {
   function perform(request: Received): { account: Account | undefined; kind: string; run: () => Answer } {
     const { method, path, headers } = request;
     const token = String(headers["x-vault-token"] ?? "");
-    const [, mount = "", kind = "", name = ""] = /^([^/]+)\/(data|metadata)\/(.+)$/.exec(path) ?? [];
+    const [, mount = "", kind = "", name = ""] = /^([^/]+)\/(data|metadata)\/(.*)$/.exec(path) ?? [];
     const account = accounts.get(mount);
     if (account) account.calls.push(`${method} ${kind}`);
     return { account, kind, run: () => answer(request, token, account, { kind, name }) };
@@ -119,7 +119,7 @@ export async function startKvV2({ port = 0 } = {}): Promise<KvV2Double> {
   async function serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
     const request = await receive(incoming);
     const { account, kind, run } = perform(request);
-    const isWrite = request.method !== "GET" && account !== undefined;
+    const isWrite = !["GET", "LIST"].includes(request.method) && account !== undefined;
     const at = isWrite ? (account.faults.findIndex(({ only = kind }) => only === kind) ?? -1) : -1;
     const fault = at < 0 ? undefined : account?.faults.splice(at, 1)[0];
     if (fault?.kind === "cut") return void incoming.socket.destroy();
@@ -153,7 +153,8 @@ function engine(
   of: Engine,
   { method, kind, name, text, type }: Record<"method" | "kind" | "name" | "text" | "type", string>,
 ): Answer {
-  if (name.endsWith("/")) throw new ApiError(404, ["unsupported path"]);
+  if (method === "LIST" && kind === "metadata") return { status: 200, body: { data: { keys: of.list(name) } } };
+  if (name.endsWith("/") || name === "") throw new ApiError(404, ["unsupported path"]);
   switch (`${method} ${kind}`) {
     case "GET data":
       return { status: 200, body: { data: of.read(name) } };
@@ -204,9 +205,10 @@ function guarded(run: () => Answer): Answer {
 
 async function receive(incoming: IncomingMessage): Promise<Received> {
   const url = new URL(incoming.url ?? "", "http://double");
-  const path = url.search === "" ? url.pathname.replace(/^\/v1\//, "") : "query";
+  const isList = url.search === "?list=true" && incoming.method === "GET";
+  const path = url.search === "" || isList ? url.pathname.replace(/^\/v1\//, "") : "query";
   return {
-    method: incoming.method ?? "",
+    method: isList ? "LIST" : (incoming.method ?? ""),
     path: path.split("/").map(decodeURIComponent).join("/"),
     headers: incoming.headers,
     text: String(await bodyOf(incoming)),

@@ -5,13 +5,14 @@ import { failure } from "../../../providers/outcome.ts";
 import { type Meaning, notSent, type RestAnswer, restClient, unreadable } from "../../../providers/rest.ts";
 import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
-import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
+import type { CallContext, Listing, RemoteDestinationType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
 import {
   checkVariable,
   inspectVariable,
   MARKER_TEXT,
   putVariable,
+  readVariable,
   removeVariable,
   type VariablePlace,
   type Written,
@@ -24,6 +25,9 @@ const maxValueBytes = 64 * 1024;
 /** `Ci::InstanceVariable`, in characters. */
 const maxInstanceCharacters = 10_000;
 
+/** Variables of a page, whose answer has their values. */
+const PAGE = 20;
+
 /** `Ci::Maskable`: values that job logs can mask, by whether `$` in them is expanded. */
 const maskable = { raw: /^\S{8,}$/, expanded: /^[a-zA-Z0-9_+=/@:.~-]{8,}$/ };
 
@@ -34,6 +38,7 @@ const schemas = memo(() => ({
     key: z.string(),
     value: z.string().nullable(),
     hidden: z.boolean().optional(),
+    environment_scope: z.string().optional(),
     description: z.string().nullish(),
   }),
   message: z.object({ message: z.union([z.string(), z.record(z.string(), z.array(z.string()))]) }),
@@ -66,6 +71,7 @@ export const ciVariables: RemoteDestinationType<CiVariablesConnection> = {
   },
   remove: (object, connection, context) => removeVariable(placeOf(connection, context), object),
   inspect: (object, connection, context) => inspectVariable(placeOf(connection, context), object),
+  reading: { list, read: (name, connection, context) => readVariable(placeOf(connection, context), name) },
 
   /** Lists one variable, which requires the role that may change them. A token that may only read shows at a push. */
   async probe(connection, context) {
@@ -168,6 +174,19 @@ function placeOf(connection: CiVariablesConnection, context: CallContext): Varia
 
     remove: (name) => call(`Deleting ${name}`, "DELETE", at(name)),
   };
+}
+
+/** The variables of the scope. Hidden ones have no readable value, so they are left out. @param cursor a page's number */
+async function list(cursor: string, connection: CiVariablesConnection, context: CallContext): Promise<Listing> {
+  const doing = "Listing the variables";
+  const query = `per_page=${PAGE}&page=${cursor || "1"}`;
+  const answer = await callerOf(connection, context)(doing, "GET", `${pathOf(connection)}?${query}`);
+  if (!answer.ok) return answer.outcome;
+  const variables = z.array(schemas().variable).safeParse(answer.body);
+  if (!variables.success) return unreadable(doing, "GET").outcome;
+  const scope = connection.environment_scope ?? "*";
+  const shown = variables.data.filter(({ hidden, environment_scope: of = scope }) => hidden !== true && of === scope);
+  return { outcome: "ok", names: shown.map(({ key }) => key), next: answer.headers.get("x-next-page") || null };
 }
 
 const messageOf = (body: unknown) => schemas().message.safeParse(body).data?.message;

@@ -3,7 +3,15 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { fromDescription } from "../description.ts";
-import type { Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "../destination-type.ts";
+import type {
+  Done,
+  ExternalObject,
+  Inspection,
+  Listing,
+  Put,
+  ReadObject,
+  RemoteDestinationType,
+} from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
 import { type Applied, type ClusterSecrets, clusterSecrets, MANAGER, type Metadata } from "./client.ts";
 import { type ClusterConnection, clusterConnection } from "./connection.ts";
@@ -131,6 +139,25 @@ export const clusterSecretsDestination: RemoteDestinationType<ClusterConnection>
     // Other managers may have added keys, which concern neither our value nor a push.
     const isSame = Object.entries(dataOf(desired)).every(([key, value]) => data.get(key) === value);
     return { outcome: "ok", state: isSame ? "unchanged" : "changed", owned: isMarked(metadata) };
+  },
+
+  reading: {
+    async list(cursor, details, context): Promise<Listing> {
+      const listed = await clusterSecrets(details, context).list(cursor);
+      return listed.ok ? { outcome: "ok", names: listed.names, next: listed.next } : listed.outcome;
+    },
+    async read(name, details, context): Promise<ReadObject> {
+      const read = await clusterSecrets(details, context).read(name);
+      if (!read.ok) return read.outcome;
+      if (read.found === null) return { outcome: "ok", content: null };
+      if (read.found.isBinary) {
+        return failure("client", "value_invalid", `A value of ${name} is no text, and cannot be a secret's.`);
+      }
+      const data = Object.fromEntries(read.found.data);
+      const [[key, text] = ["", ""], ...others] = Object.entries(data);
+      const value = key === VALUE_KEY && others.length === 0 ? text : JSON.stringify(data);
+      return { outcome: "ok", content: { value, data } };
+    },
   },
 
   async probe(details, context): Promise<Done> {

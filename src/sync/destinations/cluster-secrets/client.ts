@@ -1,3 +1,4 @@
+import { isUtf8 } from "node:buffer";
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { tryParseJson } from "../../../lib/json.ts";
@@ -51,12 +52,22 @@ export interface Applied {
   readonly data?: Readonly<Record<string, string>>;
 }
 
+/** A Secret with its data. */
+interface Found {
+  readonly metadata: Metadata;
+  readonly data: Map<string, string>;
+  /** Whether some data is no text. */
+  readonly isBinary: boolean;
+}
+
 export interface ClusterSecrets {
   apply(secret: Applied, force: boolean): Promise<{ ok: true; metadata: Metadata } | Refused>;
   /** The metadata of a Secret; null when it is absent, also with its whole namespace. */
   metadata(name: string): Promise<{ ok: true; metadata: Metadata | null } | Refused>;
   /** The decoded data with the metadata. */
-  read(name: string): Promise<{ ok: true; found: { metadata: Metadata; data: Map<string, string> } | null } | Refused>;
+  read(name: string): Promise<{ ok: true; found: Found | null } | Refused>;
+  /** One page of names. @param after `next` of the page before; empty for the first */
+  list(after: string): Promise<{ ok: true; names: string[]; next: string | null } | Refused>;
   /** Deletes the Secret with this uid, and this version if it is given. Succeeds when it is absent. */
   remove(name: string, known: { uid: string; resourceVersion?: string }): Promise<{ ok: true } | Refused>;
   /** Whether the namespace exists, as far as the rights show it. */
@@ -66,7 +77,10 @@ export interface ClusterSecrets {
 }
 
 const METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 const JSON_ONLY = "application/json";
+/** Secrets of a page. */
+const PAGE = 100;
 
 const schemas = memo(() => {
   const metadata = z.object({
@@ -80,6 +94,10 @@ const schemas = memo(() => {
   });
   return {
     object: z.object({ metadata }),
+    list: z.object({
+      metadata: z.object({ continue: z.string().nullish() }),
+      items: z.array(z.object({ metadata: z.object({ name: z.string() }) })),
+    }),
     secret: z.object({ metadata, data: z.record(z.string(), z.string()).nullish() }),
     review: z.object({ status: z.object({ allowed: z.boolean() }) }),
     status: z.object({
@@ -206,7 +224,19 @@ export function clusterSecrets(connection: ClusterConnection, context: CallConte
       if (!parsed.success) return unreadable("external", `Reading ${name}`);
       const entries = Object.entries(parsed.data.data ?? {});
       const data = new Map(entries.map(([at, value]) => [at, Buffer.from(value, "base64").toString()]));
-      return { ok: true, found: { metadata: metadataOf(parsed.data.metadata), data } };
+      const isBinary = entries.some(([, value]) => !isUtf8(Buffer.from(value, "base64")));
+      return { ok: true, found: { metadata: metadataOf(parsed.data.metadata), data, isBinary } };
+    },
+
+    async list(after) {
+      const doing = "Listing the Secrets";
+      const query = new URLSearchParams({ limit: String(PAGE), ...(after && { continue: after }) });
+      const answer = await call(doing, "GET", `${secrets}?${query}`, { accept: METADATA_LIST });
+      if (!answer.ok) return answer;
+      const parsed = schemas().list.safeParse(answer.body);
+      if (!parsed.success) return unreadable("external", doing);
+      const { items, metadata } = parsed.data;
+      return { ok: true, names: items.map((one) => one.metadata.name), next: metadata.continue || null };
     },
 
     async remove(name, preconditions) {

@@ -1,16 +1,19 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Failure } from "../../../contracts/failure.ts";
-import { tryParseJson } from "../../../lib/json.ts";
+import { tryParseJson, tryParseObject } from "../../../lib/json.ts";
 import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { EACH_SECRET } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import {
+  type CallContext,
   type Done,
   type ExternalObject,
   type Inspection,
+  type Listing,
   MARKER_TAG,
   type Put,
+  type ReadObject,
   type RemoteDestinationType,
 } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
@@ -33,6 +36,10 @@ const MAX_BYTES = 1_000_000;
 
 /** Limit of writes after conflicts while another writer changes the same secret. */
 const MAX_ROUNDS = 3;
+
+/** Folders that one page reads at most, and names that are enough for one. */
+const MAX_FOLDERS = 20;
+const ENOUGH = 100;
 
 const connection = memo(kvV2Connection);
 
@@ -136,6 +143,8 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
     return { outcome: "ok", state: isSame && hasTags ? "unchanged" : "changed", owned };
   },
 
+  reading: { list, read },
+
   async probe(details, context, sample = "vault/sallyport-check"): Promise<Done> {
     const engine = kvV2(details, context);
     const place = await engine.checkPlace();
@@ -144,6 +153,50 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
     return found.ok ? { outcome: "ok" } : found.outcome;
   },
 };
+
+/** A few folders a page, depth first. @param cursor the folders that are left, as JSON */
+async function list(cursor: string, details: KvV2Connection, context: CallContext): Promise<Listing> {
+  const engine = kvV2(details, context);
+  const place = await engine.checkPlace();
+  if (!place.ok) return place.outcome;
+  const left = cursor === "" ? [""] : (JSON.parse(cursor) as string[]);
+  const names: string[] = [];
+  for (let calls = 0; left.length > 0 && calls < MAX_FOLDERS && names.length < ENOUGH; calls++) {
+    const folder = left.shift() ?? "";
+    const listed = await engine.list(folder);
+    if (!listed.ok) return listed.outcome;
+    const paths = listed.names.map((name) => `${folder}${name}`);
+    names.push(...paths.filter((path) => !path.endsWith("/")));
+    left.unshift(...paths.filter((path) => path.endsWith("/")));
+  }
+  return { outcome: "ok", names, next: left.length === 0 ? null : JSON.stringify(left) };
+}
+
+/** A secret with the one key `value` is its text, unless the text reads as a whole secret. */
+async function read(name: string, details: KvV2Connection, context: CallContext): Promise<ReadObject> {
+  const engine = kvV2(details, context);
+  const place = await engine.checkPlace();
+  if (!place.ok) return place.outcome;
+  const found = await engine.metadata(name);
+  if (!found.ok) return found.outcome;
+  if (found.metadata?.created == null) return { outcome: "ok", content: null };
+  const answer = await engine.data(name);
+  if (!answer.ok) return answer.outcome;
+  const data = answer.data;
+  if (typeof data !== "object" || data === null) return { outcome: "ok", content: null };
+  if (isLossy(data)) {
+    return failure("client", "value_invalid", `${name} has a number that cannot be read without a loss.`);
+  }
+  const [[key, text] = ["", null], ...others] = Object.entries(data);
+  const isText = key === "value" && others.length === 0 && typeof text === "string" && !tryParseObject(text);
+  return { outcome: "ok", content: { value: isText ? text : JSON.stringify(data) } };
+}
+
+/** Whether it has a number beyond those that are exact here. */
+const isLossy = (value: unknown): boolean =>
+  typeof value === "object" && value !== null
+    ? Object.values(value).some(isLossy)
+    : typeof value === "number" && (Math.abs(value) > Number.MAX_SAFE_INTEGER || !Number.isFinite(value));
 
 const isName = (name: string): boolean =>
   /^[\w./-]{1,512}$/.test(name) && name.split("/").every((part) => !["", ".", ".."].includes(part));

@@ -45,6 +45,8 @@ export interface KvV2 {
   metadata(name: string): Promise<{ ok: true; metadata: Metadata | null } | Refused>;
   /** The JSON text of the current version's data as the engine spells it, or null without a living version. */
   data(name: string): Promise<{ ok: true; data: unknown } | Refused>;
+  /** The names directly in a folder, folders with a slash at the end. @param folder "" or a path with one at the end */
+  list(folder: string): Promise<{ ok: true; names: readonly string[] } | Refused>;
   /** Writes a version when `cas` is the current one. @param data the JSON text of an object */
   write(name: string, data: string, cas: number): Promise<({ ok: true } & Version) | Refused>;
   /** Merges into the custom metadata; null removes a key. */
@@ -85,6 +87,7 @@ const schemas = memo(() => {
       }),
     }),
     data: z.object({ data: z.object({ data: z.unknown() }) }),
+    list: z.object({ data: z.object({ keys: z.array(z.string()) }) }),
     written: z.object({ data: z.object({ version: z.number(), created_time: z.string() }) }),
   };
 });
@@ -98,7 +101,7 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
     doing: string,
     method: "GET" | "POST" | "PATCH" | "DELETE",
     path: string,
-    { body, type = "application/json" }: { readonly body?: string; readonly type?: string } = {},
+    { body, type = "application/json", query = "" }: { body?: string; type?: string; query?: string } = {},
   ): Promise<Answer> {
     for (let attempt = 1; ; attempt++) {
       const token = await session.token();
@@ -110,7 +113,7 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
         ...(body !== undefined && { "content-type": type }),
       };
       const init = { method, headers, ...(body !== undefined && { body }) };
-      const answer = await send(doing, [`${address}/v1/${encoded(path)}`, init], context);
+      const answer = await send(doing, [`${address}/v1/${encoded(path)}${query}`, init], context);
       if (answer.ok || answer.status !== 403) return answer;
       // A session may have been revoked before its end.
       if (session.forget() && attempt === 1) continue;
@@ -138,6 +141,14 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
       if (!answer.ok) return answer;
       const parsed = schemas().data.safeParse(answer.body);
       return parsed.success ? { ok: true, data: parsed.data.data.data } : unreadable("external", doing);
+    },
+
+    async list(folder) {
+      const doing = `Listing ${folder || "the secrets"}`;
+      const answer = await call(doing, "GET", at("metadata", folder), { query: "?list=true" });
+      if (!answer.ok) return answer.absent ? { ok: true, names: [] } : answer;
+      const parsed = schemas().list.safeParse(answer.body);
+      return parsed.success ? { ok: true, names: parsed.data.data.keys } : unreadable("external", doing);
     },
 
     async write(name, data, cas) {
