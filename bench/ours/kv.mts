@@ -18,7 +18,7 @@ export class KvStore extends Store {
   fill({ from, to, data, watchers }: FillSecrets): void {
     this.commit(() => {
       for (let number = from; number < to; number++) {
-        this.put(secretName(number), data, null, { create: true, update: true });
+        this.parts.writes.put(secretName(number), data, null, { create: true, update: true });
         for (const watcher of watchers) this.watch(secretName(number), watcher);
       }
     });

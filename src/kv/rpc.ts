@@ -1,7 +1,7 @@
 import type { KvStoreApi } from "../contracts/kv-store.ts";
 import type { StoredObjectApi } from "../contracts/stored-objects.ts";
 import { sealed } from "../platform/crypto/refuse-if-sealed.ts";
-import type { MethodTable } from "../platform/durable/rpc-methods.ts";
+import { type MethodTable, quick } from "../platform/durable/rpc-methods.ts";
 import { expiringSecrets } from "./expiring.ts";
 import type { KvParts } from "./kv-parts.ts";
 import { listFolder, listPaths } from "./listing.ts";
@@ -15,6 +15,11 @@ const held =
   (parts: KvParts, ...given: Given): Answer =>
     parts.leases.hold(method(parts, ...given), given[0]);
 
+/** As `held`, of a small write: those that arrive together are one commit, after which their answers are held. */
+const quickWrite = <Given extends [path: string, ...unknown[]], Answer>(
+  method: (parts: KvParts, ...given: Given) => Answer,
+) => quick(method, ({ leases }: KvParts, answer: Answer, ...[path]: Given) => leases.hold(answer, path));
+
 /** As `held`, of an answer that may include changes of any path. */
 const heldOfAny =
   <Given extends unknown[], Answer>(method: (parts: KvParts, ...given: Given) => Answer) =>
@@ -24,19 +29,19 @@ const heldOfAny =
 /** RPC methods of `KvStore`. */
 export const kvMethods: MethodTable<Omit<KvStoreApi, keyof StoredObjectApi>, KvParts> = {
   // ---- data ----
-  put: held(sealed(({ writes }, ...given) => writes.put(...given))),
-  patch: held(sealed(({ writes }, ...given) => writes.patch(...given))),
+  put: quickWrite(sealed(({ writes }, ...given) => writes.put(...given))),
+  patch: quickWrite(sealed(({ writes }, ...given) => writes.patch(...given))),
   read: held(sealed(({ reads }, path, version) => reads.version(path, version))),
   readFor: ({ reads, leases }, holder, path, version) =>
     leases.hold(reads.versionFor(holder, path, version, leases), path),
-  deleteNewest: held(({ writes }, path, by) => writes.deleteNewest(path, by)),
-  deleteVersions: held(({ writes }, path, versions, by) => writes.delete(path, versions, by)),
-  undelete: held(({ writes }, path, versions) => writes.undelete(path, versions)),
-  destroyVersions: held(({ writes }, path, versions, by) => writes.destroy(path, versions, by)),
+  deleteNewest: quickWrite(({ writes }, path, by) => writes.deleteNewest(path, by)),
+  deleteVersions: quickWrite(({ writes }, path, versions, by) => writes.delete(path, versions, by)),
+  undelete: quickWrite(({ writes }, path, versions) => writes.undelete(path, versions)),
+  destroyVersions: quickWrite(({ writes }, path, versions, by) => writes.destroy(path, versions, by)),
 
   // ---- data, by the API of version 1 ----
-  putUnversioned: held(sealed(({ unversioned }, path, data, rights) => unversioned.put(path, data, rights))),
-  deleteUnversioned: held(({ unversioned }, path) => unversioned.delete(path)),
+  putUnversioned: quickWrite(sealed(({ unversioned }, path, data, rights) => unversioned.put(path, data, rights))),
+  deleteUnversioned: quickWrite(({ unversioned }, path) => unversioned.delete(path)),
   enableVersioning: heldOfAny(({ mount }) => mount.enableVersioning()),
 
   // ---- metadata ----

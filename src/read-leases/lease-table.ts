@@ -154,7 +154,7 @@ export class LeaseTable {
     const waits = new Set<Holder>();
     for (const lease of this.#leases.values()) if (this.mayHave(lease, keys, now)) waits.add(lease.holder);
     if (waits.size === 0) return null;
-    const change = { seq: this.#next(), keys, waits };
+    const change = { seq: this.#next(), keys: keys && this.#given(keys, now), waits };
     this.#rows.putPending({ ...change, waits: [...change.waits] });
     this.#pending.set(change.seq, change);
     return change.seq;
@@ -246,6 +246,12 @@ export class LeaseTable {
   protected mayHave({ given, givenAllUntil }: Lease, keys: Keys, now: number): boolean {
     if (givenAllUntil > now) return true;
     return keys === null ? given.size > 0 : keys.some((key) => given.has(key));
+  }
+
+  /** The keys that any holder may have: answers about the others need not wait. */
+  #given(keys: readonly string[], now: number): readonly string[] {
+    const leases = [...this.#leases.values()];
+    return keys.filter((key) => leases.some((lease) => this.mayHave(lease, [key], now)));
   }
 
   /** Whether a holder's answer is not older than a change of its key. */

@@ -10,8 +10,24 @@ export type MethodTable<Api, Parts> = {
     : never;
 };
 
+/** A row whose calls are grouped: see `GroupedCalls`. */
+interface QuickRow<Parts> {
+  /** Runs after the commit of the group; returns the answer. */
+  readonly committed?: (parts: Parts, result: never, ...given: never[]) => unknown;
+}
+
+/**
+ * A row without waits. Calls that arrive together are one transaction.
+ * @param committed turns the result into the answer, after the commit
+ */
+export const quick = <Parts, Given extends unknown[], Answer>(
+  row: (parts: Parts, ...given: Given) => Answer,
+  committed: (parts: Parts, result: Answer, ...given: Given) => Answer,
+): ((parts: Parts, ...given: Given) => Answer) =>
+  Object.assign((parts: Parts, ...given: Given) => row(parts, ...given), { committed });
+
 /** Any table over these parts. */
-type Table<Parts> = Readonly<Record<string, (parts: Parts, ...given: never[]) => unknown>>;
+type Table<Parts> = Readonly<Record<string, ((parts: Parts, ...given: never[]) => unknown) & QuickRow<Parts>>>;
 
 type Intersection<Union> = (Union extends unknown ? (each: Union) => void : never) extends (all: infer All) => void
   ? All
@@ -43,6 +59,7 @@ interface Answering<Parts> {
   readonly parts: Parts;
   settle(): void;
   answered(result: unknown): unknown;
+  grouped(call: () => unknown, committed: (result: unknown) => unknown): unknown;
 }
 
 type Composed<Parts, Tables> = abstract new (
@@ -60,7 +77,14 @@ export const composedOf =
     abstract class Composition extends ComposedObject<Parts> {}
     for (const [name, row] of tables.flatMap((table) => Object.entries(table))) {
       if (name in Composition.prototype) throw new Error(`two methods of one object are named ${name}`);
+      const { committed } = row;
       const value = function (this: Answering<Parts>, ...given: never[]): unknown {
+        if (committed) {
+          return this.grouped(
+            () => row(this.parts, ...given),
+            (result) => this.answered(committed(this.parts, result as never, ...given)),
+          );
+        }
         this.settle();
         return this.answered(row(this.parts, ...given));
       };

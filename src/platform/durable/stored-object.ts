@@ -5,6 +5,7 @@ import { textOf, warn } from "../observability/log.ts";
 import { AlarmLag, type HealthStats } from "../observability/metrics/health-stats.ts";
 import type { Series } from "../observability/metrics/series.ts";
 import { StorageIdentity } from "./birth.ts";
+import { GroupedCalls } from "./grouped-calls.ts";
 import { objectStub } from "./jurisdiction.ts";
 import { isEmpty, migrateAll, type Schema } from "./migrations.ts";
 import { type ChangedKeys, type NameChanges, NOTHING, type ObjectContext } from "./object-context.ts";
@@ -44,6 +45,7 @@ export abstract class StoredObject extends DurableObject<Env> {
   #committing = false;
   /** Changes of the running transaction so far. */
   #changed: ChangedKeys = NOTHING;
+  readonly #grouped = new GroupedCalls((run) => this.commit(run, NOTHING));
   readonly #lag = new AlarmLag();
   readonly #lock: SnapshotLock;
   readonly #identity: StorageIdentity | null;
@@ -187,8 +189,14 @@ export abstract class StoredObject extends DurableObject<Env> {
     }
   }
 
-  /** Stores what earlier deliveries have written back, before it is read: see `storedLater`. */
+  /** Runs a call with others that arrive together, as one transaction: see `GroupedCalls`. */
+  protected grouped<T>(call: () => T, committed: (result: T) => T): T | Promise<T> {
+    return this.#grouped.run(call, committed);
+  }
+
+  /** Runs calls that wait for their group, and stores what deliveries have written back: see `storedLater`. */
   protected settle(): void {
+    if (!this.#committing) this.#grouped.flush();
     if (this.outbox.isUnsettled && !this.isFrozen) this.outbox.settle();
   }
 
