@@ -114,3 +114,47 @@ describe("writes that arrive together", () => {
     }
   });
 });
+
+describe("a store that is killed", () => {
+  type Killed = { ctx: DurableObjectState };
+  const end = (store: Killed): never => {
+    store.ctx.abort("killed");
+    throw new Error("killed");
+  };
+  /** The versions of the secrets by now. */
+  const versions = () =>
+    Promise.all(some.map(async (number) => (await get(`/v1/kv/data/s${number}`)).body.data?.metadata.version ?? 0));
+
+  it("within a commit has stored and answered none of its writes", async () => {
+    const spy = vi.spyOn(KvStore.prototype as unknown as { onChange(): void }, "onChange");
+    spy.mockImplementationOnce(function (this: unknown) {
+      end(this as Killed);
+    });
+    expect(fulfilled(await write(some, 1))).toEqual(some.map(() => "rejected"));
+    expect(await versions()).toEqual(some.map(() => 0));
+    expect(fulfilled(await write(some, 2))).toEqual(some.map(() => "fulfilled"));
+    expect(await versions()).toEqual(some.map(() => 1));
+  });
+
+  it("before its writes are committed has answered none of them", async () => {
+    type Grouping = { grouped(...given: unknown[]): unknown };
+    const { grouped } = KvStore.prototype as unknown as Grouping;
+    let calls = 0;
+    vi.spyOn(KvStore.prototype as unknown as Grouping, "grouped").mockImplementation(function (
+      this: Grouping,
+      ...given
+    ) {
+      calls += 1;
+      const answer = grouped.apply(this, given);
+      if (calls === some.length) end(this as unknown as Killed);
+      return answer;
+    });
+    const answered = fulfilled(await write(some, 1));
+    vi.restoreAllMocks();
+    const stored = await versions();
+    // A write that was answered is stored.
+    for (const number of some) if (answered[number] === "fulfilled") expect(stored[number]).toBe(1);
+    expect(answered).toContain("rejected");
+    expect(Math.max(...stored)).toBeLessThan(2);
+  });
+});

@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { GroupedCalls } from "./grouped-calls.ts";
 
-/** What happened, in order: calls, commits, rollbacks and answers. */
+/** Calls, commits, rollbacks and answers, in their order. */
 let seen: string[];
 /** The calls whose effects are committed. */
 let stored: string[];
