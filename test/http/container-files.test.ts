@@ -1,0 +1,104 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { parse } from "yaml";
+import { SERVE_SETTINGS } from "../../scripts/serve-settings.ts";
+import { WORKER_SETTINGS } from "../../scripts/settings.ts";
+
+/** The compose file and the Helm chart of deploy/. Templates use only values and `quote`, so that this test renders them. */
+
+const CHART = "deploy/helm/sallyport";
+const SETTINGS = [...SERVE_SETTINGS, ...WORKER_SETTINGS, "MASTER_KEY"];
+
+const values = parse(readFileSync(join(CHART, "values.yaml"), "utf8"));
+const used = new Set<string>();
+
+/** The text of a template. @throws Error for an action that the renderer does not know, and for an absent value */
+function rendered(template: string): string {
+  return template.replace(/\{\{(.*?)\}\}/g, (_action, inner: string) => {
+    const [, path = "", quote] = /^ \.((?:Values|Release)(?:\.\w+)+)( \| quote)? $/.exec(inner) ?? [];
+    used.add(path.replace(/^Values\./, ""));
+    const scope: unknown = { Values: values, Release: { Name: "vault" } };
+    const value = path
+      .split(".")
+      .reduce((at: unknown, key) => (at as Record<string, unknown> | undefined)?.[key], scope);
+    if (value === undefined || typeof value === "object") throw new Error(`no value for {{${inner}}}`);
+    return quote ? JSON.stringify(String(value)) : String(value);
+  });
+}
+
+const documents = Object.fromEntries(
+  readdirSync(join(CHART, "templates")).map((name) => {
+    const document = parse(rendered(readFileSync(join(CHART, "templates", name), "utf8")));
+    return [document.kind as string, document];
+  }),
+);
+const pod = documents["StatefulSet"].spec.template;
+const [container] = pod.spec.containers;
+
+/** The dotted paths of all values. */
+const paths = (at: object, above = ""): string[] =>
+  Object.entries(at).flatMap(([key, value]) =>
+    typeof value === "object" ? paths(value, `${above}${key}.`) : [`${above}${key}`],
+  );
+
+describe("deploy/helm/sallyport", () => {
+  it("uses each of its values, and is of the release", () => {
+    expect(paths(values).filter((path) => !used.has(path))).toEqual([]);
+    const { version } = JSON.parse(readFileSync("package.json", "utf8"));
+    const chart = parse(readFileSync(join(CHART, "Chart.yaml"), "utf8"));
+    expect([chart.version, chart.appVersion]).toEqual([version, version]);
+  });
+
+  it("runs one replica, whose volume no second pod can use", () => {
+    const { replicas, volumeClaimTemplates, selector } = documents["StatefulSet"].spec;
+    expect([replicas, volumeClaimTemplates[0].spec.accessModes]).toEqual([1, ["ReadWriteOncePod"]]);
+    expect(pod.metadata.labels).toEqual(selector.matchLabels);
+    expect(documents["Service"].spec.selector).toEqual(selector.matchLabels);
+    expect(documents["Service"].spec.ports[0].targetPort).toBe(container.ports[0].name);
+  });
+
+  it("is not root, cannot write its code, and has no right at the cluster", () => {
+    expect(pod.spec).toMatchObject({ automountServiceAccountToken: false, securityContext: { runAsNonRoot: true } });
+    expect(container.securityContext).toEqual({
+      allowPrivilegeEscalation: false,
+      readOnlyRootFilesystem: true,
+      capabilities: { drop: ["ALL"] },
+    });
+    const mounts = container.volumeMounts.map(({ name }: { name: string }) => name);
+    const volumes = [
+      ...pod.spec.volumes,
+      { name: documents["StatefulSet"].spec.volumeClaimTemplates[0].metadata.name },
+    ];
+    expect(mounts.sort()).toEqual(volumes.map(({ name }) => name).sort());
+  });
+
+  it("has the key in a Secret and a file only, and settings that are read", () => {
+    const env = Object.fromEntries(container.env.map(({ name, value }: Record<string, string>) => [name, value]));
+    expect(Object.keys(env).filter((name) => !SETTINGS.includes(name))).toEqual([]);
+    expect(env["MASTER_KEY"]).toBeUndefined();
+    const keys = container.volumeMounts.find(({ name }: { name: string }) => name === "keys");
+    expect(env["MASTER_KEY_FILE"]).toBe(`${keys.mountPath}/master-key`);
+    // The volume's own root may have entries of its file system, such as lost+found.
+    expect(env["STATE_DIR"]).toMatch(/^\/var\/lib\/sallyport\/./);
+    const seconds = Number.parseInt(env["STOP_TIMEOUT"] ?? "", 10);
+    expect(pod.spec.terminationGracePeriodSeconds).toBeGreaterThan(seconds + 10);
+  });
+});
+
+describe("deploy/compose.yaml", () => {
+  const { services, volumes, secrets } = parse(readFileSync("deploy/compose.yaml", "utf8"));
+  const { sallyport } = services;
+
+  it("is not root, cannot write its code, and listens on this machine only", () => {
+    expect(sallyport).toMatchObject({ user: "1000:1000", read_only: true, cap_drop: ["ALL"], tmpfs: ["/tmp"] });
+    expect(sallyport.ports.every((port: string) => port.startsWith("127.0.0.1:"))).toBe(true);
+  });
+
+  it("has settings that are read, its state on a volume, and its key in a secret", () => {
+    expect(Object.keys(sallyport.environment).filter((name) => !SETTINGS.includes(name))).toEqual([]);
+    expect(sallyport.volumes).toEqual([`${Object.keys(volumes)[0]}:${sallyport.environment.STATE_DIR}`]);
+    expect(Object.keys(secrets)).toEqual(sallyport.secrets);
+    expect(sallyport.environment.MASTER_KEY_FILE).toBe(`/run/secrets/${sallyport.secrets[0]}`);
+  });
+});
