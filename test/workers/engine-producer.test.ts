@@ -26,6 +26,7 @@ const subjects: readonly Subject[] = [
   { provider: "cloudflare", data: ["token"], renews: false },
   { provider: "datadog", data: ["api_key"], renews: false },
   { provider: "atlas", data: ["password", "username"], renews: true },
+  { provider: "snowflake", data: ["token"], renews: false },
 ];
 
 let account: ProducerAccount;
@@ -131,7 +132,7 @@ describe.each(subjects)("an HTTPS producer of $provider", (subject) => {
   it("counts a creation that is answered with 503 as unknown, and finds what it made", async () => {
     await account.fault({ operation: "create", fault: "error", status: 503 });
     succeeded(await skippingWaits(() => creds()));
-    expect((await account.requests()).filter(({ method }) => method === "GET").length).toBeGreaterThan(1);
+    expect((await account.requests()).length).toBeGreaterThan(3);
     expect(await ours()).toHaveLength(1);
   });
 
@@ -280,6 +281,30 @@ describe("the calls of a definition", () => {
     const page = [200, { rows: [["o", 1]] }] as const;
     const { calls } = calling(LOGIN, page, page, page);
     expect(await calls.find({ marker: "sp-m", vars: {} })).toMatchObject({ ok: false, failure: { code: "refused" } });
+  });
+});
+
+describe("a login by a signed token", () => {
+  beforeEach(() => mount("snowflake"));
+
+  it("needs a private_key from a secret, and takes issuer, subject and audience", async () => {
+    const { producer: given } = account.config;
+    const auth = { ...(given as { auth: object }).auth, audience: "{{vars.account}}" };
+    succeeded(await configure({ producer: { ...given, auth } }));
+    // The audience is a further claim, which this provider does not read.
+    succeeded(await put("/v1/producer/roles/app", {}));
+    const open = await configure({ producer: { ...given, auth: { ...auth, private_key: "a key" } } });
+    expect(open.text).toContain("auth: its key must be {{secrets.name}}");
+    succeeded(await configure({ secrets: { private_key: "no key" } }));
+    expect((await put("/v1/producer/roles/app", {})).text).toContain("private_key must be one PEM block");
+    succeeded(await configure({ producer: { ...given, auth: { ...auth, issuer: "x", subject: "x" } } }));
+    expect((await put("/v1/producer/roles/app", {})).status).toBe(400);
+  });
+
+  it("refuses a variable that is no identifier where SQL has one", async () => {
+    succeeded(await configure());
+    const injected = await put("/v1/producer/roles/app", { vars: { user: "APP; DROP USER X" } });
+    expect(injected.body.errors).toEqual(["vars: user must be an identifier: letters, digits and _"]);
   });
 });
 

@@ -321,6 +321,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /\{https-producer\}\/config/,
+    "private_key issuer subject audience",
+    "engine-producer › needs a private_key from a secret, and takes issuer, subject and audience",
+  ],
+  [
+    /\{https-producer\}\/config/,
     "url secrets vars producer orphans lag signing_secret create find revoke verify lease headers",
     "engine-producer › is taken as text, as command lines send it, and answered without secrets",
   ],

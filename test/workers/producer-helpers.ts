@@ -3,6 +3,7 @@ import cloudflare from "../../examples/producers/cloudflare-account-token.json";
 import datadog from "../../examples/producers/datadog-api-key.json";
 import gitlab from "../../examples/producers/gitlab-project-token.json";
 import atlas from "../../examples/producers/mongodb-atlas-user.json";
+import snowflake from "../../examples/producers/snowflake-access-token.json";
 import type { Fault, ProviderName } from "../doubles/producers/account.ts";
 import type { ProducerView } from "../doubles/producers/server.ts";
 
@@ -30,6 +31,13 @@ export const examples: Readonly<
     own: ({ token, account }) => ({
       secrets: { client_id: `id-${account}`, client_secret: token },
       vars: { group: account, role: "read", database: "shop" },
+    }),
+  },
+  snowflake: {
+    example: snowflake,
+    own: ({ account, key }) => ({
+      secrets: { private_key: key },
+      vars: { account: account.toUpperCase(), login: "SALLYPORT", user: "APP", role: "READER" },
     }),
   },
 };

@@ -4,7 +4,7 @@ import type { Received } from "../loopback.ts";
 
 /** One account at the providers of examples/producers: its objects, and the words of their APIs. */
 
-export type ProviderName = "gitlab" | "cloudflare" | "datadog" | "atlas";
+export type ProviderName = "gitlab" | "cloudflare" | "datadog" | "atlas" | "snowflake";
 
 /** An object that a provider has made. */
 export interface Made {

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Received } from "../loopback.ts";
 import { type Account, type Answer, bearerOf, jsonIn, type ProviderName } from "./account.ts";
+import { snowflake } from "./snowflake.ts";
 
 /** The APIs of the providers, stricter than they are: each body is checked, unknown members and parameters are refused. */
 
@@ -9,6 +10,8 @@ export interface Operation {
   readonly kind: "create" | "find" | "revoke" | "renew" | "login" | "verify";
   readonly method: string;
   readonly path: RegExp;
+  /** Whether it is the one that a request asks for; absent: by its path. */
+  readonly takes?: (received: Received) => boolean;
   /** Parameters of its query. */
   readonly query?: readonly string[];
   readonly run: (account: Account, received: Received, id: string, now: number) => Answer;
@@ -295,4 +298,4 @@ const atlas: Api = {
   ],
 };
 
-export const apis: Readonly<Record<ProviderName, Api>> = { gitlab, cloudflare, datadog, atlas };
+export const apis: Readonly<Record<ProviderName, Api>> = { gitlab, cloudflare, datadog, atlas, snowflake };

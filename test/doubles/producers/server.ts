@@ -2,11 +2,14 @@ import { takeFault } from "../faults.ts";
 import { type Received, received, startLoopback } from "../loopback.ts";
 import { Account, type Fault, type ProviderName } from "./account.ts";
 import { apis } from "./apis.ts";
+import { PRIVATE_KEY } from "./snowflake.ts";
 
 /** An account as its tests see it. */
 export interface ProducerView {
   readonly account: string;
   readonly token: string;
+  /** The key that signs tokens. */
+  readonly key: string;
 }
 
 /**
@@ -23,7 +26,7 @@ export async function startProducers() {
     if (url.pathname === "/_double/accounts") {
       const account = new Account((given as { provider: ProviderName }).provider);
       accounts.set(account.id, account);
-      return { account: account.id, token: account.token } satisfies ProducerView;
+      return { account: account.id, token: account.token, key: PRIVATE_KEY } satisfies ProducerView;
     }
     const account = accounts.get(url.searchParams.get("account") ?? "");
     if (!account) throw new Error("no such account");
@@ -44,9 +47,9 @@ export async function startProducers() {
     for (const account of accounts.values()) {
       const api = apis[account.provider];
       const owns = api.owns(account, request);
-      for (const { kind, path, query = [], run, ...operation } of api.operations) {
+      for (const { kind, path, query = [], takes, run, ...operation } of api.operations) {
         const found = operation.method === method ? path.exec(url.pathname) : null;
-        if (!found) continue;
+        if (!found || takes?.(request) === false) continue;
         // New credentials are of the account that knows them.
         const isOurs = kind === "verify" ? run(account, request, found[1] ?? "", now).status < 400 : owns;
         if (!isOurs) continue;

@@ -3,10 +3,21 @@ import type { CloudFailure, CloudResult } from "../../../contracts/cloud-calls.t
 import { tryParseJson } from "../../../lib/json.ts";
 import { atPointer, webhookSignature } from "../../../providers/http-templates.ts";
 import type { Send } from "../../../providers/outcome.ts";
+import { parseAppKey } from "../../../providers/repo-host-github/app-key.ts";
 import { httpResult } from "../http-result.ts";
 import type { Account, Captured, Held, Made, Producer, Vars } from "./cloud.ts";
 import type { Call, Definition } from "./document.ts";
-import { lifeValues, markerValues, oneLine, ownValues, requestOf, textOf, under, type Values } from "./render.ts";
+import {
+  lifeValues,
+  markerValues,
+  oneLine,
+  ownValues,
+  requestOf,
+  textOf,
+  under,
+  type Values,
+  varValues,
+} from "./render.ts";
 
 /** Consecutive characters of a generated value are drawn evenly. */
 const CHARSET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
@@ -34,6 +45,11 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
   async function login(values: Values): Promise<CloudResult<string>> {
     const { auth } = definition;
     if (!auth || bearer !== null) return { ok: true, value: bearer ?? "" };
+    if (auth.type === "jwt_rs256") {
+      const signed = await signedToken(auth, values);
+      if (signed.ok) bearer = signed.value;
+      return signed;
+    }
     const scope = auth.scope && { scope: auth.scope };
     const form = { grant_type: "client_credentials", ...scope };
     const asked = requestOf(url, { method: "POST", path: auth.path, form }, values);
@@ -96,7 +112,7 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
     return judged(operation, given, sent);
   }
 
-  return {
+  const calls: Producer = {
     async create({ marker, vars, expires }) {
       const generated = generatedValues(definition);
       const own = { ...ownValues(account, vars), ...markerValues(marker), ...generated };
@@ -149,7 +165,14 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
       const { revoke } = definition;
       if (!revoke) return { ok: true, value: null };
       const values = { ...ownValues(account, vars), ...markerValues(marker), ...ids };
-      return nothing(await call({ name: "Removing credentials", reads: false }, revoke, values));
+      const removed = await call({ name: "Removing credentials", reads: false }, revoke, values);
+      if (removed.ok || removed.failure.outcome !== "client" || removed.failure.code === "not_found") {
+        return nothing(removed);
+      }
+      // Some providers refuse the removal of nothing as they refuse any other.
+      const left = await calls.find({ marker, vars });
+      const isGone = left.ok && !left.value.some((each) => Object.keys(ids).every((name) => each[name] === ids[name]));
+      return isGone ? failed("client", "not_found", "Removing credentials: there are none.") : removed;
     },
 
     async renew({ ids, marker, vars }, expires) {
@@ -163,10 +186,34 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
     async verify(data) {
       const { verify } = definition;
       if (!verify) return { ok: true, value: null };
-      const values = { ...under("vars", account.vars), ...under("data", data) };
+      const values = { ...varValues(account.vars), ...under("data", data) };
       return nothing(await call({ name: "Using the new credentials", reads: true }, verify, values, {}, true));
     },
   };
+  return calls;
+}
+
+/** Life of a signed token, seconds. */
+const TOKEN_LIFE = 60;
+
+async function signedToken(
+  auth: Extract<NonNullable<Definition["auth"]>, { type: "jwt_rs256" }>,
+  values: Values,
+): Promise<CloudResult<string>> {
+  const key = parseAppKey(textOf(auth.private_key, values));
+  if (!key.ok) return failed("client", "misconfigured", `auth: ${key.message}.`);
+  const [issuer, subject, audience] = [auth.issuer, auth.subject, auth.audience].map(
+    (text) => text && textOf(text, { ...values, "key.fingerprint": key.fingerprint }),
+  );
+  const now = Math.floor(Date.now() / 1000);
+  const claims = { iss: issuer, sub: subject, iat: now, exp: now + TOKEN_LIFE, ...(audience && { aud: audience }) };
+  const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const text = `${part({ alg: "RS256", typ: "JWT" })}.${part(claims)}`;
+  const der = Buffer.from(key.pem.replaceAll(/-----[^-]+-----|\s/g, ""), "base64");
+  const algorithm = { name: "RSASSA-PKCS1-v1_5", hash: "SHA-256" };
+  const signer = await crypto.subtle.importKey("pkcs8", der, algorithm, false, ["sign"]);
+  const signature = await crypto.subtle.sign(algorithm, signer, Buffer.from(text));
+  return { ok: true, value: `${text}.${Buffer.from(signature).toString("base64url")}` };
 }
 
 /** Null also for a lease of an earlier definition that lacks a value. */

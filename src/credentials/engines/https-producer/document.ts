@@ -75,13 +75,24 @@ const Renew = z.strictObject({ ...Request, method: writes().default("PATCH") });
 const Verify = z.strictObject({ ...Request, method: method("GET", "POST").default("GET") });
 
 /** Logs in with a client secret (RFC 6749, 4.4), for a bearer token of all calls but `verify`. */
-const Auth = z.strictObject({
+const OAuth = z.strictObject({
   type: z.literal("oauth2"),
   path: Request.path,
   client_id: text(),
   client_secret: text(),
   scope: text().optional(),
 });
+
+/** Signs a token of a minute with an RSA key (RFC 7523), which is the bearer token of all calls but `verify`. */
+const SignedToken = z.strictObject({
+  type: z.literal("jwt_rs256"),
+  private_key: text(),
+  /** May have `{{key.fingerprint}}`: base64 of SHA-256 over the public key. */
+  issuer: text(),
+  subject: text(),
+  audience: text().optional(),
+});
+const Auth = z.discriminatedUnion("type", [OAuth, SignedToken]);
 
 const Generate = z.strictObject({
   length: z.int().min(16, "must be at least 16").max(128),
@@ -114,7 +125,7 @@ const Shape = z.strictObject({
 export type Definition = z.infer<typeof Shape>;
 export type Call = Definition["create"] | NonNullable<Definition["find" | "revoke" | "renew" | "verify"]>;
 
-const LIFE = ["ttl", "expires_at.iso", "expires_at.date", "expires_at.unix"];
+const LIFE = ["ttl", "ttl.days", "expires_at.iso", "expires_at.date", "expires_at.unix"];
 const MARKER = ["marker", "marker.sql"];
 
 /** Names that a part of the definition may use; `vars` and `secrets` by their first word. */
@@ -131,7 +142,7 @@ function* textsOf(value: unknown, at: string): Generator<readonly [at: string, t
   }
 }
 
-const isVar = (field: string): boolean => /^vars\.[a-z][a-z0-9_]{0,31}$/.test(field);
+const isVar = (field: string): boolean => /^vars\.[a-z][a-z0-9_]{0,31}(\.sql)?$/.test(field);
 const isSecret = (field: string): boolean => /^secrets\.[a-z][a-z0-9_]{0,31}$/.test(field);
 
 /** The first use of a name that a part may not use. */
@@ -176,6 +187,18 @@ function refusedOrphans({ create, find, revoke, orphans }: Definition): string |
   return isByName || isMatched ? null : "find: must have {{marker}} in match, or in its path without items";
 }
 
+function refusedAuth(auth: Definition["auth"]): string | null {
+  if (!auth) return null;
+  const { type, ...texts } = auth;
+  const names = type === "jwt_rs256" ? ["key.fingerprint"] : [];
+  const secret = auth.type === "jwt_rs256" ? auth.private_key : auth.client_secret;
+  const isSecret = onlyPlaceholder(secret)?.startsWith("secrets.") ?? false;
+  return (
+    refusedNames(texts, "auth", { names, secrets: true }) ??
+    (isSecret ? null : "auth: its key must be {{secrets.name}}")
+  );
+}
+
 /** The refusal of a definition; null when it is valid. */
 function refusedDefinition(of: Definition): string | null {
   const { create, find, revoke, renew, verify, generate, lease, auth } = of;
@@ -189,13 +212,7 @@ function refusedDefinition(of: Definition): string | null {
   return (
     refusedOrphans(of) ??
     refusedNames(of.headers, "headers", { names: [], secrets: true }) ??
-    refusedNames(auth && [auth.client_id, auth.client_secret, auth.scope ?? ""], "auth", {
-      names: [],
-      secrets: true,
-    }) ??
-    (auth && onlyPlaceholder(auth.client_secret) === null
-      ? "auth.client_secret: must be a secret such as {{secrets.key}}"
-      : null) ??
+    refusedAuth(auth) ??
     refusedCall(create, "create", [...MARKER, ...LIFE, ...generated]) ??
     refusedCall(find, "find", MARKER) ??
     refusedNames(find?.match, "find.match", { names: MARKER, secrets: false }) ??
@@ -223,12 +240,19 @@ export const DefinitionBody = z
   });
 
 /** The variables that a definition, or a part of it, uses. */
-export const variablesOf = (part: Definition | Call): string[] => fieldsOf(part, "vars.");
+export const variablesOf = (part: Definition | Call): string[] => [
+  ...new Set(fieldsOf(part, "vars.").map((name) => name.replace(/\.sql$/, ""))),
+];
+
+/** The names of variables that a definition writes as identifiers of SQL. */
+export const identifiersOf = (definition: Definition): string[] =>
+  fieldsOf(definition, "vars.").flatMap((name) => (name.endsWith(".sql") ? name.slice(0, -4) : []));
 
 /** The secrets that a definition uses. */
 export const secretsOf = (definition: Definition): string[] => fieldsOf(definition, "secrets.");
 
 function fieldsOf(part: Definition | Call, prefix: string): string[] {
   const fields = [...textsOf(part, "")].flatMap(([, template]) => placeholders(template));
-  return [...new Set(fields.filter((field) => field.startsWith(prefix)).map((field) => field.slice(prefix.length)))];
+  const named = fields.filter((field) => field.startsWith(prefix)).map((field) => field.slice(prefix.length));
+  return [...new Set(named)];
 }

@@ -10,8 +10,14 @@ export const under = (prefix: string, values: Captured): Values =>
 
 /** @param vars of the role */
 export const ownValues = ({ secrets }: Account, vars: Vars): Values => ({
-  ...under("vars", vars),
+  ...varValues(vars),
   ...under("secrets", secrets),
+});
+
+/** Each variable, and as an identifier of SQL: `varsOf` refuses other characters. */
+export const varValues = (vars: Vars): Values => ({
+  ...under("vars", vars),
+  ...Object.fromEntries(Object.entries(vars).map(([name, value]) => [`vars.${name}.sql`, value.replaceAll(/\W/g, "")])),
 });
 
 export const markerValues = (marker: string): Values => ({ marker, "marker.sql": marker.replaceAll("-", "_") });
@@ -21,6 +27,7 @@ const DAY_MS = 86_400_000;
 /** The end of an object, at least `expires`: a date is the first day that begins after it. */
 export function lifeValues(expires: number, now: number): Values {
   return {
+    "ttl.days": Math.max(1, Math.ceil((expires - now) / DAY_MS)),
     ttl: Math.max(1, Math.ceil((expires - now) / 1000)),
     "expires_at.iso": `${new Date(Math.ceil(expires / 1000) * 1000).toISOString().slice(0, 19)}Z`,
     "expires_at.date": new Date(Math.ceil(expires / DAY_MS) * DAY_MS).toISOString().slice(0, 10),

@@ -5,7 +5,7 @@ import { isTransient, isWorthRetrying, retry } from "../../runner/saga.ts";
 import { type ProducerSaga, resultOf, step } from "./calls.ts";
 import type { Account, Vars } from "./cloud.ts";
 import { variables } from "./config.ts";
-import { variablesOf } from "./document.ts";
+import { identifiersOf, variablesOf } from "./document.ts";
 
 /** A stored role. Durations in seconds, 0 = not set. */
 export interface Role {
@@ -43,7 +43,11 @@ export const newMarker = (): string => `sp-${crypto.randomUUID().replaceAll("-",
 export function varsOf({ vars }: Role, account: Account & { readonly vars: Vars }): Result<Vars> {
   const all = { ...account.vars, ...vars };
   const missing = variablesOf(account.definition).find((name) => !(name in all));
-  return missing === undefined ? ok(all) : refuse("invalid", `vars: the producer needs ${missing}`);
+  if (missing !== undefined) return refuse("invalid", `vars: the producer needs ${missing}`);
+  const wrong = identifiersOf(account.definition).find((name) => !/^\w{1,255}$/.test(all[name] ?? ""));
+  return wrong === undefined
+    ? ok(all)
+    : refuse("invalid", `vars: ${wrong} must be an identifier: letters, digits and _`);
 }
 
 /**
