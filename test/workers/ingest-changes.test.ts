@@ -48,6 +48,14 @@ describe("a report with changes=true", () => {
     expect(await sent('"Meta":{"b":"2","a":"1"},"SubmitTime":1795327689311953342')).toBe(true);
   });
 
+  it("does not compare the indexes of a node's events, which each service counts itself", async () => {
+    const sent = async (CreateIndex: number, Message = "m") => {
+      const event = { Message, Timestamp: "2026-01-02T03:04:05Z", CreateIndex };
+      return (await changes([node({ Events: [event] })])).body.Applied;
+    };
+    expect([await sent(5), await sent(7), await sent(7, "n")]).toEqual([true, false, true]);
+  });
+
   it("deletes existing objects and nodes, and ignores missing ones", async () => {
     await report(job(), node());
     expect((await changes([gone(job({ ID: "none" })), gone(node({ ID: uuid(8) }))])).body.Applied).toBe(false);
