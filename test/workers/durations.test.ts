@@ -57,8 +57,9 @@ describe("every duration field of the API", () => {
     for (const { at, schema } of durations) {
       for (const value of NEGATIVE) {
         const { success, data } = parsed(schema, value);
-        // A negative leeway of a login turns the leeway off.
-        const isMeant = at === "POST /{kv}/config delete_version_after" || /_leeway|Leeway$/.test(at);
+        // A negative leeway of a login turns the leeway off; -1 turns the grace period of static roles off.
+        const isMeant =
+          at === "POST /{kv}/config delete_version_after" || /_leeway|Leeway$|rotation_grace_period$/.test(at);
         if (isMeant) expect(data, `${at} = ${value}`).toBeLessThanOrEqual(-1);
         else expect(success, `${at} = ${value}`).toBe(false);
       }
