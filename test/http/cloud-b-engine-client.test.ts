@@ -139,7 +139,7 @@ describe("a password", () => {
     const added = await value(cloud.addApplicationPassword(objectId, { displayName: "sallyport-7", endsAt }));
     expect(added.endsAt).toBe(endsAt);
     const { passwords } = await value(cloud.getApplication(objectId));
-    const listed = { keyId: added.keyId, displayName: "sallyport-7", hint: added.secretText.slice(0, 3) };
+    const listed = { keyId: added.keyId, displayName: "sallyport-7", endsAt, hint: added.secretText.slice(0, 3) };
     expect(passwords).toEqual([listed]);
     expect(await cloud.login(clientId, added.secretText)).toEqual(done);
     expect(await cloud.removeApplicationPassword(objectId, added.keyId)).toEqual(done);

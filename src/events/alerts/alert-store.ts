@@ -64,7 +64,9 @@ export class AlertStore {
     for (const alert of after) {
       if (isSame(known.get(alert.subject), alert)) continue;
       this.#sql.exec(
-        "INSERT OR REPLACE INTO alerts (rule, subject, state, since, notified, detail) VALUES (?, ?, ?, ?, ?, ?)",
+        `INSERT INTO alerts (rule, subject, state, since, notified, detail) VALUES (?, ?, ?, ?, ?, ?)
+         ON CONFLICT (rule, subject) DO UPDATE SET state = excluded.state, since = excluded.since,
+           notified = excluded.notified, detail = excluded.detail`,
         rule,
         alert.subject,
         alert.state,

@@ -64,14 +64,14 @@ it("enqueues associations that failed behind those that are outdated", async () 
     association("failed", "EXTERNAL_SERVICE_ERROR", 1),
   ];
   expect(await resynced(rows)).toEqual([
-    ["outdated", false],
-    ["failed", true],
+    ["outdated", "many"],
+    ["failed", "failed"],
   ]);
 });
 
 it("enqueues an association whose clean-up is owed", async () => {
   const rows = [association("current", "SYNCED", 1), association("owing", "SYNCED", 1)];
-  expect(await resynced(rows, {}, ["owing"])).toEqual([["owing", false]]);
+  expect(await resynced(rows, {}, ["owing"])).toEqual([["owing", "many"]]);
 });
 
 it("enqueues associations again that are in back-off or were leased before the change", async () => {
