@@ -44,6 +44,9 @@ describe("null in the body of any POST of the secrets API", () => {
       "/sys/auth/:path+/tune user_lockout_config",
       "/sys/mounts/:path+ config",
       "/sys/mounts/auth/:path+/tune user_lockout_config",
+      // Objects without an upstream: no selector, and no quiet hours.
+      "/sys/notifications/rules/:name quiet_hours",
+      "/sys/sync/destinations/:type/:name/associations/set selector",
       // Numbers without an upstream, whose 0 is another setting than the default.
       "/sys/sync/destinations/:type/:name/rules/:rule max_removals",
       "/sys/sync/destinations/:type/:name/rules/:rule max_secrets",
