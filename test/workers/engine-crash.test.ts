@@ -296,9 +296,10 @@ describe("a wake-up of an engine", () => {
   });
 
   it("is sent again by the alarm after a failure of the object, and has no effect without ready jobs", async () => {
+    // From the first request on: the queue delivers a message a second later, and its Worker would take the job.
+    const notify = vi.spyOn(WakeUp.prototype, "notify").mockResolvedValue();
     await writeRole("web", dynamicRole(tenant));
     const { lease_id: lease } = (await creds("web")).body;
-    const notify = vi.spyOn(WakeUp.prototype, "notify").mockResolvedValue();
     succeeded(await put("/v1/sys/leases/revoke", { lease_id: lease, sync: false }));
     await runDurableObjectAlarm(engineObject(uuid));
     const sent = notify.mock.calls.length;

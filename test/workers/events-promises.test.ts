@@ -90,6 +90,12 @@ it("the stream and subscriptions are the only paths to events, and no webhook is
     ...["", "", "", "/dead-letters", "/replay", "/pause", "/resume"].map((rest) => `/event/subscription/:name${rest}`),
     "/sys/events/subscribe/:eventType+",
     "/sys/events/subscribe",
+    // Rules and channels of notifications, whose channels are subscriptions.
+    "/sys/notifications/channels",
+    ...["", "", "", "/test", "/resume"].map((rest) => `/sys/notifications/channels/:name${rest}`),
+    "/sys/notifications/rules",
+    ...["", "", ""].map((rest) => `/sys/notifications/rules/:name${rest}`),
+    "/sys/notifications/active",
   ]);
   const calls = vi.spyOn(globalThis, "fetch");
   await policy();

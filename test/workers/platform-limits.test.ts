@@ -24,19 +24,21 @@ const ALL: readonly DurableObjectNamespace[] = [
   env.METRICS,
 ] as unknown as readonly DurableObjectNamespace[];
 
-/** Loses the memory of every object, as the platform does between any two requests. */
+/** Loses the memory of every object, as the platform does between any two requests. Waits for calls that are under way. */
 async function evictAll(): Promise<number> {
   let evicted = 0;
   for (const namespace of ALL)
     for (const id of objectIds(namespace)) {
       // An object that is not in memory has nothing to lose.
-      evicted += await evictDurableObject(namespace.get(id)).then(
-        () => 1,
-        (failure: Error) => {
-          if (!failure.message.includes("not currently running")) throw failure;
-          return 0;
-        },
-      );
+      const evict = () =>
+        evictDurableObject(namespace.get(id)).then(
+          () => 1,
+          (failure: Error) => {
+            if (!failure.message.includes("not currently running")) throw failure;
+            return 0;
+          },
+        );
+      evicted += await evict().catch(evict);
     }
   return evicted;
 }

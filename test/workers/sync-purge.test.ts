@@ -178,7 +178,7 @@ describe("a purge", () => {
   const steps = [
     [SyncDestination, "delete"],
     [SyncDestination, "poll"],
-    [KvStore, "unwatch"],
+    [KvStore, "watchMany"],
   ] as const;
   it.each(
     steps.flatMap(([owner, method]) =>
