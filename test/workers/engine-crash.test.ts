@@ -295,7 +295,7 @@ describe("a wake-up of an engine", () => {
     await vi.waitFor(expectNothingLeft);
   });
 
-  // Unsteady: a Worker of an earlier request may hold the job. The alarm is proved in work.quick.test.ts.
+  // Unsteady: fails in whole runs, perhaps because a Worker of an earlier request holds the job. Cause not proven.
   it.skip("is sent again by the alarm after a failure of the object, and has no effect without ready jobs", async () => {
     // From the first request on: the queue delivers a message a second later, and its Worker would take the job.
     const notify = vi.spyOn(WakeUp.prototype, "notify").mockResolvedValue();
