@@ -54,15 +54,18 @@ describe("mapLimit", () => {
     expect(results).toEqual([1, 2]);
   });
 
-  it("rejects with the first failure and begins no further item", async () => {
+  it("rejects with the first failure once all items that were begun have ended, and begins no further one", async () => {
     const begun: number[] = [];
-    const mapped = mapLimit([1, 2, 3, 4, 5], 2, async (item) => {
+    const ended: number[] = [];
+    const mapped = mapLimit([1, 8, 3, 4, 5], 2, async (item) => {
       begun.push(item);
       await settled(item);
-      if (item === 1) throw new Error("broken");
+      ended.push(item);
+      throw new Error(`broken at ${item}`);
     });
-    await expect(mapped).rejects.toThrow("broken");
+    await expect(mapped).rejects.toThrow("broken at 1");
+    expect(ended).toEqual([1, 8]);
     await settled(20);
-    expect(begun).toEqual([1, 2]);
+    expect(begun).toEqual([1, 8]);
   });
 });

@@ -81,14 +81,19 @@ export async function performRemoval(
   }
 }
 
-/** Performs the ready jobs of an engine until none is ready, or the budget for new work is spent. */
+/**
+ * Performs the ready jobs of an engine until none is ready, or the budget for new work is spent. Rejects with the first
+ * failure of a poll once all jobs that were begun have ended.
+ */
 export async function performJobs(env: Env, engine: string, { budgetMs }: { budgetMs: number }): Promise<void> {
   const object = () => credentialEngine(env, engine);
   const end = Date.now() + budgetMs;
   const worker = async (): Promise<void> => {
     while (Date.now() < end) if ((await performPolls(env, object, null, null, end)) === null) return;
   };
-  await Promise.all(Array.from({ length: MAX_CONCURRENT }, worker));
+  const workers = Array.from({ length: MAX_CONCURRENT }, worker);
+  await Promise.allSettled(workers);
+  await Promise.all(workers);
 }
 
 /** @param first the first poll result, if known @returns the outcome of the job; null without work that is ready now */
