@@ -28,6 +28,7 @@ const at = driverOf(
   }),
 );
 const inspected = () => ({ inspect_url: `${double.url}/api/secrets/{{ .Name }}` });
+const read = { inspect_url: "https://a.example/{{ .Name }}", url: "https://a.example/{{ .Name }}" };
 const collection = () => ({ url: `${double.url}/api/secrets`, method: "POST" });
 
 describe("put", () => {
@@ -101,44 +102,17 @@ describe("remove and inspect", () => {
   });
 });
 
-// Requests of other providers, as in docs/guides/sync.md.
-describe("worked examples", () => {
-  it.each([
-    [
-      "Databricks",
-      '{"scope":"prod","key":{{ .Name | json }},"string_value":{{ .Value | json }}}',
-      { scope: "prod", key: "N", string_value: 'v"' },
-    ],
-    [
-      "Doppler",
-      '{"project":"web","config":"prd","secrets":{ {{ .Name | json }}: {{ .Value | json }} }}',
-      { project: "web", config: "prd", secrets: { N: 'v"' } },
-    ],
-    [
-      "Bitbucket",
-      '{"key":{{ .Name | json }},"value":{{ .Value | json }},"secured":true}',
-      { key: "N", value: 'v"', secured: true },
-    ],
-    [
-      "Infisical",
-      '{"workspaceId":"w","environment":"prod","secretPath":"/","secretValue":{{ .Value | json }}}',
-      { workspaceId: "w", environment: "prod", secretPath: "/", secretValue: 'v"' },
-    ],
-  ])("of %s are JSON with the value in its place", (_provider, template, body) => {
-    expect(JSON.parse(renderBody(template, { name: "N", value: 'v"' }))).toEqual(body);
-    expect(at.refused({ body: template })).toEqual([]);
-  });
-
+describe("templates", () => {
   it("encode by place", () => {
     const value = "a&b=ü";
     expect(renderBody("name={{ .Name | url }}&value={{.Value|url}}", { name: "a/b", value })).toBe(
       "name=a%2Fb&value=a%26b%3D%C3%BC",
     );
     expect(renderBody("{{ .Value | base64 }}", { name: "", value })).toBe("YSZiPcO8");
-    expect(renderUrl("https://a.example/x/{{ .Name }}?of={{ .Name }}", "p/q?r")).toBe(
+    expect(renderUrl("https://a.example/x/{{ .Name }}?of={{ .Name }}", { name: "p/q?r" })).toBe(
       "https://a.example/x/p%2Fq%3Fr?of=p%2Fq%3Fr",
     );
-    for (const name of [".", ".."]) expect(renderUrl("https://a.example/x/{{ .Name }}", name)).toBeNull();
+    for (const name of [".", ".."]) expect(renderUrl("https://a.example/x/{{ .Name }}", { name })).toBeNull();
   });
 });
 
@@ -160,6 +134,19 @@ describe("the connection", () => {
     [{ headers: { a: "b\r\nc: d" } }, "headers"],
     [{ signing_secret: "whsec_short" }, "signing_secret"],
     [{ success_pointer: "success" }, "success_pointer"],
+    [{ url: "https://a.example/{{ .Id }}" }, "url"],
+    [{ body: "{{ .Id | json }}" }, "body"],
+    [{ change_url: "https://b.example/" }, "change_url"],
+    [{ change_method: "PUT" }, "change_method"],
+    [{ change_body: "{}" }, "change_body"],
+    [{ id_pointer: "/id" }, "id_pointer"],
+    [{ name_pointer: "/name" }, "name_pointer"],
+    [{ value_pointer: "/value" }, "value_pointer"],
+    [{ owner_pointer: "/owner" }, "owner_pointer"],
+    [{ ...read, owner_pointer: "/owner", body: "{}" }, "body"],
+    [{ ...read, list_pointer: "/items" }, "list_pointer"],
+    [{ ...read, next_pointer: "/next" }, "next_pointer"],
+    [{ ...read, delete_url: "https://a.example/{{ .Id }}" }, "delete_url"],
   ])("refuses %j", (changed, field) => expect(at.refused(changed)).toContain(field));
 
   it("is refused for a host that the operator does not list", async () => {

@@ -8,7 +8,7 @@ import {
   SIGNING_SECRET,
 } from "../../../providers/http-templates.ts";
 import { choice, optionalText, withoutUnset } from "../fields.ts";
-import { refuseBody, refuseUrlTemplate } from "./template.ts";
+import { hasField, refuseBody, refuseUrlTemplate } from "./template.ts";
 
 /** A destination's requests. Unset fields are absent. */
 export interface HttpsConnection {
@@ -18,10 +18,19 @@ export interface HttpsConnection {
   body?: string;
   content_type?: string;
   success_pointer?: string;
+  change_method?: "PUT" | "POST" | "PATCH";
+  change_url?: string;
+  change_body?: string;
   delete_method?: "DELETE" | "POST" | "PUT" | "PATCH" | "none";
   delete_url?: string;
   delete_body?: string;
   inspect_url?: string;
+  list_pointer?: string;
+  name_pointer?: string;
+  next_pointer?: string;
+  id_pointer?: string;
+  owner_pointer?: string;
+  value_pointer?: string;
   version_pointer?: string;
   probe_url?: string;
   signing_secret?: string;
@@ -43,30 +52,64 @@ const template = (refuse: (text: string) => string | null) =>
       const refused = text === "" ? null : refuse(text);
       if (refused !== null) context.addIssue({ code: "custom", message: refused });
     });
+const withId = (text: string) => refuseUrlTemplate(text, { id: true });
 const pointer = () => optionalText(POINTER, "must be a JSON pointer such as /data/version");
 
 export const httpsConnection = () =>
   z
     .object({
-      url: template(refuseUrlTemplate).refine((text) => text !== "", "must be a URL"),
+      url: template((text) => refuseUrlTemplate(text)).refine((text) => text !== "", "must be a URL"),
       method: choice("PUT", "POST", "PATCH"),
       headers: headers(),
-      body: template((text) => refuseBody(text, true)).optional(),
+      body: template((text) => refuseBody(text, { value: true })).optional(),
       content_type: optionalText(/^[\w.+-]+\/[\w.+-]+(; ?[\w.+=-]+)?$/, "must be a media type"),
       success_pointer: pointer(),
       delete_method: choice("DELETE", "POST", "PUT", "PATCH", "none"),
-      delete_url: template(refuseUrlTemplate).optional(),
-      delete_body: template((text) => refuseBody(text, false)).optional(),
-      inspect_url: template(refuseUrlTemplate).optional(),
+      change_method: choice("PUT", "POST", "PATCH"),
+      change_url: template(withId).optional(),
+      change_body: template((text) => refuseBody(text, { value: true, id: true })).optional(),
+      delete_url: template(withId).optional(),
+      delete_body: template((text) => refuseBody(text, { id: true })).optional(),
+      inspect_url: template((text) => refuseUrlTemplate(text)).optional(),
+      list_pointer: pointer(),
+      name_pointer: pointer(),
+      next_pointer: pointer(),
+      id_pointer: pointer(),
+      owner_pointer: pointer(),
+      value_pointer: pointer(),
       version_pointer: pointer(),
-      probe_url: template(refuseUrlTemplate).optional(),
+      probe_url: template((text) => refuseUrlTemplate(text)).optional(),
       signing_secret: optionalText(SIGNING_SECRET, "must be whsec_ and the base64 text of 24 to 64 bytes"),
     })
     .superRefine((given, context) => {
       const origin = URL.parse(given.url)?.origin;
-      for (const field of ["delete_url", "inspect_url", "probe_url"] as const) {
+      for (const field of ["change_url", "delete_url", "inspect_url", "probe_url"] as const) {
         if (!given[field] || URL.parse(given[field])?.origin === origin) continue;
         context.addIssue({ code: "custom", path: [field], message: "must have the host of url" });
       }
+      for (const [field, message] of missing(given)) context.addIssue({ code: "custom", path: [field], message });
     })
     .transform((given) => withoutUnset(given) as unknown as HttpsConnection);
+
+type Given = { readonly [K in keyof HttpsConnection]?: unknown };
+
+/** Fields whose effect needs another one, with the reason. */
+function* missing(given: Given): Iterable<[field: keyof HttpsConnection, message: string]> {
+  const read = ["name_pointer", "id_pointer", "owner_pointer", "value_pointer"] as const;
+  for (const field of [...read, "change_method", "change_url", "change_body"] as const) {
+    if (given[field] && !given.inspect_url) yield [field, "needs inspect_url"];
+  }
+  for (const field of ["list_pointer", "next_pointer"] as const) {
+    if (given[field] && !given.name_pointer) yield [field, "needs name_pointer"];
+  }
+  for (const field of ["change_url", "change_body", "delete_url", "delete_body"] as const) {
+    if (hasField(textOf(given[field]), "Id") && !given.id_pointer) yield [field, "needs id_pointer for {{ .Id }}"];
+  }
+  const owns = (field: "body" | "change_body") => hasField(textOf(given[field]), "Owner");
+  if (given.owner_pointer && !owns("body")) yield ["body", "needs {{ .Owner | json }} for owner_pointer"];
+  if (given.owner_pointer && given.change_body && !owns("change_body")) {
+    yield ["change_body", "needs {{ .Owner | json }} for owner_pointer"];
+  }
+}
+
+const textOf = (given: unknown): string => (typeof given === "string" ? given : "");
