@@ -6,6 +6,7 @@ import type { Role } from "../src/credentials/engines/azure/role.ts";
 import { JobOutcomes } from "../src/credentials/jobs/job-outcome.ts";
 import { CredentialIssuer } from "../src/credentials/leases/credential-issuer.ts";
 import { LeaseLifecycle } from "../src/credentials/leases/lease-lifecycle.ts";
+import { engineMeasures } from "../src/credentials/measures.ts";
 import { EngineAccounts } from "../src/credentials/mount/engine-accounts.ts";
 import { MountTeardown } from "../src/credentials/mount/mount-teardown.ts";
 import { RootAccount } from "../src/credentials/mount/root-account.ts";
@@ -15,7 +16,6 @@ import { engineMigrations } from "../src/credentials/schema.ts";
 import { DataKeys, dataKeyMigrations } from "../src/platform/crypto/data-keys.ts";
 import { outboxMigrations } from "../src/platform/durable/outbox.ts";
 import { workMigrations } from "../src/platform/durable/work-queue.ts";
-import { engineMeasures } from "../src/platform/observability/metrics/measures.ts";
 import { memorySql } from "./memory-sql.ts";
 
 const MASTER_KEY = Buffer.alloc(32, 7).toString("base64");

@@ -1,3 +1,4 @@
+import { FACTS } from "../platform/durable/deployment-state.ts";
 import type { Migration } from "../platform/durable/migrations.ts";
 
 export const accessMigrations: Migration[] = [
@@ -31,7 +32,7 @@ export const accessMigrations: Migration[] = [
       uuid TEXT NOT NULL UNIQUE, description TEXT NOT NULL, options TEXT NOT NULL, config TEXT NOT NULL,
       created INTEGER NOT NULL, PRIMARY KEY (namespace, path)) STRICT`,
   // State of the deployment: cluster id, bootstrap, term of the key.
-  "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
+  FACTS,
   // The key of the token hashes, sealed.
   "CREATE TABLE sealed (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT",
   // Objects other than mounts with data keys, for rotations.

@@ -1,4 +1,8 @@
 import type { NamespaceContent } from "../platform/durable/ended-namespaces.ts";
+import { CSI_VOLUME_IN_NAMESPACE, NEW_CSI_VOLUME_IN_NAMESPACE } from "../volumes/csi/view.ts";
+import { HOST_VOLUME_IN_NAMESPACE } from "../volumes/host/view.ts";
+import { CLAIM_IN_NAMESPACE } from "../volumes/host-claims/view.ts";
+import { ALLOCATION_IN_NAMESPACE, JOB_IN_NAMESPACE } from "./reports/view.ts";
 
 const quoted = JSON.stringify;
 
@@ -7,33 +11,16 @@ const quoted = JSON.stringify;
  * with it.
  */
 export const CLUSTER_CONTENT: readonly NamespaceContent[] = [
-  {
-    one: `SELECT id AS name FROM reported WHERE topic = 'Job' AND namespace = ?
-      AND ifnull(json_extract(body, '$.Status'), '') <> 'dead' LIMIT 1`,
-    because: (namespace) => `namespace ${quoted(namespace)} has non-terminal jobs in regions: [global]`,
-  },
-  {
-    one: "SELECT id AS name FROM reported WHERE topic = 'Allocation' AND namespace = ? AND terminal = 0 LIMIT 1",
-    because: (namespace) => `namespace ${quoted(namespace)} has non-terminal jobs in regions: [global]`,
-  },
-  {
-    one: "SELECT id AS name FROM host_volumes WHERE namespace = ? LIMIT 1",
-    because: (namespace, name) => contains(namespace, "host volume", name),
-  },
-  {
-    one: "SELECT id AS name FROM csi_volumes WHERE namespace = ? LIMIT 1",
-    because: (namespace, name) => contains(namespace, "CSI volume", name),
-  },
-  {
-    one: `SELECT volume_id AS name FROM csi_operations WHERE namespace = ? AND method = 'csi.controller.create'
-      AND state IN ('queued', 'running') LIMIT 1`,
-    because: (namespace, name) => contains(namespace, "CSI volume", name),
-  },
-  {
-    one: "SELECT id AS name FROM volume_claims WHERE namespace = ? LIMIT 1",
-    because: (namespace, name) => contains(namespace, "volume claim", name),
-  },
+  { one: JOB_IN_NAMESPACE, because: (namespace) => runsJobs(namespace) },
+  { one: ALLOCATION_IN_NAMESPACE, because: (namespace) => runsJobs(namespace) },
+  { one: HOST_VOLUME_IN_NAMESPACE, because: (namespace, name) => contains(namespace, "host volume", name) },
+  { one: CSI_VOLUME_IN_NAMESPACE, because: (namespace, name) => contains(namespace, "CSI volume", name) },
+  { one: NEW_CSI_VOLUME_IN_NAMESPACE, because: (namespace, name) => contains(namespace, "CSI volume", name) },
+  { one: CLAIM_IN_NAMESPACE, because: (namespace, name) => contains(namespace, "volume claim", name) },
 ];
+
+const runsJobs = (namespace: string): string =>
+  `namespace ${quoted(namespace)} has non-terminal jobs in regions: [global]`;
 
 const contains = (namespace: string, what: string, name: string): string =>
   `namespace ${quoted(namespace)} contains at least one ${what} ${quoted(name)}. ` +

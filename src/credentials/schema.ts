@@ -1,4 +1,5 @@
 import { namesMigration } from "../listings/name-feed.ts";
+import { FACTS } from "../platform/durable/deployment-state.ts";
 import type { Migration } from "../platform/durable/migrations.ts";
 
 export const engineMigrations: Migration[] = [
@@ -27,7 +28,7 @@ export const engineMigrations: Migration[] = [
   // Leases of a token that ends.
   "CREATE INDEX leases_by_token ON leases (token, state)",
   // State of the engine: closing, gone, rotation.
-  "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT",
+  FACTS,
   // Whether a job of a kind is under way, which each change checks.
   "CREATE INDEX jobs_by_kind ON jobs (kind)",
   // A lease whose answer was not delivered by `hand_over_by` (ms) is revoked; NULL: delivered, or the caller

@@ -9,6 +9,10 @@ export interface DestinationListing {
   readonly name: string;
 }
 
+/** Reads one row, to learn whether D1 answers. */
+export const readDestination = (db: D1Database): Promise<unknown> =>
+  db.prepare("SELECT 1 FROM destinations LIMIT 1").all();
+
 /** Updates the listing of one destination: existing, or deleted with all its associations. Idempotent. */
 export async function projectDestination(db: D1Database, key: DestinationListing, exists: boolean): Promise<void> {
   const bound = [key.namespace, key.type, key.name];

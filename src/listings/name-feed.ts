@@ -1,5 +1,7 @@
+import type { Migration } from "../platform/durable/migrations.ts";
 import { NOTHING, type ObjectContext } from "../platform/durable/object-context.ts";
 import type { OutboxRow } from "../platform/durable/outbox.ts";
+import { enlistStep } from "../platform/durable/outbox-lanes.ts";
 import { dropNames, type NameKey, pageOfNames, projectNames } from "./names.ts";
 
 /**
@@ -31,9 +33,7 @@ export interface OwnNames {
 }
 
 /** A step of the migrations of an owner: its names are compared once. @param table that of its names */
-export const namesMigration = (table: string): string =>
-  `INSERT INTO outbox (topic, lane, seq, body, enlisted)
-     SELECT '${NAMES}', '${UPGRADE}', 1, 'null', 0 WHERE EXISTS (SELECT 1 FROM ${table})`;
+export const namesMigration = (table: string): Migration => enlistStep(NAMES, UPGRADE, table);
 
 /** Progress of a comparison: add the names behind `add`, then drop the rows behind `drop` that are no names. */
 type Progress = { readonly add: string } | { readonly drop: NameKey | null };

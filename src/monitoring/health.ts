@@ -1,5 +1,6 @@
 import type { AccessControlApi } from "../contracts/access-control.ts";
 import { within } from "../lib/timeout.ts";
+import { readDestination } from "../listings/destinations.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
 import { isJurisdictionChanged } from "../platform/durable/jurisdiction.ts";
 import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
@@ -103,7 +104,7 @@ async function check(env: Env): Promise<Health> {
     isDiskFull(env),
     snapshotState(env),
     accessStatus(env, noteRefusal("access_control")),
-    reached("listings", () => env.LISTINGS.prepare("SELECT 1 FROM destinations LIMIT 1").all()),
+    reached("listings", () => readDestination(env.LISTINGS)),
     ...Object.entries(reads).map(([part, read]) => reached(part, read, noteRefusal(part))),
   ]);
   const [accessVitals, log, registry, control] = vitals;

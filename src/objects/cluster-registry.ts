@@ -18,6 +18,7 @@ import { Agents } from "../node-agents/agents.ts";
 import { Enrolment } from "../node-agents/enrolment.ts";
 import { agentMethods } from "../node-agents/rpc.ts";
 import { enrolmentMigrations } from "../node-agents/schema.ts";
+import { NODES_WITH_AGENTS } from "../node-agents/view.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import type { IndexBackfill, IndexedRows } from "../platform/durable/blocking/index-backfill.ts";
 import { TableIndexes } from "../platform/durable/blocking/table-indexes.ts";
@@ -26,8 +27,8 @@ import { Waiters } from "../platform/durable/blocking/waiters.ts";
 import { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
 import { knownPage, type Source } from "../platform/durable/object-inventory.ts";
 import type { KnownPage } from "../platform/durable/object-kinds.ts";
+import { lanesOf } from "../platform/durable/outbox-lanes.ts";
 import { composedOf } from "../platform/durable/rpc-methods.ts";
-import { clusterMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
 import { mergeChangeSets } from "../publishing/change-set.ts";
@@ -37,12 +38,15 @@ import { Csi } from "../volumes/csi/csi.ts";
 import { CSI_OPERATION } from "../volumes/csi/csi-operations.ts";
 import { csiClaimMethods, csiOperationMethods, csiPluginMethods, csiVolumeMethods } from "../volumes/csi/rpc.ts";
 import { csiPluginMigrations, csiVolumeMigrations } from "../volumes/csi/schema.ts";
+import { NODES_WITH_CSI_OPERATIONS } from "../volumes/csi/view.ts";
 import { HostVolumeComponents } from "../volumes/host/components.ts";
 import { hostVolumeMethods, volumeClaimMethods } from "../volumes/host/rpc.ts";
 import { hostVolumeMigrations } from "../volumes/host/schema.ts";
+import { NODES_WITH_HOST_OPERATIONS } from "../volumes/host/view.ts";
 import { VOLUME_OPERATION } from "../volumes/host/volume-operations.ts";
 import { claimMigrations } from "../volumes/host-claims/schema.ts";
 import { RegisteredKeys } from "../volumes/registered-keys.ts";
+import { clusterMeasures } from "./cluster-measures.ts";
 
 /** The components that rows of the object's method tables call. */
 interface ClusterParts {
@@ -252,9 +256,6 @@ const GONE = refuse("invalid", "volume validation failed: the namespace was dele
 /** Tables without blocking queries. */
 const TABLES_WITHOUT_READERS: ReadonlySet<string> = new Set(["report_sources", VOLUME_OPERATION, CSI_OPERATION]);
 
-const SESSIONS = [
-  "SELECT node_id AS name FROM agents",
-  "SELECT DISTINCT node_id AS name FROM volume_operations WHERE state = 'running'",
-  "SELECT DISTINCT node_id AS name FROM csi_operations WHERE state = 'running'",
-  "SELECT DISTINCT lane AS name FROM outbox WHERE topic = 'revocation'",
-].map((from): Source => ({ kind: "node-session", from }));
+const SESSIONS = [NODES_WITH_AGENTS, NODES_WITH_HOST_OPERATIONS, NODES_WITH_CSI_OPERATIONS, lanesOf("revocation")].map(
+  (from): Source => ({ kind: "node-session", from }),
+);

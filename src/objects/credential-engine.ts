@@ -7,6 +7,7 @@ import type {
   Report,
 } from "../contracts/credential-engine.ts";
 import { type EngineParts, engineParts } from "../credentials/engine-parts.ts";
+import { engineMeasures } from "../credentials/measures.ts";
 import { configMethods, leaseMethods, mountMethods, roleMethods, settleType, started } from "../credentials/rpc.ts";
 import { engineMigrations } from "../credentials/schema.ts";
 import { earliest } from "../lib/earliest.ts";
@@ -17,7 +18,6 @@ import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { composedOf } from "../platform/durable/rpc-methods.ts";
 import { restoredBy } from "../platform/durable/snapshot/snapshot-lock.ts";
 import { workMigrations } from "../platform/durable/work-queue.ts";
-import { engineMeasures } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
 import { eventDelivery } from "../publishing/service-events.ts";

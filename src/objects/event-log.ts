@@ -13,7 +13,7 @@ import { NotifiedRelays } from "../events/notifications/notified-relays.ts";
 import { SecretDemand } from "../events/notifications/secret-demand.ts";
 import type { Readers } from "../events/readers.ts";
 import { Ring } from "../events/ring.ts";
-import { subscriberMigrations } from "../events/subscriptions/schema.ts";
+import { subscriberMigrations } from "../events/schema.ts";
 import { Subscribers } from "../events/subscriptions/subscribers.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { NOTHING } from "../platform/durable/object-context.ts";

@@ -1,4 +1,5 @@
 import type { IdentityIssuerApi, PublicKey, SyncTokenRequest, TokenRequest } from "../contracts/identity-issuer.ts";
+import { issuerIn, setIssuer } from "../identity/configuration.ts";
 import { identityMigrations } from "../identity/schema.ts";
 import { SigningKeys, VERIFICATION_TTL_MS } from "../identity/signing-keys.ts";
 import { claimsOf, syncClaimsOf } from "../identity/token.ts";
@@ -37,14 +38,12 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
 
   /** The configured origin of all issuers; empty when unset. */
   configured(): string {
-    return this.sql.exec<{ issuer: string }>("SELECT issuer FROM config").toArray()[0]?.issuer ?? "";
+    return issuerIn(this.sql);
   }
 
   /** @param issuer an origin, or empty to use the deployment's default */
   configure(issuer: string): void {
-    this.commit(() => {
-      this.sql.exec("INSERT INTO config VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET issuer = excluded.issuer", issuer);
-    });
+    this.commit(() => setIssuer(this.sql, issuer));
     recordAction("identity-issuer-configured", { issuer });
   }
 

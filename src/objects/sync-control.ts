@@ -14,8 +14,10 @@ import { composedOf } from "../platform/durable/rpc-methods.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { accessControl, syncDestination } from "../rpc/stubs.ts";
+import { ControlStore } from "../sync/configuration/control-store.ts";
 import { appMethods, type ControlParts, controlParts } from "../sync/control-methods.ts";
 import { controlMigrations } from "../sync/control-schema.ts";
+import { DESTINATIONS_WITH_QUOTA } from "../sync/scheduler/queue-capacity.ts";
 
 /**
  * Default lifetime of a gate lease (permission to call providers). A pause takes effect when all leases have expired.
@@ -40,6 +42,7 @@ const ControlMethods = composedOf<ControlParts>()(appMethods);
  */
 export class SyncControl extends ControlMethods implements SyncControlApi {
   protected override readonly parts: ControlParts;
+  readonly #store: ControlStore;
   /** Counts the times that destinations are to be woken, so that two of them are told apart. */
   #resumes = 0;
   /** End of the last gate lease. */
@@ -63,17 +66,15 @@ export class SyncControl extends ControlMethods implements SyncControlApi {
       },
     );
     this.parts = controlParts(this.context);
-    this.#recordedUntil = this.sql.exec<{ until: number }>("SELECT until FROM permissions").toArray()[0]?.until ?? 0;
+    this.#store = new ControlStore(this.sql);
+    this.#recordedUntil = this.#store.leasedUntil();
     this.#leasedUntil = Math.min(this.#recordedUntil, Date.now() + MAX_LEASE_MS);
   }
 
   // ---- configuration ----
 
   config(): SyncConfig {
-    const [row] = this.sql
-      .exec<{ disabled: number; queue_capacity: number }>("SELECT disabled, queue_capacity FROM config")
-      .toArray();
-    return row ? { disabled: row.disabled === 1, queue_capacity: row.queue_capacity } : DEFAULTS;
+    return this.#store.config();
   }
 
   /** Applies the given changes. A pause is effective on return: no provider call starts afterwards. */
@@ -81,13 +82,8 @@ export class SyncControl extends ControlMethods implements SyncControlApi {
     const before = this.config();
     const after = { ...before, ...changes };
     this.commit(() => {
-      this.sql.exec(
-        `INSERT INTO config VALUES (1, ?, ?)
-         ON CONFLICT (id) DO UPDATE SET disabled = excluded.disabled, queue_capacity = excluded.queue_capacity`,
-        after.disabled ? 1 : 0,
-        after.queue_capacity,
-      );
-      if (after.disabled) this.sql.exec("DELETE FROM resuming");
+      this.#store.setConfig(after);
+      if (after.disabled) this.#store.setResuming(null);
       // Wakes destinations that waited for the end of the pause, or for quota.
       else if (before.disabled || after.queue_capacity > before.queue_capacity) this.#resume();
       if (after.queue_capacity < before.queue_capacity && this.parts.capacity.isScarce(after.queue_capacity))
@@ -137,24 +133,12 @@ export class SyncControl extends ControlMethods implements SyncControlApi {
    * @returns other destinations with a common target
    */
   useTargets(destination: string, targets: readonly string[]): string[] {
-    const others = new Set<string>();
-    this.commit(() => {
-      this.sql.exec("DELETE FROM targets WHERE destination = ?", destination);
-      for (const target of targets) {
-        const shared = this.sql.exec<{ destination: string }>(
-          "SELECT destination FROM targets WHERE target = ?",
-          target,
-        );
-        for (const other of shared) others.add(other.destination);
-        this.sql.exec("INSERT INTO targets VALUES (?, ?)", target, destination);
-      }
-    });
-    return [...others];
+    return [...this.commit(() => this.#store.useTargets(destination, targets))];
   }
 
   /** Destinations with work. */
   override known(after: string): KnownPage {
-    return knownPage(this.sql, [{ kind: "sync-destination", from: "SELECT destination AS name FROM shares" }], after);
+    return knownPage(this.sql, [{ kind: "sync-destination", from: DESTINATIONS_WITH_QUOTA }], after);
   }
 
   rekey(term: number): void {
@@ -173,7 +157,7 @@ export class SyncControl extends ControlMethods implements SyncControlApi {
   }
 
   protected override ownDeadline(): number | null {
-    return this.#resuming() === null ? null : 0;
+    return this.#store.resuming() === null ? null : 0;
   }
 
   protected override async onAlarm(): Promise<void> {
@@ -184,12 +168,7 @@ export class SyncControl extends ControlMethods implements SyncControlApi {
     this.#leasedUntil = Math.max(this.#leasedUntil, until);
     if (until <= this.#recordedUntil) return;
     this.#recordedUntil = until + RECORD_INTERVAL_MS;
-    this.commit(() =>
-      this.sql.exec(
-        "INSERT INTO permissions VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET until = excluded.until",
-        this.#recordedUntil,
-      ),
-    );
+    this.commit(() => this.#store.setLeasedUntil(this.#recordedUntil));
   }
 
   async #leasesExpired(): Promise<void> {
@@ -197,18 +176,14 @@ export class SyncControl extends ControlMethods implements SyncControlApi {
     if (left + LEASE_MARGIN_MS > 0) await scheduler.wait(left + LEASE_MARGIN_MS);
   }
 
-  #resuming(): string | null {
-    return this.sql.exec<{ after: string }>("SELECT after FROM resuming").toArray()[0]?.after ?? null;
-  }
-
   #resume(): void {
     this.#resumes++;
-    this.sql.exec("INSERT INTO resuming VALUES (1, '') ON CONFLICT (id) DO UPDATE SET after = ''");
+    this.#store.setResuming("");
   }
 
   /** Wakes one page of destinations with work; the alarm wakes the next page, so none waits for another to finish. */
   async #wakeSome(): Promise<void> {
-    const after = this.#resuming();
+    const after = this.#store.resuming();
     if (after === null) return;
     const resumes = this.#resumes;
     const page = this.parts.capacity.destinations(after, WOKEN_PER_PAGE);
@@ -216,9 +191,8 @@ export class SyncControl extends ControlMethods implements SyncControlApi {
     const last = page.at(-1);
     this.commit(() => {
       // Paused and resumed meanwhile: these messages may have been answered during the pause.
-      if (this.#resumes !== resumes || this.#resuming() !== after) return;
-      if (last && page.length === WOKEN_PER_PAGE) this.sql.exec("UPDATE resuming SET after = ?", last);
-      else this.sql.exec("DELETE FROM resuming");
+      if (this.#resumes !== resumes || this.#store.resuming() !== after) return;
+      this.#store.setResuming(last && page.length === WOKEN_PER_PAGE ? last : null);
     });
   }
 

@@ -10,7 +10,6 @@ import { ok, type Refusal, type Result } from "../lib/result.ts";
 import { dataKeyMigrations } from "../platform/crypto/data-keys.ts";
 import { composedOf } from "../platform/durable/rpc-methods.ts";
 import { workMigrations } from "../platform/durable/work-queue.ts";
-import { destinationMeasures, pendingAssociations } from "../platform/observability/metrics/measures.ts";
 import { countedSeries } from "../platform/observability/metrics/object-counters.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";
 import { eventDelivery } from "../publishing/service-events.ts";
@@ -33,6 +32,7 @@ import {
   ruleMethods,
 } from "../sync/destination-methods.ts";
 import { type DestinationParts, destinationParts } from "../sync/destination-parts.ts";
+import { destinationMeasures, pendingAssociations } from "../sync/measures.ts";
 import { leasesAll, POLLED_AGAIN_MS } from "../sync/scheduler/poll.ts";
 import { destinationMigrations } from "../sync/schema.ts";
 

@@ -1,3 +1,4 @@
+import { ENDED_NAMESPACES } from "../platform/durable/ended-namespaces.ts";
 import type { Migration } from "../platform/durable/migrations.ts";
 
 /** Schema of `SyncControl`: configuration, queue quotas, custom applications, gate leases, targets. */
@@ -49,5 +50,5 @@ export const controlMigrations: Migration[] = [
   // The identity of an application's namespace; empty in rows older than this column.
   "ALTER TABLE apps ADD COLUMN namespace_id TEXT NOT NULL DEFAULT ''",
   // Identities of deleted namespaces: a request that was admitted before creates nothing in them.
-  "CREATE TABLE ended_namespaces (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+  ENDED_NAMESPACES,
 ];

@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { constraintFaults, constraintsMet, type NodeProperties } from "./constraint.ts";
+import type { NodeProperties } from "../cluster/nodes/view.ts";
+import { constraintFaults, constraintsMet } from "./constraint.ts";
 import { versionRules } from "./version.ts";
 
 const node: NodeProperties = {

@@ -1,17 +1,7 @@
+import type { NodeProperties } from "../cluster/nodes/view.ts";
 import type { Constraint } from "../contracts/host-volumes.ts";
 import { readPattern } from "../lib/bexpr/pattern.ts";
 import { versionRules } from "./version.ts";
-
-/** The node attributes that constraints refer to. */
-export interface NodeProperties {
-  readonly id: string;
-  readonly name: string;
-  readonly datacenter: string;
-  readonly nodeClass: string;
-  readonly pool: string;
-  readonly attributes: Readonly<Record<string, string>>;
-  readonly meta: Readonly<Record<string, string>>;
-}
 
 /** A side that does not exist on the node is undefined. */
 type Check = (left: string | undefined, right: string | undefined) => boolean;

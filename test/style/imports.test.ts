@@ -15,6 +15,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ["publishing"],
   ["rights", "volume-requests"],
   ["providers", "listings"],
+  ["views"],
   [
     "access",
     "auth",
@@ -37,7 +38,13 @@ const LAYERS: readonly (readonly string[])[] = [
 /** Descriptions of types are plain data, which every layer may read; they import only other descriptions. */
 const isDescription = (path: string): boolean => /\/descriptions?\.ts$/.test(path);
 
-const folderOf = (path: string): string => (isDescription(path) ? "descriptions" : (path.split("/")[1] ?? ""));
+/** Views are statements over the tables of their folder, which every domain may read: test/style/sql.test.ts. */
+const isView = (path: string): boolean => path.endsWith("/view.ts");
+
+function folderOf(path: string): string {
+  if (isDescription(path)) return "descriptions";
+  return isView(path) ? "views" : (path.split("/")[1] ?? "");
+}
 const layerOf = (path: string): number => LAYERS.findIndex((layer) => layer.includes(folderOf(path)));
 
 /** Whether an import points to a layer above, or to another folder of its own layer. */

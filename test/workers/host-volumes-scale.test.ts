@@ -1,9 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
+import { NodeView } from "../../src/cluster/nodes/view.ts";
 import type { VolumeQuery } from "../../src/contracts/host-volumes.ts";
 import { VolumeUsage } from "../../src/volumes/host/usage.ts";
 import { HostVolumeStore } from "../../src/volumes/host/volume-store.ts";
-import { NodeView } from "../../src/volumes/node-view.ts";
 import { amount } from "../support/long.ts";
 import { addNode, nodeId } from "./host-volumes.ts";
 import { counted, registryObject } from "./nodes-helpers.ts";

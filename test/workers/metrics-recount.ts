@@ -1,9 +1,7 @@
+import { engineMeasures } from "../../src/credentials/measures.ts";
+import { clusterMeasures } from "../../src/objects/cluster-measures.ts";
 import type { Migration } from "../../src/platform/durable/migrations.ts";
-import {
-  clusterMeasures,
-  destinationMeasures,
-  engineMeasures,
-} from "../../src/platform/observability/metrics/measures.ts";
+import { destinationMeasures } from "../../src/sync/measures.ts";
 
 export const MEASURES = { clusterMeasures, destinationMeasures, engineMeasures };
 

@@ -5,6 +5,7 @@ import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
 import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
+import { rowsOf } from "../../platform/durable/outbox-lanes.ts";
 import type { MountTable } from "../mounts/mounts.ts";
 
 interface Dependencies {
@@ -34,8 +35,8 @@ export class KeyRotation {
   }
 
   status(): { term: number; installed: number; pending: number } {
-    const { n } = this.#deps.sql.exec<{ n: number }>("SELECT count(*) AS n FROM outbox WHERE topic = 'rekey'").one();
-    return { term: this.#term(), installed: Number(this.#state.get("term_installed")), pending: n };
+    const pending = rowsOf(this.#deps.sql, "rekey");
+    return { term: this.#term(), installed: Number(this.#state.get("term_installed")), pending };
   }
 
   /** Advances this object to the next term, and enqueues the term for all other objects with keys. @throws Sealed */

@@ -6,6 +6,7 @@ import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { type ChangeSet, NO_CHANGES, publishChanges } from "../../publishing/change-set.ts";
 import type { EventPublisher } from "../../publishing/event-publisher.ts";
+import { runsAllocations } from "../reports/view.ts";
 import { dueNode, type NodeStore, type StoredNode } from "./node-store.ts";
 import { nodeEvent } from "./nodes.ts";
 
@@ -56,7 +57,7 @@ export class Drains implements Timed {
     };
     const message = node.DrainStrategy ? "Node drain strategy updated" : "Node drain strategy set";
     // Stored with a due time, so that the alarm completes an empty drain after a crash here.
-    const isDone = isOver(strategy, now) || !this.#isBusy(id, spec.ignoreSystemJobs);
+    const isDone = isOver(strategy, now) || !runsAllocations(this.#sql, id, spec.ignoreSystemJobs);
     const drainDue = isDone ? now + GRACE_MS : deadlineOf(strategy);
     const begun = await this.#change((line) =>
       this.#store.write(line, known, draining, "NodeDrain", [nodeEvent(now, "Drain", message)], {
@@ -133,13 +134,13 @@ export class Drains implements Timed {
   #isComplete({ node, drivesDrain }: StoredNode, now: number): boolean {
     const strategy = node.DrainStrategy;
     if (!drivesDrain || !strategy) return false;
-    return isOver(strategy, now) || !this.#isBusy(node.ID, strategy.IgnoreSystemJobs);
+    return isOver(strategy, now) || !runsAllocations(this.#sql, node.ID, strategy.IgnoreSystemJobs);
   }
 
   #complete(known: StoredNode, line: number): ChangeSet {
     const { node } = known;
     const now = Date.now();
-    const running = this.#isBusy(node.ID, node.DrainStrategy?.IgnoreSystemJobs ?? false);
+    const running = runsAllocations(this.#sql, node.ID, node.DrainStrategy?.IgnoreSystemJobs ?? false);
     const note = { accessor: node.LastDrain?.AccessorID ?? "", meta: null };
     const done: Node = {
       ...node,
@@ -149,25 +150,6 @@ export class Drains implements Timed {
     };
     const event = nodeEvent(now, "Drain", "Node drain complete", running ? { deadline_reached: "true" } : null);
     return this.#store.write(line, known, done, "NodeDrain", [event]);
-  }
-
-  /** Whether allocations run on a node that its drain waits for. */
-  #isBusy(nodeId: string, ignoreSystemJobs: boolean): boolean {
-    const counts = ignoreSystemJobs
-      ? `AND ifnull(json_extract(running.body, '$.JobType'), ifnull((
-           SELECT json_extract(job.body, '$.Type') FROM reported AS job
-           WHERE job.topic = 'Job' AND job.namespace = running.namespace AND job.id = running.job_id), ''))
-         NOT IN ('system', 'sysbatch')`
-      : "";
-    return (
-      this.#sql
-        .exec(
-          `SELECT 1 FROM reported AS running
-           WHERE running.topic = 'Allocation' AND running.terminal = 0 AND running.node_id = ? ${counts} LIMIT 1`,
-          nodeId,
-        )
-        .toArray().length > 0
-    );
   }
 
   /** Runs a change as one transaction and one event line. */

@@ -8,6 +8,7 @@ import { type ChangeSet, NO_CHANGES } from "../../publishing/change-set.ts";
 import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import { removalReport } from "../reports/object-report.ts";
 import type { Reported } from "../reports/reported.ts";
+import { type PoolRow, poolHasJobs, poolRows } from "../reports/view.ts";
 
 /** Built-in pools. Every node is in `all`; no node registers there. */
 const BUILT_IN: ReadonlyMap<string, string> = new Map([
@@ -20,13 +21,6 @@ export interface NodePool extends NodePoolFields {
   readonly Hash: string;
   readonly CreateIndex: number;
   readonly ModifyIndex: number;
-}
-
-interface Row extends Record<string, SqlStorageValue> {
-  id: string;
-  body: string;
-  create_index: number | null;
-  modify_index: number | null;
 }
 
 /**
@@ -46,13 +40,13 @@ export class NodePools {
 
   /** A pool as JSON text, or null. */
   read(name: string): string | null {
-    const row = this.#rows(name, 1).find(({ id }) => id === name);
+    const row = poolRows(this.#sql, name, 1).find(({ id }) => id === name);
     return row ? textOf(row) : BUILT_IN.has(name) ? builtIn(name) : null;
   }
 
   page({ from, limit, prefix = "" }: NodePoolQuery): NodePoolPage {
     const first = from > prefix ? from : prefix;
-    const stored = this.#rows(first, limit + 1);
+    const stored = poolRows(this.#sql, first, limit + 1);
     const last = stored.length > limit ? stored.at(-1)?.id : undefined;
     const pools = new Map(stored.map((row) => [row.id, textOf(row)]));
     for (const name of BUILT_IN.keys()) {
@@ -74,10 +68,10 @@ export class NodePools {
   async put(pool: NodePoolFields): Promise<Result<Written>> {
     if (BUILT_IN.has(pool.Name)) return refuse("invalid", `modifying node pool "${pool.Name}" is not allowed`);
     const record: PoolRecord = { ...recordOf(pool.Name), ...pool };
-    const known = this.#rows(pool.Name, 1).find(({ id }) => id === pool.Name);
+    const known = poolRows(this.#sql, pool.Name, 1).find(({ id }) => id === pool.Name);
     if (known && equalJson({ ...recordOf(pool.Name), ...(parseLossless(known.body) as object) }, record)) {
       await this.#publisher.published();
-      return ok({ index: this.#rows(pool.Name, 1)[0]?.modify_index ?? null });
+      return ok({ index: poolRows(this.#sql, pool.Name, 1)[0]?.modify_index ?? null });
     }
     return this.#change(() => this.#applied(upserted(record)));
   }
@@ -85,13 +79,11 @@ export class NodePools {
   /** Deletes a pool without nodes and without jobs that still run. Costs a walk over all jobs. */
   async delete(name: string): Promise<Result<Written>> {
     if (BUILT_IN.has(name)) return refuse("invalid", `deleting node pool "${name}" is not allowed`);
-    const known = this.#rows(name, 1).find(({ id }) => id === name);
+    const known = poolRows(this.#sql, name, 1).find(({ id }) => id === name);
     if (!known) return refuse("missing", "node pool not found");
-    if (this.#exists("SELECT 1 FROM nodes WHERE pool = ? LIMIT 1", name))
+    if (this.#sql.exec("SELECT 1 FROM nodes WHERE pool = ? LIMIT 1", name).toArray().length > 0)
       return refuse("conflict", `node pool "${name}" has nodes`);
-    const jobs = `SELECT 1 FROM reported WHERE topic = 'Job' AND json_extract(body, '$.NodePool') = ?
-      AND ifnull(json_extract(body, '$.Status'), '') <> 'dead' LIMIT 1`;
-    if (this.#exists(jobs, name)) return refuse("conflict", `node pool "${name}" has non-terminal jobs`);
+    if (poolHasJobs(this.#sql, name)) return refuse("conflict", `node pool "${name}" has non-terminal jobs`);
     return this.#change(() => this.#applied(removalReport("NodePool", "", known.body)));
   }
 
@@ -107,21 +99,6 @@ export class NodePools {
       return this.#publisher.emitLine(events, backfills);
     });
     return ok({ index: await this.#publisher.indexOf(line) });
-  }
-
-  #exists(query: string, name: string): boolean {
-    return this.#sql.exec(query, name).toArray().length > 0;
-  }
-
-  #rows(from: string, limit: number): Row[] {
-    return this.#sql
-      .exec<Row>(
-        `SELECT id, body, create_index, modify_index FROM reported
-         WHERE topic = 'NodePool' AND namespace = '' AND id >= ? ORDER BY id LIMIT ?`,
-        from,
-        limit,
-      )
-      .toArray();
   }
 }
 
@@ -155,7 +132,7 @@ const recordOf = (name: string): PoolRecord => ({
 
 const builtIn = (name: string): string => JSON.stringify({ ...recordOf(name), CreateIndex: 1, ModifyIndex: 1 });
 
-const textOf = ({ id, body, create_index, modify_index }: Row): string =>
+const textOf = ({ id, body, create_index, modify_index }: PoolRow): string =>
   JSON.stringify({
     ...recordOf(id),
     ...(parseLossless(body) as object),

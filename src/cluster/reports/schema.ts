@@ -1,3 +1,5 @@
+import { TABLE_INDEXES } from "../../platform/durable/blocking/table-indexes.ts";
+import { ENDED_NAMESPACES } from "../../platform/durable/ended-namespaces.ts";
 import type { Migration } from "../../platform/durable/migrations.ts";
 
 export const clusterMigrations: Migration[] = [
@@ -26,9 +28,9 @@ export const clusterMigrations: Migration[] = [
   `CREATE TABLE report_sources (
       source TEXT NOT NULL, line TEXT NOT NULL, source_index INTEGER NOT NULL, idx INTEGER, PRIMARY KEY (source, line)) STRICT`,
   // The index of a list: that of the last change of any of its rows, including deletions.
-  "CREATE TABLE table_indexes (name TEXT PRIMARY KEY, idx INTEGER NOT NULL) STRICT",
+  TABLE_INDEXES,
   // Identities of deleted namespaces: a request that was admitted before creates nothing in them.
-  "CREATE TABLE ended_namespaces (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID",
+  ENDED_NAMESPACES,
   // Summaries of jobs: `tally` of an allocation is its task group and client status, separated by a line feed. That of
   // a child job, whose `job_id` is the parent, is its status.
   `ALTER TABLE reported ADD COLUMN tally TEXT;

@@ -2,7 +2,7 @@ import { upperBound } from "../../lib/text-range.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { Sealed } from "../../platform/crypto/keyring.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
-import { LEASE_MS, type WorkQueue } from "../../platform/durable/work-queue.ts";
+import { LEASE_MS, WORK, type WorkQueue } from "../../platform/durable/work-queue.ts";
 import type { AccountStore } from "../mount/account-store.ts";
 import { LockQueue } from "../runner/lock-queue.ts";
 import type { Work } from "./job.ts";
@@ -308,8 +308,8 @@ export class JobStore {
   /** Whether another job holds the lock, or arrived earlier and still has a polling Worker. */
   #isBehind(id: string, lock: string, now: number): boolean {
     const others = this.#sql.exec(
-      `SELECT 1 FROM jobs AS other LEFT JOIN work ON work.id = other.id
-       WHERE other.lock = ? AND other.id != ? AND (other.locked = 1 OR (work.lease IS NOT NULL AND work.ready_at > ?
+      `SELECT 1 FROM jobs AS other LEFT JOIN ${WORK.rows} ON ${WORK.rows}.id = other.id
+       WHERE other.lock = ? AND other.id != ? AND (other.locked = 1 OR (${WORK.isLeasedBeyond}
          AND other.rowid < (SELECT rowid FROM jobs WHERE id = ?))) LIMIT 1`,
       lock,
       id,

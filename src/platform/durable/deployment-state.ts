@@ -1,3 +1,8 @@
+import type { Migration } from "./migrations.ts";
+
+/** A step of the schema of an owner of such values. */
+export const FACTS: Migration = "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT";
+
 /** Single values of the deployment: its id, whether its first root token was issued, its key term. */
 export class DeploymentState {
   readonly #sql: SqlStorage;

@@ -1,4 +1,9 @@
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { Migration } from "./migrations.ts";
+
+/** A step of the schema of an owner of content. */
+export const ENDED_NAMESPACES: Migration =
+  "CREATE TABLE ended_namespaces (id TEXT PRIMARY KEY, at INTEGER NOT NULL) STRICT, WITHOUT ROWID";
 
 /** Requests end long before that: older rows can be deleted. */
 const RETENTION_MS = 24 * 3_600_000;
@@ -12,7 +17,7 @@ export interface NamespaceContent {
 /**
  * Deletion of a namespace on the side of an owner of its content. A namespace with content is not deleted; a deleted
  * one admits no content, also not from a request authorised earlier. Keyed by identity: a later namespace of the same
- * name is a different one. The owner has the table `ended_namespaces`.
+ * name is a different one.
  */
 export class EndedNamespaces {
   readonly #sql: SqlStorage;

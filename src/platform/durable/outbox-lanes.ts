@@ -1,5 +1,19 @@
+import type { Migration } from "./migrations.ts";
+
 /** Time for the inline drain after a commit before the alarm takes over. */
 export const GRACE_MS = 2_000;
+
+/** The lanes of a topic, for an inventory of objects. */
+export const lanesOf = (topic: string): string => `SELECT DISTINCT lane AS name FROM outbox WHERE topic = '${topic}'`;
+
+/** The number of rows of a topic. Costs a walk over them. */
+export const rowsOf = (sql: SqlStorage, topic: string): number =>
+  sql.exec<{ n: number }>("SELECT count(*) AS n FROM outbox WHERE topic = ?", topic).one().n;
+
+/** A step of a schema that enlists an effect where a table has rows. */
+export const enlistStep = (topic: string, lane: string, table: string): Migration =>
+  `INSERT INTO outbox (topic, lane, seq, body, enlisted)
+     SELECT '${topic}', '${lane}', 1, 'null', 0 WHERE EXISTS (SELECT 1 FROM ${table})`;
 
 /** Retry state of a lane with rows. */
 interface LaneState {

@@ -44,6 +44,13 @@ export const workMigrations: Migration[] = [
       CREATE INDEX work_leased ON work (ready_at) WHERE lease IS NOT NULL`,
 ];
 
+/** Rows of work, for joins of their owner: `id` is that of the owner's row. */
+export const WORK = {
+  rows: "work",
+  /** Whether a row was leased so that its lease ends after a time. */
+  isLeasedBeyond: "work.lease IS NOT NULL AND work.ready_at > ?",
+} as const;
+
 /** Lifetime of a lease; every provider call must end well before. */
 export const LEASE_MS = 60_000;
 /** A failed row is preferred once it has waited this long, and at most once in this time. */

@@ -1,5 +1,8 @@
 import type { QuotaGrant, QuotaRequest } from "../../contracts/sync-control.ts";
 
+/** Destinations with a quota, for an inventory of objects. */
+export const DESTINATIONS_WITH_QUOTA = "SELECT destination AS name FROM shares";
+
 /** Quota is scarce when less than this, or less than half of the queue, is free. */
 const SCARCE_QUOTA = 10_000;
 const scarceBelow = (capacity: number): number => Math.max(SCARCE_QUOTA, capacity / 2);

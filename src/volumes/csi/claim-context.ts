@@ -1,3 +1,5 @@
+import { type ClaimNode, claimNode, hasNode } from "../../cluster/nodes/view.ts";
+import { isTerminal } from "../../cluster/reports/view.ts";
 import type { CsiClaim, CsiPlugin, CsiVolume } from "../../contracts/csi-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import { admissionRefusal } from "./admission.ts";
@@ -7,20 +9,11 @@ import type { CsiOperations } from "./csi-operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import { isSchedulable } from "./volume-views.ts";
 
-/** The node attribute with the boot id of its machine. */
-export const BOOT = "unique.boot";
-
 interface Dependencies {
   readonly sql: SqlStorage;
   readonly claims: CsiClaimStore;
   readonly plugins: CsiPlugins;
   readonly operations: CsiOperations;
-}
-
-interface NodeRow extends Record<string, SqlStorageValue> {
-  origin: string;
-  status: string;
-  boot: string;
 }
 
 /**
@@ -75,31 +68,24 @@ export class ClaimContexts {
     return this.#node(claim)?.boot ?? "";
   }
 
-  #place(node: NodeRow | null, { nodeId }: CsiClaim, { pluginId }: CsiVolume): ClaimContext["node"] {
+  #place(node: ClaimNode | null, { nodeId }: CsiClaim, { pluginId }: CsiVolume): ClaimContext["node"] {
     if (!node) return "gone";
     if (node.origin !== "agent") return node.status === "down" ? "gone" : "theirs";
     if (node.status === "down") return "down";
     return this.#dependencies.plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
   }
 
-  #node({ nodeId }: CsiClaim): NodeRow | null {
-    const [node] = this.#dependencies.sql
-      .exec<NodeRow>(
-        `SELECT origin, status, ifnull(json_extract(body, '$.Attributes."${BOOT}"'), '') AS boot FROM nodes WHERE id = ?`,
-        nodeId,
-      )
-      .toArray();
-    return node ?? null;
+  #node({ nodeId }: CsiClaim): ClaimNode | null {
+    return claimNode(this.#dependencies.sql, nodeId);
   }
 
   knowsNode(nodeId: string): boolean {
-    return this.#dependencies.sql.exec("SELECT 1 FROM nodes WHERE id = ?", nodeId).toArray().length > 0;
+    return hasNode(this.#dependencies.sql, nodeId);
   }
 
   /** Whether the allocation is not terminal. An unknown allocation counts as terminal. */
   isLive({ namespace, allocId }: Pick<CsiClaim, "namespace" | "allocId">): boolean {
-    const sql = "SELECT 1 FROM reported WHERE topic = 'Allocation' AND namespace = ? AND id = ? AND terminal = 0";
-    return this.#dependencies.sql.exec(sql, namespace, allocId).toArray().length > 0;
+    return isTerminal(this.#dependencies.sql, namespace, allocId) === false;
   }
 }
 

@@ -1,3 +1,4 @@
+import { type LiveAllocation, liveOfJob } from "../../cluster/reports/view.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
 import { ok } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
@@ -11,13 +12,7 @@ import type { CsiSecrets } from "./secrets.ts";
 import { CSI_VOLUME } from "./volume-store.ts";
 
 /** The fields of an allocation that determine its claims. */
-interface Allocation extends Record<string, SqlStorageValue> {
-  id: string;
-  node_id: string | null;
-  name: string | null;
-  task_group: string | null;
-  job_version: number | null;
-}
+type Allocation = Pick<LiveAllocation, "id" | "node_id" | "name" | "task_group" | "job_version">;
 
 type VolumeRequest = Pick<
   JobVolumeRequest,
@@ -79,15 +74,7 @@ export class ClaimIntake {
     const recorded = refuseIfSealed(() => ok(jobVolumes.record(namespace, id, after.body)));
     if (!recorded.ok) throw new Refused(recorded);
     if (!recorded.value) return UNCHANGED;
-    const live = sql
-      .exec<Allocation>(
-        `SELECT id, node_id, json_extract(body, '$.Name') AS name, json_extract(body, '$.TaskGroup') AS task_group,
-           json_extract(body, '$.JobVersion') AS job_version
-         FROM reported WHERE topic = 'Allocation' AND namespace = ? AND job_id = ? AND terminal = 0`,
-        namespace,
-        id,
-      )
-      .toArray();
+    const live = liveOfJob(sql, namespace, id);
     const all = jobVolumes.of(namespace, id);
     const made = live.map((allocation) =>
       this.#claim(

@@ -1,3 +1,4 @@
+import { isLiveIn } from "../../cluster/reports/view.ts";
 import type { ClaimState, CsiClaim, CsiUser, FoundCsiVolume, Mode, Name } from "../../contracts/csi-volumes.ts";
 import type { Refusal } from "../../lib/result.ts";
 import type { Holders } from "./admission.ts";
@@ -46,8 +47,7 @@ interface Row extends Record<string, SqlStorageValue> {
 
 const MAX_USERS = 1_000;
 const OF_VOLUME = "namespace = ? AND volume_id = ?";
-const LIVE = `EXISTS (SELECT 1 FROM reported WHERE topic = 'Allocation' AND reported.namespace = csi_claims.namespace
-  AND reported.id = alloc_id AND terminal = 0)`;
+const LIVE = isLiveIn("csi_claims");
 
 /**
  * Owns table `csi_claims`. Read by the claim controller (due claims) and by volume reads (users and modes). Every

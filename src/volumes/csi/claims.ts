@@ -1,10 +1,11 @@
+import { BOOT } from "../../cluster/nodes/view.ts";
 import type { Name } from "../../contracts/csi-volumes.ts";
 import type { Node } from "../../contracts/node.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../publishing/change-set.ts";
 import type { EventPublisher } from "../../publishing/event-publisher.ts";
-import { BOOT, type ClaimContexts } from "./claim-context.ts";
+import type { ClaimContexts } from "./claim-context.ts";
 import type { ClaimController } from "./claim-controller.ts";
 import type { CsiClaimStore } from "./claim-store.ts";
 import { holder, inUse } from "./claim-views.ts";

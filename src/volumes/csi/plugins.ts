@@ -1,3 +1,4 @@
+import { JOIN_AGENT_NODES } from "../../cluster/nodes/view.ts";
 import {
   type CsiInfo,
   type CsiPlugin,
@@ -99,7 +100,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
   controllers(id: string, limit: number, onNode: string | null = null): (readonly [nodeId: string, info: CsiInfo])[] {
     return this.#sql
       .exec<InstanceRow>(
-        `SELECT csi_plugin_instances.* FROM csi_plugin_instances CROSS JOIN nodes ON nodes.id = node_id AND origin = 'agent'
+        `SELECT csi_plugin_instances.* FROM csi_plugin_instances ${JOIN_AGENT_NODES}
          WHERE plugin_id = ?1 AND role = 'controller' AND healthy = 1 AND node_id = ifnull(?3, node_id)
          ORDER BY node_id LIMIT ?2`,
         id,

@@ -1,3 +1,4 @@
+import { isTerminal, jobGroups } from "../../cluster/reports/view.ts";
 import type { StoredVolume } from "../../contracts/host-volumes.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
@@ -121,14 +122,7 @@ export class VolumeClaims {
 
   /** The sticky volumes an allocation's group requests; null while the job, in the given version, is unknown. */
   #requestedVolumes({ namespace, jobId, taskGroup }: ClaimRequest, version: number | null): string[] | null {
-    const [job] = this.#sql
-      .exec<{ version: number | null; groups: string | null }>(
-        `SELECT json_extract(body, '$.Version') AS version, json_extract(body, '$.TaskGroups') AS groups
-         FROM reported WHERE topic = 'Job' AND namespace = ? AND id = ?`,
-        namespace,
-        jobId,
-      )
-      .toArray();
+    const job = jobGroups(this.#sql, namespace, jobId);
     if (!job || (version !== null && job.version !== null && version !== job.version)) return null;
     return stickyVolumes(JSON.parse(job.groups ?? "[]") as TaskGroup[], taskGroup);
   }
@@ -156,7 +150,7 @@ export class VolumeClaims {
     const claimant = { namespace, jobId, taskGroup, volumeId: volume.id };
     const known = this.#store.of(claimant);
     if (known?.allocId === allocId) return [];
-    if (known && this.#hasEnded(namespace, known.allocId)) {
+    if (known && isTerminal(this.#sql, namespace, known.allocId)) {
       this.#store.move(known.id, allocId);
       return [backfill(known.id)];
     }
@@ -164,17 +158,6 @@ export class VolumeClaims {
     const id = crypto.randomUUID();
     this.#store.insert({ ...claimant, id, volumeName: volume.name, allocId, createIndex: null, modifyIndex: null });
     return [backfill(id)];
-  }
-
-  #hasEnded(namespace: string, allocId: string): boolean {
-    const [allocation] = this.#sql
-      .exec<{ terminal: number }>(
-        "SELECT terminal FROM reported WHERE topic = 'Allocation' AND namespace = ? AND id = ?",
-        namespace,
-        allocId,
-      )
-      .toArray();
-    return allocation?.terminal === 1;
   }
 }
 

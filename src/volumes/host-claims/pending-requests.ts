@@ -1,3 +1,5 @@
+import { FROM_LIVE_OF_JOB } from "../../cluster/reports/view.ts";
+
 /** A running allocation's request for a sticky volume that has no claim yet. */
 export interface ClaimRequest {
   readonly namespace: string;
@@ -78,8 +80,7 @@ export class PendingRequests {
     this.#sql.exec("DELETE FROM claim_asks WHERE namespace = ? AND job_id = ?", namespace, jobId);
     this.#sql.exec(
       `INSERT OR IGNORE INTO claim_asks (namespace, alloc_id, node_id, job_id, job_version, task_group, volume_name)
-       SELECT namespace, id, '', '', -1, '', '' FROM reported
-       WHERE topic = 'Allocation' AND namespace = ? AND job_id = ? AND terminal = 0`,
+       SELECT namespace, id, '', '', -1, '', '' ${FROM_LIVE_OF_JOB}`,
       namespace,
       jobId,
     );

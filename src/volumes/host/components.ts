@@ -1,3 +1,4 @@
+import { NodeView } from "../../cluster/nodes/view.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
@@ -5,7 +6,6 @@ import type { NodeFollower } from "../../publishing/change-set.ts";
 import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import { VolumeClaims } from "../host-claims/claims.ts";
 import { ClaimStore, VOLUME_CLAIM } from "../host-claims/store.ts";
-import { NodeView } from "../node-view.ts";
 import { HostVolumes } from "./host-volumes.ts";
 import { VOLUME_OPERATION, VolumeOperations } from "./volume-operations.ts";
 import { VolumeStates } from "./volume-states.ts";

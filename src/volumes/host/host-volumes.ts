@@ -1,4 +1,5 @@
 import { isOpen, METHODS } from "@sallyport/agent-protocol";
+import { NodeView, type VolumeNode } from "../../cluster/nodes/view.ts";
 import type {
   Begun,
   FoundVolume,
@@ -17,7 +18,6 @@ import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import type { OutboxRow } from "../../platform/durable/outbox.ts";
 import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import type { VolumeClaims } from "../host-claims/claims.ts";
-import { NodeView, type VolumeNode } from "../node-view.ts";
 import { changeOf, paramsOf } from "./change.ts";
 import { hasCapacity, nodeNamed, obstacleOf, search, unreachable } from "./placement.ts";
 import { namesOf, updateRefusal } from "./update-rules.ts";

@@ -1,6 +1,6 @@
 import { MAX_VOLUMES } from "@sallyport/agent-protocol";
 import { expect, it } from "vitest";
-import type { VolumeNode } from "../node-view.ts";
+import type { VolumeNode } from "../../cluster/nodes/view.ts";
 import { hasCapacity, obstacleOf } from "./placement.ts";
 import type { HostVolumeStore } from "./volume-store.ts";
 

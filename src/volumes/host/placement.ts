@@ -1,8 +1,8 @@
 import { MAX_VOLUMES } from "@sallyport/agent-protocol";
+import { isInPool, type NodeView, type VolumeNode } from "../../cluster/nodes/view.ts";
 import type { Constraint, HostVolumeRequest, Search } from "../../contracts/host-volumes.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { constraintsMet } from "../constraint.ts";
-import { isInPool, type NodeView, type VolumeNode } from "../node-view.ts";
 import type { HostVolumeStore } from "./volume-store.ts";
 
 export const SEARCH_BEGIN: Search = { from: "", hadVolume: 0, infeasible: {} };

@@ -1,19 +1,8 @@
+import { type JobGroups, jobGroups, type LiveAllocation, liveOnNode } from "../../cluster/reports/view.ts";
 import type { StoredVolume } from "../../contracts/host-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
+import { holdersOf, outlivesJob } from "../host-claims/view.ts";
 import { namesOf } from "./update-rules.ts";
-
-interface Allocation extends Record<string, SqlStorageValue> {
-  id: string;
-  job_id: string | null;
-  task_group: string | null;
-  name: string | null;
-  job_version: number | null;
-}
-
-interface Job extends Record<string, SqlStorageValue> {
-  version: number | null;
-  groups: string | null;
-}
 
 interface TaskGroup {
   readonly Name?: string;
@@ -38,63 +27,24 @@ export class VolumeUsage {
 
   /** The ids of the allocations that use a volume. */
   usersOf(volume: Pick<StoredVolume, "id" | "nodeId" | "namespace" | "name">): string[] {
-    return [...new Set([...this.#askers(volume), ...this.#holders(volume)])].sort();
-  }
-
-  #holders({ id }: Pick<StoredVolume, "id">): string[] {
-    return this.#sql
-      .exec<{ id: string }>(
-        `SELECT reported.id FROM volume_claims CROSS JOIN reported
-           ON topic = 'Allocation' AND reported.namespace = volume_claims.namespace AND reported.id = alloc_id
-         WHERE volume_id = ? AND terminal = 0`,
-        id,
-      )
-      .toArray()
-      .map((allocation) => allocation.id);
+    return [...new Set([...this.#askers(volume), ...holdersOf(this.#sql, volume.id)])].sort();
   }
 
   #askers({ nodeId, namespace, name }: Pick<StoredVolume, "nodeId" | "namespace" | "name">): string[] {
-    const jobs = new Map<string, Job | null>();
-    return this.#sql
-      .exec<Allocation>(
-        `SELECT id, job_id, json_extract(body, '$.TaskGroup') AS task_group, json_extract(body, '$.Name') AS name,
-           json_extract(body, '$.JobVersion') AS job_version
-         FROM reported INDEXED BY reported_live
-         WHERE topic = 'Allocation' AND terminal = 0 AND node_id = ? AND namespace = ?`,
-        nodeId,
-        namespace,
-      )
-      .toArray()
+    const jobs = new Map<string, JobGroups | null>();
+    return liveOnNode(this.#sql, nodeId, namespace)
       .filter((allocation) => {
         const jobId = allocation.job_id ?? "";
-        if (!jobs.has(jobId)) jobs.set(jobId, this.#job(namespace, jobId));
+        if (!jobs.has(jobId)) jobs.set(jobId, jobGroups(this.#sql, namespace, jobId));
         const job = jobs.get(jobId);
-        return job ? mayUse(allocation, job, name) : this.#outlivesJob(namespace, allocation.id);
+        return job ? mayUse(allocation, job, name) : outlivesJob(this.#sql, namespace, allocation.id);
       })
       .map(({ id }) => id);
-  }
-
-  /** Whether an allocation outlives its deleted job, so that the names of its volumes are not known any more. */
-  #outlivesJob(namespace: string, id: string): boolean {
-    const mark = "SELECT 1 FROM claim_asks WHERE namespace = ? AND alloc_id = ? AND job_id = ''";
-    return this.#sql.exec(mark, namespace, id).toArray().length > 0;
-  }
-
-  #job(namespace: string, id: string): Job | null {
-    const [job] = this.#sql
-      .exec<Job>(
-        `SELECT json_extract(body, '$.Version') AS version, json_extract(body, '$.TaskGroups') AS groups
-         FROM reported WHERE topic = 'Job' AND namespace = ? AND id = ?`,
-        namespace,
-        id,
-      )
-      .toArray();
-    return job ?? null;
   }
 }
 
 /** An allocation of an unknown job version may request any volume. */
-function mayUse(allocation: Allocation, job: Job, name: string): boolean {
+function mayUse(allocation: LiveAllocation, job: JobGroups, name: string): boolean {
   const known = allocation.job_version === null || job.version === null || allocation.job_version === job.version;
   if (!known) return true;
   const groups = JSON.parse(job.groups ?? "[]") as TaskGroup[] | null;

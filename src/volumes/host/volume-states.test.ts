@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
+import type { NodeView } from "../../cluster/nodes/view.ts";
 import type { StoredVolume } from "../../contracts/host-volumes.ts";
 import type { VolumeClaims } from "../host-claims/claims.ts";
-import type { NodeView } from "../node-view.ts";
 import type { VolumeOperations } from "./volume-operations.ts";
 import { VolumeStates } from "./volume-states.ts";
 import type { HostVolumeStore } from "./volume-store.ts";

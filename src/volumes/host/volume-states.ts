@@ -1,9 +1,9 @@
+import type { NodeView, VolumeNode } from "../../cluster/nodes/view.ts";
 import type { State, StoredVolume } from "../../contracts/host-volumes.ts";
 import type { Node } from "../../contracts/node.ts";
 import { refuse } from "../../lib/result.ts";
 import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../publishing/change-set.ts";
 import type { VolumeClaims } from "../host-claims/claims.ts";
-import type { NodeView, VolumeNode } from "../node-view.ts";
 import type { VolumeOperations } from "./volume-operations.ts";
 import { DELETED, type HostVolumeStore, hostVolumeBackfill, hostVolumeEvent } from "./volume-store.ts";
 

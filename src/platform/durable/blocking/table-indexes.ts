@@ -1,3 +1,9 @@
+import type { Migration } from "../migrations.ts";
+
+/** A step of the schema of an owner of lists. */
+export const TABLE_INDEXES: Migration =
+  "CREATE TABLE table_indexes (name TEXT PRIMARY KEY, idx INTEGER NOT NULL) STRICT";
+
 /**
  * The index of the last change of each table, returned by lists and awaited by blocking queries. Cached in memory,
  * because every read returns it.

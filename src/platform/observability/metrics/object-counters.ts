@@ -14,6 +14,16 @@ export const countedTable: Migration = `CREATE TABLE counted (
 /** An SQL expression over a row with the given alias. */
 type Of = (row: string) => string;
 
+/** The value of a column. */
+export const column =
+  (name: string): Of =>
+  (row) =>
+    `${row}.${name}`;
+export const constant =
+  (text: string): Of =>
+  () =>
+    `'${text}'`;
+
 interface Rows {
   readonly table: string;
   /** The columns that determine label and condition. */

@@ -1,4 +1,18 @@
-import type { NodeProperties } from "./constraint.ts";
+import { hasPool } from "../reports/view.ts";
+
+/** The node attribute with the boot id of its machine. */
+export const BOOT = "unique.boot";
+
+/** The properties of a node that constraints refer to. */
+export interface NodeProperties {
+  readonly id: string;
+  readonly name: string;
+  readonly datacenter: string;
+  readonly nodeClass: string;
+  readonly pool: string;
+  readonly attributes: Readonly<Record<string, string>>;
+  readonly meta: Readonly<Record<string, string>>;
+}
 
 /** A node as host volumes need it. */
 export interface VolumeNode extends NodeProperties {
@@ -12,7 +26,7 @@ export interface VolumeNode extends NodeProperties {
   hasName(name: string): boolean;
 }
 
-interface Row extends Record<string, SqlStorageValue> {
+interface NodeRow extends Record<string, SqlStorageValue> {
   id: string;
   origin: string;
   pool: string;
@@ -35,7 +49,30 @@ const COLUMNS = `id, origin, pool, status, eligibility,
 /** Nodes that accept new volumes. */
 const PLACEABLE = "status = 'ready' AND eligibility = 'eligible'";
 
-/** Read-only view of the nodes table for host volumes: one node, or pages of nodes that accept volumes. */
+/** The state of a node as claims of CSI volumes need it; `boot` is empty when unknown. */
+export interface ClaimNode extends Record<string, SqlStorageValue> {
+  origin: string;
+  status: string;
+  boot: string;
+}
+
+export function claimNode(sql: SqlStorage, id: string): ClaimNode | null {
+  const [node] = sql
+    .exec<ClaimNode>(
+      `SELECT origin, status, ifnull(json_extract(body, '$.Attributes."${BOOT}"'), '') AS boot FROM nodes WHERE id = ?`,
+      id,
+    )
+    .toArray();
+  return node ?? null;
+}
+
+export const hasNode = (sql: SqlStorage, id: string): boolean =>
+  sql.exec("SELECT 1 FROM nodes WHERE id = ?", id).toArray().length > 0;
+
+/** Restricts rows with a `node_id` to those of nodes with an agent of this service, as a join. */
+export const JOIN_AGENT_NODES = "CROSS JOIN nodes ON nodes.id = node_id AND origin = 'agent'";
+
+/** Reads the tables `nodes` and `node_volumes` for host volumes: one node, or pages of nodes that accept volumes. */
 export class NodeView {
   readonly #sql: SqlStorage;
 
@@ -44,13 +81,13 @@ export class NodeView {
   }
 
   find(id: string): VolumeNode | null {
-    const [row] = this.#sql.exec<Row>(`SELECT ${COLUMNS} FROM nodes WHERE id = ?`, id).toArray();
+    const [row] = this.#sql.exec<NodeRow>(`SELECT ${COLUMNS} FROM nodes WHERE id = ?`, id).toArray();
     return row ? this.#nodeOf(row) : null;
   }
 
   /** Ready nodes of a pool, or of all pools, in order of id; read lazily, since the first may suffice. */
   *placeable(pool: string, from: string, limit: number): Generator<VolumeNode> {
-    const rows = this.#sql.exec<Row>(
+    const rows = this.#sql.exec<NodeRow>(
       `SELECT ${COLUMNS} FROM nodes WHERE ${PLACEABLE} AND id >= ? ${inPool(pool)} ORDER BY id LIMIT ?`,
       from,
       ...(isAll(pool) ? [] : [pool]),
@@ -73,11 +110,11 @@ export class NodeView {
     if (isAll(pool) || pool === "default") return true;
     return (
       this.#sql.exec("SELECT 1 FROM nodes WHERE pool = ? LIMIT 1", pool).toArray().length > 0 ||
-      this.#sql.exec("SELECT 1 FROM reported WHERE topic = 'NodePool' AND id = ? LIMIT 1", pool).toArray().length > 0
+      hasPool(this.#sql, pool)
     );
   }
 
-  #nodeOf(row: Row): VolumeNode {
+  #nodeOf(row: NodeRow): VolumeNode {
     const [name, datacenter, nodeClass, attributes, meta] = JSON.parse(row.properties) as Properties;
     const shows = (column: "id" | "name", value: string) =>
       this.#sql.exec(`SELECT 1 FROM node_volumes WHERE node_id = ? AND ${column} = ? LIMIT 1`, row.id, value).toArray()

@@ -1,11 +1,13 @@
-import type { Migration } from "../../durable/migrations.ts";
-import { completionsCounted, countedTable, rowsCounted } from "./object-counters.ts";
+import type { Migration } from "../platform/durable/migrations.ts";
+import {
+  column,
+  completionsCounted,
+  constant,
+  countedTable,
+  rowsCounted,
+} from "../platform/observability/metrics/object-counters.ts";
 
-/* Counters over the rows of each object type. These migrations run after those of the tables they count. */
-
-const column = (name: string) => (row: string) => `${row}.${name}`;
-const constant = (text: string) => () => `'${text}'`;
-
+/** Counters over the rows of nodes, agents and volumes. They run after the migrations of the tables that they count. */
 export const clusterMeasures: Migration[] = [
   countedTable,
   rowsCounted("sallyport_nodes", { table: "nodes", columns: ["status"], labels: [column("status")] }),
@@ -63,43 +65,3 @@ export const clusterMeasures: Migration[] = [
     labels: [column("state"), (row) => `iif(${row}.refusal IS NULL, 'healthy', 'failing')`],
   }),
 ];
-
-/** The caller prepends the label `mount`. */
-export const engineMeasures: Migration[] = [
-  countedTable,
-  rowsCounted("sallyport_leases", { table: "leases", columns: ["state"], labels: [column("state")] }),
-  rowsCounted("sallyport_engine_jobs", { table: "jobs", columns: ["kind"], labels: [column("kind")] }),
-];
-
-/** The caller prepends the label `destination`. */
-export const destinationMeasures: Migration[] = [
-  countedTable,
-  rowsCounted("sallyport_sync_associations", {
-    table: "associations",
-    columns: ["status"],
-    labels: [column("status")],
-  }),
-  // Most associations are PENDING for a moment only, so a scrape counts them by rows of work.
-  `DROP TRIGGER counted_sync_associations_associations_added;
-      DROP TRIGGER counted_sync_associations_associations_gone;
-      DROP TRIGGER counted_sync_associations_associations_was;
-      DROP TRIGGER counted_sync_associations_associations_is;
-      DELETE FROM counted WHERE metric = 'sallyport_sync_associations'`,
-  rowsCounted("sallyport_sync_associations", {
-    table: "associations",
-    columns: ["status"],
-    labels: [column("status")],
-    when: (row) => `${row}.status <> 'PENDING'`,
-  }),
-];
-
-const MAX_PENDING = 10_000;
-
-/** The number of pending associations, counted up to a bound. Each has a row of work. */
-export const pendingAssociations = (sql: SqlStorage): number =>
-  sql
-    .exec<{ n: number }>(
-      `SELECT count(*) AS n FROM (SELECT 1 FROM work JOIN associations USING (id) WHERE status = 'PENDING' LIMIT ?)`,
-      MAX_PENDING,
-    )
-    .one().n;

@@ -1,0 +1,71 @@
+import { DEFAULTS, type SyncConfig } from "../../contracts/sync-control.ts";
+
+/**
+ * Owns the tables `config`, `permissions`, `resuming` and `targets` of `SyncControl`. Each call is one indexed
+ * statement; writes run inside the caller's transaction.
+ */
+export class ControlStore {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  config(): SyncConfig {
+    const [row] = this.#sql
+      .exec<{ disabled: number; queue_capacity: number }>("SELECT disabled, queue_capacity FROM config")
+      .toArray();
+    return row ? { disabled: row.disabled === 1, queue_capacity: row.queue_capacity } : DEFAULTS;
+  }
+
+  setConfig({ disabled, queue_capacity }: SyncConfig): void {
+    this.#sql.exec(
+      `INSERT INTO config VALUES (1, ?, ?)
+       ON CONFLICT (id) DO UPDATE SET disabled = excluded.disabled, queue_capacity = excluded.queue_capacity`,
+      disabled ? 1 : 0,
+      queue_capacity,
+    );
+  }
+
+  /** The stored upper bound of the ends of gate leases; 0 without any. */
+  leasedUntil(): number {
+    return this.#sql.exec<{ until: number }>("SELECT until FROM permissions").toArray()[0]?.until ?? 0;
+  }
+
+  setLeasedUntil(until: number): void {
+    this.#sql.exec(
+      "INSERT INTO permissions VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET until = excluded.until",
+      until,
+    );
+  }
+
+  /** The destination after which the next page to wake begins; null while none is to be woken. */
+  resuming(): string | null {
+    return this.#sql.exec<{ after: string }>("SELECT after FROM resuming").toArray()[0]?.after ?? null;
+  }
+
+  /** @param after null ends it */
+  setResuming(after: string | null): void {
+    if (after === null) this.#sql.exec("DELETE FROM resuming");
+    else
+      this.#sql.exec("INSERT INTO resuming VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET after = excluded.after", after);
+  }
+
+  /**
+   * Sets the targets of a destination, none after its deletion. Idempotent.
+   * @returns other destinations with a common target
+   */
+  useTargets(destination: string, targets: readonly string[]): Set<string> {
+    const others = new Set<string>();
+    this.#sql.exec("DELETE FROM targets WHERE destination = ?", destination);
+    for (const target of targets) {
+      const shared = this.#sql.exec<{ destination: string }>(
+        "SELECT destination FROM targets WHERE target = ?",
+        target,
+      );
+      for (const other of shared) others.add(other.destination);
+      this.#sql.exec("INSERT INTO targets VALUES (?, ?)", target, destination);
+    }
+    return others;
+  }
+}
