@@ -13,11 +13,11 @@ import { endSession, session } from "./session.ts";
 export type { Api, Schemas } from "../../../build/api-types.ts";
 export type { WireRequest } from "../lib/wire.ts";
 
-type Operation = keyof Api;
+export type Operation = keyof Api;
 /** The names in braces of an operation's path. */
 type Names<Path extends string> = Path extends `${string}{${infer Name}}${infer Rest}` ? Name | Names<Rest> : never;
 
-interface Options<Op extends Operation> {
+export interface Options<Op extends Operation> {
   /** Values of the names in braces. Slashes of `path` and `prefix` separate segments; all other values are one segment. */
   readonly path?: Readonly<Record<Names<Op & string>, string>>;
   readonly query?: Partial<Api[Op]["query"]>;

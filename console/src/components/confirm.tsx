@@ -1,12 +1,9 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { WireRequest } from "../api/client.ts";
-import { AsCommand } from "./as-command.tsx";
-import { Button } from "./button.tsx";
-import { Dialog } from "./dialog.tsx";
-import { ErrorPanel } from "./error-panel.tsx";
+import { api, type Operation, type Options, type WireRequest, wireRequest } from "../api/client.ts";
 import { TextField } from "./field.tsx";
+import { FormDialog } from "./form-dialog.tsx";
 
 interface Question {
   readonly title: string;
@@ -36,6 +33,23 @@ export function confirm(question: Question): Promise<boolean> {
   });
 }
 
+/** Asks before one request deletes an object. Resolves with whether it was deleted. */
+export function confirmDelete<Op extends Operation>(
+  what: string,
+  name: string,
+  text: ComponentChildren,
+  ...request: readonly [op: Op, options: Options<Op>]
+): Promise<boolean> {
+  return confirm({
+    title: `Delete the ${what} ${name}`,
+    text,
+    verb: `Delete ${what}`,
+    isDangerous: true,
+    request: wireRequest(...request),
+    perform: () => api(...request),
+  });
+}
+
 export function ConfirmHost() {
   const question = asked.value;
   return question && <ConfirmDialog key={question.title} {...question} />;
@@ -50,53 +64,28 @@ export const Typed = ({ text }: { readonly text: string }) => (
 
 function ConfirmDialog({ title, text, verb, isDangerous = false, typed, request, perform, answer }: Asked) {
   const [entered, setEntered] = useState("");
-  const [isBusy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(null);
   const close = (done: boolean): void => {
     asked.value = null;
     answer(done);
   };
-  const run = async (): Promise<void> => {
-    setBusy(true);
-    setError(null);
-    try {
-      await perform();
-      close(true);
-    } catch (failure) {
-      setError(failure);
-      setBusy(false);
-    }
-  };
-  const footer = (
-    <>
-      <Button onClick={() => close(false)}>Cancel</Button>
-      <Button
-        kind={isDangerous ? "danger" : "primary"}
-        type="submit"
-        form="confirm"
-        isBusy={isBusy}
-        disabled={typed !== undefined && entered !== typed}
-      >
-        {verb}
-      </Button>
-    </>
-  );
   return (
-    <Dialog title={title} onClose={() => close(false)} footer={footer}>
-      <form
-        id="confirm"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void run();
-        }}
-      >
-        <div class="prose">{text}</div>
-        {typed !== undefined && (
-          <TextField label={<Typed text={typed} />} value={entered} onChange={setEntered} mono autofocus />
-        )}
-      </form>
-      {error !== null && <ErrorPanel error={error} />}
-      {request && <AsCommand request={request} />}
-    </Dialog>
+    <FormDialog
+      title={title}
+      verb={verb}
+      shape="box"
+      isDangerous={isDangerous}
+      onClose={() => close(false)}
+      isReady={typed === undefined || entered === typed}
+      perform={async () => {
+        await perform();
+        close(true);
+      }}
+      {...(request && { request })}
+    >
+      <div class="prose">{text}</div>
+      {typed !== undefined && (
+        <TextField label={<Typed text={typed} />} value={entered} onChange={setEntered} mono autofocus />
+      )}
+    </FormDialog>
   );
 }

@@ -22,7 +22,7 @@ export interface Column<Row> {
   readonly isMinor?: boolean;
 }
 
-interface DataTableProps<Row> {
+export interface DataTableProps<Row> {
   /** Names the table for screen readers. */
   readonly label: string;
   readonly rows: readonly Row[];

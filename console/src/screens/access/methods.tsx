@@ -1,15 +1,13 @@
 import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
 import { go, href } from "../../app/router.ts";
-import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
 import { SelectField, TextField } from "../../components/field.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
-import { useAction, useResource } from "../../lib/resource.ts";
+import { useResource } from "../../lib/resource.ts";
 import { METHODS } from "./kinds.ts";
 
 const methodHref = (path: string): string => href("access", ["method", path.replace(/\/$/, "")]);
@@ -60,50 +58,33 @@ function EnableDialog({ onClose }: { readonly onClose: () => void }) {
   const [description, setDescription] = useState("");
   const path = entered.trim().replace(/^(auth)?\/|\/$/g, "") || type;
   const options = { path: { path }, body: { type, ...(description && { description }) } };
-  const enable = useAction(async () => {
+  const enable = async (): Promise<void> => {
     await api("POST /v1/sys/auth/{path}", options as never);
     go(methodHref(path));
-  });
+  };
   return (
-    <Dialog
+    <FormDialog
       title="Enable an auth method"
-      shape="side"
+      verb="Enable the method"
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" form="enable-method" isBusy={enable.isBusy}>
-            Enable the method
-          </Button>
-        </>
-      }
+      perform={enable}
+      request={wireRequest("POST /v1/sys/auth/{path}", options as never)}
     >
-      <form
-        id="enable-method"
-        class="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void enable.run();
-        }}
-      >
-        <SelectField
-          label="Kind"
-          value={type}
-          onChange={setType}
-          options={Object.entries(METHODS).map(([value, { label }]) => ({ value, label }))}
-        />
-        <TextField
-          label="Path"
-          mono
-          value={entered}
-          placeholder={type}
-          onChange={setEntered}
-          hint="Log-ins name it. Left empty, it is the name of the kind."
-        />
-        <TextField label="Description" value={description} onChange={setDescription} />
-      </form>
-      {enable.error !== null && <ErrorPanel error={enable.error} />}
-      <AsCommand request={wireRequest("POST /v1/sys/auth/{path}", options as never)} />
-    </Dialog>
+      <SelectField
+        label="Kind"
+        value={type}
+        onChange={setType}
+        options={Object.entries(METHODS).map(([value, { label }]) => ({ value, label }))}
+      />
+      <TextField
+        label="Path"
+        mono
+        value={entered}
+        placeholder={type}
+        onChange={setEntered}
+        hint="Log-ins name it. Left empty, it is the name of the kind."
+      />
+      <TextField label="Description" value={description} onChange={setDescription} />
+    </FormDialog>
   );
 }

@@ -1,11 +1,9 @@
 import { useState } from "preact/hooks";
-import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { api, wireRequest } from "../../api/client.ts";
 import { go, href, useNew } from "../../app/router.ts";
-import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
 import { SelectField, TextField } from "../../components/field.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Page } from "../../components/page.tsx";
 import { Empty, Loaded, noneOf } from "../../components/states.tsx";
@@ -13,8 +11,7 @@ import { Status } from "../../components/status.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { inParallel } from "../../lib/parallel.ts";
-import { useAction, useResource } from "../../lib/resource.ts";
-import { fieldProblems } from "../../lib/schema.ts";
+import { useResource } from "../../lib/resource.ts";
 import { count } from "../../lib/text.ts";
 import { ChooseRole } from "./choose-role.tsx";
 import { ENGINE_TYPES } from "./engine-types.ts";
@@ -218,68 +215,54 @@ function Enable({ onClose }: { readonly onClose: () => void }) {
       ...(Object.keys(config).length > 0 && { config }),
     },
   };
-  const enable = useAction(async () => {
+  const enable = async (): Promise<void> => {
     await api(ENABLE, options);
     go(engineHref(path.replace(/^\/+|\/+$/g, ""), { tab: "config" }));
-  });
-  const problems = fieldProblems(enable.error instanceof ApiError ? enable.error.messages : []);
+  };
   return (
-    <Dialog
+    <FormDialog
       title="Enable engine"
-      shape="side"
+      verb="Enable engine"
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" form="enable-engine" isBusy={enable.isBusy}>
-            Enable engine
-          </Button>
-        </>
-      }
+      perform={enable}
+      request={wireRequest(ENABLE, options)}
     >
-      <form
-        id="enable-engine"
-        class="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void enable.run();
-        }}
-      >
-        <SelectField
-          label="Provider"
-          value={type}
-          onChange={setType}
-          options={ENGINE_TYPES.map((each) => ({ value: each.type, label: each.label }))}
-          hint={provider?.about}
-        />
-        <TextField
-          label="Path"
-          value={path}
-          onChange={setPath}
-          required
-          mono
-          autofocus
-          hint="Begins the paths of all its requests."
-        />
-        <TextField label="Description" value={description} onChange={setDescription} />
-        <TextField
-          label="Default life of leases"
-          value={ttl}
-          onChange={setTtl}
-          placeholder="1h"
-          hint="Where a role says nothing else. Empty: 768 hours."
-          error={problems["config.default_lease_ttl"]}
-        />
-        <TextField
-          label="Longest life of leases"
-          value={maxTtl}
-          onChange={setMaxTtl}
-          placeholder="24h"
-          error={problems["config.max_lease_ttl"]}
-        />
-        {enable.error !== null && <ErrorPanel error={enable.error} />}
-        <AsCommand request={wireRequest(ENABLE, options)} />
-      </form>
-    </Dialog>
+      {({ problems }) => (
+        <>
+          <SelectField
+            label="Provider"
+            value={type}
+            onChange={setType}
+            options={ENGINE_TYPES.map((each) => ({ value: each.type, label: each.label }))}
+            hint={provider?.about}
+          />
+          <TextField
+            label="Path"
+            value={path}
+            onChange={setPath}
+            required
+            mono
+            autofocus
+            hint="Begins the paths of all its requests."
+          />
+          <TextField label="Description" value={description} onChange={setDescription} />
+          <TextField
+            label="Default life of leases"
+            value={ttl}
+            onChange={setTtl}
+            placeholder="1h"
+            hint="Where a role says nothing else. Empty: 768 hours."
+            error={problems["config.default_lease_ttl"]}
+          />
+          <TextField
+            label="Longest life of leases"
+            value={maxTtl}
+            onChange={setMaxTtl}
+            placeholder="24h"
+            error={problems["config.max_lease_ttl"]}
+          />
+        </>
+      )}
+    </FormDialog>
   );
 }

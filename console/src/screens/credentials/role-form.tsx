@@ -1,15 +1,11 @@
 import { useState } from "preact/hooks";
 import { kindsOf, type RoleKind } from "../../../../src/credentials/engines/description.ts";
-import { ApiError, api, wireRequest } from "../../api/client.ts";
-import { AsCommand } from "../../components/as-command.tsx";
-import { Button } from "../../components/button.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
+import { api, wireRequest } from "../../api/client.ts";
 import { SelectField, TextField } from "../../components/field.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { changedBody, type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
 import { toast } from "../../components/toasts.tsx";
-import { useAction } from "../../lib/resource.ts";
-import { fieldKind, fieldProblems, plainSchema } from "../../lib/schema.ts";
+import { fieldKind, plainSchema } from "../../lib/schema.ts";
 import { type EngineForm, formFor, kindLabel, type RoleAddress } from "./engine-types.ts";
 import { type Engine, type EngineRole, operations } from "./reads.ts";
 
@@ -40,64 +36,50 @@ export function RoleForm({ engine: { path: mount, type }, role, onClose, onDone 
   const [value, setValue] = useState<FormValue>(() => (role ? before : newRole(form)));
   const write = operations.writeRole(type, kind);
   const options = { mount, path: { name }, body: changedBody(before, value) };
-  const save = useAction(async () => {
+  const save = async (): Promise<void> => {
     await api(write, options);
     toast(`The role ${name} is saved.`);
     onDone();
-  });
-  const problems = fieldProblems(save.error instanceof ApiError ? save.error.messages : []);
+  };
   return (
-    <Dialog
+    <FormDialog
       title={role ? `Edit ${name}` : "Create role"}
-      shape="side"
+      verb={role ? "Save changes" : "Create role"}
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" form="role-form" isBusy={save.isBusy}>
-            {role ? "Save changes" : "Create role"}
-          </Button>
-        </>
-      }
+      perform={save}
+      request={wireRequest(write, options)}
     >
-      <form
-        id="role-form"
-        class="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void save.run();
-        }}
-      >
-        {!role && kinds.length > 1 && (
-          <SelectField
-            label="Kind"
-            value={kind.path}
-            onChange={(path) => {
-              const chosen = kinds.find((each) => each.path === path) ?? kind;
-              setKind(chosen);
-              setValue(newRole(formFor(type, chosen.path, chosen.fields)));
-            }}
-            options={kinds.map((each) => ({ value: each.path, label: kindLabel(each) }))}
-          />
-        )}
-        {!role && (
-          <TextField
-            label="Name"
-            value={name}
-            onChange={setName}
-            required
-            autofocus
-            placeholder="reader"
-            hint="Letters, digits, _ . and -."
-          />
-        )}
-        <SchemaForm key={kind.path} {...form} value={value} onChange={setValue} problems={problems} />
-        {save.error !== null && <ErrorPanel error={save.error} />}
-        <p class="muted small">
-          Names are looked up at {type.label} when the role is saved, if the provider has to know them.
-        </p>
-        <AsCommand request={wireRequest(write, options)} />
-      </form>
-    </Dialog>
+      {({ problems }) => (
+        <>
+          {!role && kinds.length > 1 && (
+            <SelectField
+              label="Kind"
+              value={kind.path}
+              onChange={(path) => {
+                const chosen = kinds.find((each) => each.path === path) ?? kind;
+                setKind(chosen);
+                setValue(newRole(formFor(type, chosen.path, chosen.fields)));
+              }}
+              options={kinds.map((each) => ({ value: each.path, label: kindLabel(each) }))}
+            />
+          )}
+          {!role && (
+            <TextField
+              label="Name"
+              value={name}
+              onChange={setName}
+              required
+              autofocus
+              placeholder="reader"
+              hint="Letters, digits, _ . and -."
+            />
+          )}
+          <SchemaForm key={kind.path} {...form} value={value} onChange={setValue} problems={problems} />
+          <p class="muted small">
+            Names are looked up at {type.label} when the role is saved, if the provider has to know them.
+          </p>
+        </>
+      )}
+    </FormDialog>
   );
 }

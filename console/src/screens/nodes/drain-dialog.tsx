@@ -1,11 +1,7 @@
 import { useState } from "preact/hooks";
 import { api, type Schemas, wireRequest } from "../../api/client.ts";
-import { AsCommand } from "../../components/as-command.tsx";
-import { Button } from "../../components/button.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Checkbox, SelectField } from "../../components/field.tsx";
-import { useAction } from "../../lib/resource.ts";
+import { FormDialog } from "../../components/form-dialog.tsx";
 
 const MINUTE_NS = 60_000_000_000;
 /** The deadline of a drain, in ns: 0 waits for ever, a negative one stops at once. */
@@ -31,30 +27,22 @@ export function DrainDialog({
     path: { id: node.ID },
     body: { DrainSpec: { Deadline: Number(deadline), IgnoreSystemJobs: keepsSystemJobs } },
   };
-  const drain = useAction(async () => {
+  const drain = async (): Promise<void> => {
     await api("PUT /v1/node/{id}/drain", options);
     onDone();
-  });
+  };
   return (
-    <Dialog
+    <FormDialog
       title={`Drain ${node.Name}`}
+      verb="Drain the node"
+      shape="box"
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" isBusy={drain.isBusy} onClick={() => void drain.run()}>
-            Drain the node
-          </Button>
-        </>
-      }
+      perform={drain}
+      request={wireRequest("PUT /v1/node/{id}/drain", options)}
     >
-      <div class="form">
-        <p>Nothing new is placed on the node, and your scheduler moves away what runs there.</p>
-        <SelectField label="Allocations that stay" value={deadline} onChange={setDeadline} options={DEADLINES} />
-        <Checkbox label="Leave system jobs running" checked={keepsSystemJobs} onChange={setKeepsSystemJobs} />
-      </div>
-      {drain.error !== null && <ErrorPanel error={drain.error} />}
-      <AsCommand request={wireRequest("PUT /v1/node/{id}/drain", options)} />
-    </Dialog>
+      <p>Nothing new is placed on the node, and your scheduler moves away what runs there.</p>
+      <SelectField label="Allocations that stay" value={deadline} onChange={setDeadline} options={DEADLINES} />
+      <Checkbox label="Leave system jobs running" checked={keepsSystemJobs} onChange={setKeepsSystemJobs} />
+    </FormDialog>
   );
 }

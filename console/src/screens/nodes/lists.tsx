@@ -5,15 +5,15 @@ import { jobHref, nodeHref } from "../../app/cluster-links.ts";
 import { useNew } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
-import { SearchInput } from "../../components/field.tsx";
+import { ListScreen, useSearch } from "../../components/list-screen.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
-import { Page, Toolbar } from "../../components/page.tsx";
-import { Empty, Loaded, noneOf } from "../../components/states.tsx";
+import { Page } from "../../components/page.tsx";
+import { noneOf } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
-import { type Column, DataTable } from "../../components/table.tsx";
+import type { Column } from "../../components/table.tsx";
 import { Tabs } from "../../components/tabs.tsx";
 import { toast } from "../../components/toasts.tsx";
-import { pageOf, useLiveList, useSettled, withText } from "../../lib/live.ts";
+import { pageOf, useLiveList, withText } from "../../lib/live.ts";
 import { JoinDialog } from "./join-dialog.tsx";
 import type { NodeStub } from "./node-names.tsx";
 import { Eligibility, JobStatus, NodeStatus } from "./states.tsx";
@@ -47,8 +47,8 @@ export function NodeLists() {
 }
 
 function Nodes({ onJoin }: { readonly onJoin: () => void }) {
-  const [search, setSearch] = useState("");
-  const text = useSettled(search.trim());
+  const search = useSearch("Nodes by name or ID");
+  const { text } = search;
   const list = useLiveList(["nodes", text], async (from, options) => {
     const query = { ...pageOf(from), ...withText(text) };
     const { body, nextToken } = await apiFull("GET /v1/nodes", { query, ...options });
@@ -75,42 +75,23 @@ function Nodes({ onJoin }: { readonly onJoin: () => void }) {
     },
   ];
   return (
-    <>
-      <Toolbar>
-        <SearchInput label="Nodes by name or ID" value={search} onChange={setSearch} placeholder="Name or ID" />
-      </Toolbar>
-      <Loaded resource={list} label="Nodes">
-        {(rows) => (
-          <DataTable
-            label="Nodes"
-            rows={rows}
-            columns={columns}
-            keyOf={(node) => node.ID}
-            hrefOf={(node) => nodeHref(node.ID)}
-            hasMore={list.hasMore}
-            loadMore={list.loadMore}
-            empty={
-              <div class="card">
-                {text ? (
-                  <Empty title="No node has this in its name or ID" />
-                ) : (
-                  <Empty
-                    title={noneOf("node")}
-                    actions={
-                      <Button icon="plus" onClick={onJoin}>
-                        Join the first one
-                      </Button>
-                    }
-                  >
-                    A node joins with one command that holds a token for it alone.
-                  </Empty>
-                )}
-              </div>
-            }
-          />
-        )}
-      </Loaded>
-    </>
+    <ListScreen
+      label="Nodes"
+      resource={list}
+      search={search}
+      columns={columns}
+      keyOf={(node) => node.ID}
+      hrefOf={(node) => nodeHref(node.ID)}
+      none={noneOf("node")}
+      noMatch="No node has this in its name or ID"
+      firstStep={
+        <Button icon="plus" onClick={onJoin}>
+          Join the first one
+        </Button>
+      }
+    >
+      A node joins with one command that holds a token for it alone.
+    </ListScreen>
   );
 }
 
@@ -126,8 +107,8 @@ function allocationsText({ JobSummary }: JobStub): string {
 }
 
 function Jobs() {
-  const [search, setSearch] = useState("");
-  const text = useSettled(search.trim());
+  const search = useSearch("Jobs by name or ID");
+  const { text } = search;
   const list = useLiveList(["jobs", text], async (from, options) => {
     const query = { ...pageOf(from), ...withText(text) };
     const { body, nextToken } = await apiFull("GET /v1/jobs", { query, ...options });
@@ -145,31 +126,18 @@ function Jobs() {
     ...namespace,
   ];
   return (
-    <>
-      <Toolbar>
-        <SearchInput label="Jobs by name or ID" value={search} onChange={setSearch} placeholder="Name or ID" />
-      </Toolbar>
-      <Loaded resource={list} label="Jobs">
-        {(rows) => (
-          <DataTable
-            label="Jobs"
-            rows={rows}
-            columns={columns}
-            keyOf={(job) => `${job.Namespace} ${job.ID}`}
-            hrefOf={(job) => jobHref(job.ID, job.Namespace)}
-            hasMore={list.hasMore}
-            loadMore={list.loadMore}
-            empty={
-              <div class="card">
-                <Empty title={text ? "No job has this in its name or ID" : noneOf("job")}>
-                  {!text && "Your scheduler reports jobs and allocations; Sallyport starts none itself."}
-                </Empty>
-              </div>
-            }
-          />
-        )}
-      </Loaded>
-    </>
+    <ListScreen
+      label="Jobs"
+      resource={list}
+      search={search}
+      columns={columns}
+      keyOf={(job) => `${job.Namespace} ${job.ID}`}
+      hrefOf={(job) => jobHref(job.ID, job.Namespace)}
+      none={noneOf("job")}
+      noMatch="No job has this in its name or ID"
+    >
+      Your scheduler reports jobs and allocations; Sallyport starts none itself.
+    </ListScreen>
   );
 }
 
@@ -179,41 +147,33 @@ function Agents() {
     return { rows: body, next: nextToken };
   });
   return (
-    <Loaded resource={list} label="Agents">
-      {(rows) => (
-        <DataTable
-          label="Agents"
-          rows={rows}
-          keyOf={(agent) => agent.NodeID}
-          hrefOf={(agent) => nodeHref(agent.NodeID)}
-          hasMore={list.hasMore}
-          loadMore={list.loadMore}
-          columns={[
-            { key: "name", label: "Node", render: (agent) => agent.Name || agent.NodeID },
-            {
-              key: "connected",
-              label: "Connection",
-              width: "150px",
-              render: ({ Connected }) =>
-                Connected ? <Status tone="ok">connected</Status> : <Status tone="warn">away</Status>,
-            },
-            {
-              key: "seen",
-              label: "Last seen",
-              width: "150px",
-              isMinor: true,
-              render: ({ Connected, LastSeen }) => (Connected ? "now" : <Ago at={LastSeen} />),
-            },
-            { key: "version", label: "Version", width: "120px", isMinor: true, render: ({ Version }) => Version },
-          ]}
-          empty={
-            <div class="card">
-              <Empty title={noneOf("agent")}>The button above makes the command that joins one.</Empty>
-            </div>
-          }
-        />
-      )}
-    </Loaded>
+    <ListScreen
+      label="Agents"
+      resource={list}
+      keyOf={(agent) => agent.NodeID}
+      hrefOf={(agent) => nodeHref(agent.NodeID)}
+      columns={[
+        { key: "name", label: "Node", render: (agent) => agent.Name || agent.NodeID },
+        {
+          key: "connected",
+          label: "Connection",
+          width: "150px",
+          render: ({ Connected }) =>
+            Connected ? <Status tone="ok">connected</Status> : <Status tone="warn">away</Status>,
+        },
+        {
+          key: "seen",
+          label: "Last seen",
+          width: "150px",
+          isMinor: true,
+          render: ({ Connected, LastSeen }) => (Connected ? "now" : <Ago at={LastSeen} />),
+        },
+        { key: "version", label: "Version", width: "120px", isMinor: true, render: ({ Version }) => Version },
+      ]}
+      none={noneOf("agent")}
+    >
+      The button above makes the command that joins one.
+    </ListScreen>
   );
 }
 
@@ -237,50 +197,42 @@ function JoinTokens() {
     list.reload();
   };
   return (
-    <Loaded resource={list} label="Join tokens">
-      {(rows) => (
-        <DataTable
-          label="Join tokens"
-          rows={rows}
-          keyOf={(token) => token.AccessorID}
-          hasMore={list.hasMore}
-          loadMore={list.loadMore}
-          columns={[
-            { key: "name", label: "For", render: (token) => token.Name || <span class="muted">any name</span> },
-            { key: "pool", label: "Pool", width: "140px", isMinor: true, render: (token) => token.NodePool },
-            {
-              key: "used",
-              label: "State",
-              width: "190px",
-              render: ({ NodeID, ExpirationTime }) =>
-                NodeID ? (
-                  <Status tone="off">used</Status>
-                ) : (
-                  <>
-                    <Status tone="wait">unused</Status> <Countdown to={ExpirationTime} over="expired" />
-                  </>
-                ),
-            },
-            {
-              key: "revoke",
-              label: "Revoke",
-              isLabelHidden: true,
-              width: "110px",
-              align: "end",
-              render: ({ AccessorID, Name }) => (
-                <Button kind="quiet" onClick={() => void revoke(AccessorID, Name)}>
-                  Revoke
-                </Button>
-              ),
-            },
-          ]}
-          empty={
-            <div class="card">
-              <Empty title="No join token">A join token lets one node join, within its time.</Empty>
-            </div>
-          }
-        />
-      )}
-    </Loaded>
+    <ListScreen
+      label="Join tokens"
+      resource={list}
+      keyOf={(token) => token.AccessorID}
+      columns={[
+        { key: "name", label: "For", render: (token) => token.Name || <span class="muted">any name</span> },
+        { key: "pool", label: "Pool", width: "140px", isMinor: true, render: (token) => token.NodePool },
+        {
+          key: "used",
+          label: "State",
+          width: "190px",
+          render: ({ NodeID, ExpirationTime }) =>
+            NodeID ? (
+              <Status tone="off">used</Status>
+            ) : (
+              <>
+                <Status tone="wait">unused</Status> <Countdown to={ExpirationTime} over="expired" />
+              </>
+            ),
+        },
+        {
+          key: "revoke",
+          label: "Revoke",
+          isLabelHidden: true,
+          width: "110px",
+          align: "end",
+          render: ({ AccessorID, Name }) => (
+            <Button kind="quiet" onClick={() => void revoke(AccessorID, Name)}>
+              Revoke
+            </Button>
+          ),
+        },
+      ]}
+      none="No join token"
+    >
+      A join token lets one node join, within its time.
+    </ListScreen>
   );
 }

@@ -2,13 +2,9 @@ import { useState } from "preact/hooks";
 import { engineDescriptions } from "../../../../src/credentials/engines/descriptions.ts";
 import { api, wireRequest } from "../../api/client.ts";
 import { go, href } from "../../app/router.ts";
-import { AsCommand } from "../../components/as-command.tsx";
-import { Button } from "../../components/button.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
 import { SelectField, TextField } from "../../components/field.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { toast } from "../../components/toasts.tsx";
-import { useAction } from "../../lib/resource.ts";
 import { mountHref } from "./addresses.ts";
 
 const KINDS = [
@@ -29,45 +25,33 @@ export function EnableMount({ onClose, onDone }: { readonly onClose: () => void;
     path: { path: mount || "PATH" },
     body: { type, ...(description ? { description } : {}), ...(version ? { options: { version } } : {}) },
   } as const;
-  const enable = useAction(async () => {
+  const enable = async (): Promise<void> => {
     await api("POST /v1/sys/mounts/{path}", options);
     toast(`The engine ${mount} is enabled.`);
     onDone();
     onClose();
     go(type === "kv" ? mountHref(mount) : href("credentials", [mount]));
-  });
-  const footer = (
-    <>
-      <Button onClick={onClose}>Cancel</Button>
-      <Button kind="primary" type="submit" form="enable-mount" isBusy={enable.isBusy}>
-        Enable engine
-      </Button>
-    </>
-  );
+  };
   return (
-    <Dialog title="Enable engine" onClose={onClose} footer={footer} shape="side">
-      <form
-        id="enable-mount"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void enable.run();
-        }}
-      >
-        <SelectField label="Kind" value={kind} onChange={setKind} options={KINDS} />
-        <TextField
-          label="Path"
-          value={path}
-          onChange={setPath}
-          required
-          mono
-          autofocus
-          placeholder="team/app"
-          hint="Policies and requests name it. It may have slashes."
-        />
-        <TextField label="Description" value={description} onChange={setDescription} />
-      </form>
-      {enable.error !== null && <ErrorPanel error={enable.error} />}
-      <AsCommand request={wireRequest("POST /v1/sys/mounts/{path}", options)} />
-    </Dialog>
+    <FormDialog
+      title="Enable engine"
+      verb="Enable engine"
+      onClose={onClose}
+      perform={enable}
+      request={wireRequest("POST /v1/sys/mounts/{path}", options)}
+    >
+      <SelectField label="Kind" value={kind} onChange={setKind} options={KINDS} />
+      <TextField
+        label="Path"
+        value={path}
+        onChange={setPath}
+        required
+        mono
+        autofocus
+        placeholder="team/app"
+        hint="Policies and requests name it. It may have slashes."
+      />
+      <TextField label="Description" value={description} onChange={setDescription} />
+    </FormDialog>
   );
 }

@@ -1,17 +1,14 @@
 import schema from "schema:POST /v1/secret/metadata/{path}";
 import { useState } from "preact/hooks";
-import { ApiError, api, type Schemas, wireRequest } from "../../api/client.ts";
-import { AsCommand } from "../../components/as-command.tsx";
+import { api, type Schemas, wireRequest } from "../../api/client.ts";
 import { Button } from "../../components/button.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { Ago } from "../../components/moments.tsx";
 import { Card, Properties } from "../../components/page.tsx";
 import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
-import { type Resource, useAction } from "../../lib/resource.ts";
-import { fieldProblems } from "../../lib/schema.ts";
+import type { Resource } from "../../lib/resource.ts";
 import type { At } from "./secret.tsx";
 
 type Found = Schemas["SecretMetadata"];
@@ -83,43 +80,35 @@ function MetadataEditor({
   });
   // Fields that were cleared in the form are cleared at the service.
   const body = { max_versions: 0, cas_required: false, delete_version_after: "0s", custom_metadata: {}, ...value };
-  const save = useAction(async () => {
+  const save = async (): Promise<void> => {
     await api("POST /v1/secret/metadata/{path}", { ...at, body });
     toast("The metadata is written.");
     onDone();
     onClose();
-  });
-  const footer = (
-    <>
-      <Button onClick={onClose}>Cancel</Button>
-      <Button kind="primary" type="submit" form="metadata" isBusy={save.isBusy}>
-        Write the metadata
-      </Button>
-    </>
-  );
+  };
   return (
-    <Dialog title="Change the metadata" onClose={onClose} footer={footer} shape="side">
-      <form
-        id="metadata"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void save.run();
-        }}
-      >
-        <SchemaForm
-          schema={schema}
-          value={value}
-          onChange={setValue}
-          first={["custom_metadata"]}
-          problems={save.error instanceof ApiError ? fieldProblems(save.error.messages) : {}}
-          texts={{
-            cas_required: { label: "Every write names the version that it replaces", hint: "" },
-            delete_version_after: { placeholder: "720h" },
-          }}
-        />
-      </form>
-      {save.error !== null && <ErrorPanel error={save.error} />}
-      <AsCommand request={wireRequest("POST /v1/secret/metadata/{path}", { ...at, body })} />
-    </Dialog>
+    <FormDialog
+      title="Change the metadata"
+      verb="Write the metadata"
+      onClose={onClose}
+      perform={save}
+      request={wireRequest("POST /v1/secret/metadata/{path}", { ...at, body })}
+    >
+      {({ problems }) => (
+        <>
+          <SchemaForm
+            schema={schema}
+            value={value}
+            onChange={setValue}
+            first={["custom_metadata"]}
+            problems={problems}
+            texts={{
+              cas_required: { label: "Every write names the version that it replaces", hint: "" },
+              delete_version_after: { placeholder: "720h" },
+            }}
+          />
+        </>
+      )}
+    </FormDialog>
   );
 }

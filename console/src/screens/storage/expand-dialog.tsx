@@ -1,10 +1,6 @@
 import { useState } from "preact/hooks";
 import type { WireRequest } from "../../api/client.ts";
-import { AsCommand } from "../../components/as-command.tsx";
-import { Button } from "../../components/button.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
-import { useAction } from "../../lib/resource.ts";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { sizeText } from "../../lib/text.ts";
 import { bytesOf, SizeField } from "./fields.tsx";
 
@@ -29,46 +25,31 @@ export function ExpandDialog({ title, min, max, capacity, requestOf, perform, on
   const [texts, setTexts] = useState({ min: textOf(min || (capacity ?? 0)), max: textOf(max) });
   const entered = { min: bytesOf(texts.min) ?? 0, max: bytesOf(texts.max) ?? 0 };
   const isReady = bytesOf(texts.min) !== null && bytesOf(texts.max) !== null;
-  const send = useAction(() => perform(entered));
   return (
-    <Dialog
+    <FormDialog
       title={title}
+      verb="Change capacity"
+      shape="box"
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" form="expand" isBusy={send.isBusy} disabled={!isReady}>
-            Change capacity
-          </Button>
-        </>
-      }
+      perform={() => perform(entered)}
+      isReady={isReady}
+      request={requestOf(entered)}
     >
-      <form
-        id="expand"
-        class="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          if (isReady) void send.run();
-        }}
-      >
-        {capacity !== undefined && capacity > 0 && <p>The volume has {sizeText(capacity)} now. It can only grow.</p>}
-        <SizeField
-          label="Capacity, at least"
-          value={texts.min}
-          autofocus
-          onChange={(text) => setTexts({ ...texts, min: text })}
-          hint="Above the present size, the plugin makes the volume larger."
-        />
-        <SizeField
-          label="Capacity, at most"
-          value={texts.max}
-          onChange={(text) => setTexts({ ...texts, max: text })}
-          hint="Left empty, there is no bound."
-        />
-      </form>
-      {send.error !== null && <ErrorPanel error={send.error} />}
-      <AsCommand request={requestOf(entered)} />
-    </Dialog>
+      {capacity !== undefined && capacity > 0 && <p>The volume has {sizeText(capacity)} now. It can only grow.</p>}
+      <SizeField
+        label="Capacity, at least"
+        value={texts.min}
+        autofocus
+        onChange={(text) => setTexts({ ...texts, min: text })}
+        hint="Above the present size, the plugin makes the volume larger."
+      />
+      <SizeField
+        label="Capacity, at most"
+        value={texts.max}
+        onChange={(text) => setTexts({ ...texts, max: text })}
+        hint="Left empty, there is no bound."
+      />
+    </FormDialog>
   );
 }
 

@@ -4,14 +4,14 @@ import { clusterNamespace } from "../../api/namespaces.ts";
 import { csiVolumeHref, hostVolumeHref, pluginHref } from "../../app/cluster-links.ts";
 import { useNew } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
-import { SearchInput } from "../../components/field.tsx";
+import { ListScreen, useSearch } from "../../components/list-screen.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago } from "../../components/moments.tsx";
-import { Page, Toolbar } from "../../components/page.tsx";
-import { Empty, Loaded, noneOf } from "../../components/states.tsx";
-import { type Column, DataTable } from "../../components/table.tsx";
+import { Page } from "../../components/page.tsx";
+import { noneOf } from "../../components/states.tsx";
+import type { Column } from "../../components/table.tsx";
 import { Tabs } from "../../components/tabs.tsx";
-import { pageOf, useLiveList, useSettled, withText } from "../../lib/live.ts";
+import { pageOf, useLiveList, withText } from "../../lib/live.ts";
 import { sizeText } from "../../lib/text.ts";
 import { NodeLink, useNodes } from "../nodes/node-names.tsx";
 import { Claims, Plugins } from "./other-lists.tsx";
@@ -73,8 +73,8 @@ interface ListProps {
 }
 
 function HostVolumes({ onCreate }: ListProps) {
-  const [search, setSearch] = useState("");
-  const text = useSettled(search.trim());
+  const search = useSearch("Host volumes by name or ID");
+  const { text } = search;
   const nodes = useNodes();
   const list = useLiveList(["host", text], async (from, options) => {
     const query = { type: "host", ...pageOf(from), ...withText(text) } as const;
@@ -111,48 +111,29 @@ function HostVolumes({ onCreate }: ListProps) {
     { key: "changed", label: "Changed", width: "140px", isMinor: true, render: (row) => <Ago at={row.ModifyTime} /> },
   ];
   return (
-    <>
-      <Toolbar>
-        <SearchInput label="Host volumes by name or ID" value={search} onChange={setSearch} placeholder="Name or ID" />
-      </Toolbar>
-      <Loaded resource={list} label="Host volumes">
-        {(rows) => (
-          <DataTable
-            label="Host volumes"
-            rows={rows}
-            columns={columns}
-            keyOf={(row) => row.ID}
-            hrefOf={(row) => hostVolumeHref(row.ID, row.Namespace)}
-            hasMore={list.hasMore}
-            loadMore={list.loadMore}
-            empty={
-              <div class="card">
-                {text ? (
-                  <Empty title="No host volume has this in its name or ID" />
-                ) : (
-                  <Empty
-                    title={noneOf("host volume")}
-                    actions={
-                      <Button icon="plus" onClick={() => onCreate({ kind: "host", how: "create" })}>
-                        Create the first one
-                      </Button>
-                    }
-                  >
-                    A host volume is a directory on a node that an agent makes. Jobs on that node use it by its name.
-                  </Empty>
-                )}
-              </div>
-            }
-          />
-        )}
-      </Loaded>
-    </>
+    <ListScreen
+      label="Host volumes"
+      resource={list}
+      search={search}
+      columns={columns}
+      keyOf={(row) => row.ID}
+      hrefOf={(row) => hostVolumeHref(row.ID, row.Namespace)}
+      none={noneOf("host volume")}
+      noMatch="No host volume has this in its name or ID"
+      firstStep={
+        <Button icon="plus" onClick={() => onCreate({ kind: "host", how: "create" })}>
+          Create the first one
+        </Button>
+      }
+    >
+      A host volume is a directory on a node that an agent makes. Jobs on that node use it by its name.
+    </ListScreen>
   );
 }
 
 function CsiVolumes({ onCreate }: ListProps) {
-  const [search, setSearch] = useState("");
-  const text = useSettled(search.trim());
+  const search = useSearch("CSI volumes by name or ID");
+  const { text } = search;
   const list = useLiveList(["csi", text], async (from, options) => {
     const query = { type: "csi", ...pageOf(from), ...withText(text) } as const;
     const { body, nextToken } = await apiFull("GET /v1/volumes", { query, ...options });
@@ -185,41 +166,22 @@ function CsiVolumes({ onCreate }: ListProps) {
     { key: "changed", label: "Changed", width: "140px", isMinor: true, render: (row) => <Ago at={row.ModifyTime} /> },
   ];
   return (
-    <>
-      <Toolbar>
-        <SearchInput label="CSI volumes by name or ID" value={search} onChange={setSearch} placeholder="Name or ID" />
-      </Toolbar>
-      <Loaded resource={list} label="CSI volumes">
-        {(rows) => (
-          <DataTable
-            label="CSI volumes"
-            rows={rows}
-            columns={columns}
-            keyOf={(row) => `${row.Namespace} ${row.ID}`}
-            hrefOf={(row) => csiVolumeHref(row.ID, row.Namespace)}
-            hasMore={list.hasMore}
-            loadMore={list.loadMore}
-            empty={
-              <div class="card">
-                {text ? (
-                  <Empty title="No CSI volume has this in its name or ID" />
-                ) : (
-                  <Empty
-                    title={noneOf("CSI volume")}
-                    actions={
-                      <Button icon="plus" onClick={() => onCreate({ kind: "csi", how: "create" })}>
-                        Create the first one
-                      </Button>
-                    }
-                  >
-                    A CSI volume is made by a plugin that nodes run. The tab Plugins shows which there are.
-                  </Empty>
-                )}
-              </div>
-            }
-          />
-        )}
-      </Loaded>
-    </>
+    <ListScreen
+      label="CSI volumes"
+      resource={list}
+      search={search}
+      columns={columns}
+      keyOf={(row) => `${row.Namespace} ${row.ID}`}
+      hrefOf={(row) => csiVolumeHref(row.ID, row.Namespace)}
+      none={noneOf("CSI volume")}
+      noMatch="No CSI volume has this in its name or ID"
+      firstStep={
+        <Button icon="plus" onClick={() => onCreate({ kind: "csi", how: "create" })}>
+          Create the first one
+        </Button>
+      }
+    >
+      A CSI volume is made by a plugin that nodes run. The tab Plugins shows which there are.
+    </ListScreen>
   );
 }

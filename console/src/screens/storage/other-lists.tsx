@@ -3,8 +3,9 @@ import { clusterNamespace } from "../../api/namespaces.ts";
 import { allocationHref, hostVolumeHref, jobHref, pluginHref } from "../../app/cluster-links.ts";
 import { IconButton } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
-import { Empty, Loaded, noneOf } from "../../components/states.tsx";
-import { type Column, DataTable } from "../../components/table.tsx";
+import { ListScreen } from "../../components/list-screen.tsx";
+import { noneOf } from "../../components/states.tsx";
+import type { Column } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { pageOf, useLive, useLiveList } from "../../lib/live.ts";
 import { PluginState } from "./states.tsx";
@@ -37,25 +38,17 @@ export function Plugins() {
     },
   ];
   return (
-    <Loaded resource={list} label="Plugins">
-      {(rows) => (
-        <DataTable
-          label="CSI plugins"
-          rows={rows}
-          columns={columns}
-          keyOf={(row) => row.ID}
-          hrefOf={(row) => pluginHref(row.ID)}
-          empty={
-            <div class="card">
-              <Empty title={noneOf("CSI plugin")}>
-                A plugin is there from its first healthy instance on. Name its socket in the configuration of a node's
-                agent (csi.plugins). Plugins of host volumes are shown on the page of their node.
-              </Empty>
-            </div>
-          }
-        />
-      )}
-    </Loaded>
+    <ListScreen
+      label="CSI plugins"
+      resource={list}
+      columns={columns}
+      keyOf={(row) => row.ID}
+      hrefOf={(row) => pluginHref(row.ID)}
+      none={noneOf("CSI plugin")}
+    >
+      A plugin is there from its first healthy instance on. Name its socket in the configuration of a node's agent
+      (csi.plugins). Plugins of host volumes are shown on the page of their node.
+    </ListScreen>
   );
 }
 
@@ -116,24 +109,14 @@ export function Claims() {
     },
   ];
   return (
-    <Loaded resource={list} label="Claims">
-      {(rows) => (
-        <DataTable
-          label="Sticky claims"
-          rows={rows}
-          columns={columns}
-          keyOf={(row) => row.ID}
-          hasMore={list.hasMore}
-          loadMore={list.loadMore}
-          empty={
-            <div class="card">
-              <Empty title={noneOf("sticky claim")}>
-                A group of a job that asks for a sticky host volume claims it, and so comes back to its data.
-              </Empty>
-            </div>
-          }
-        />
-      )}
-    </Loaded>
+    <ListScreen
+      label="Sticky claims"
+      resource={list}
+      columns={columns}
+      keyOf={(row) => row.ID}
+      none={noneOf("sticky claim")}
+    >
+      A group of a job that asks for a sticky host volume claims it, and so comes back to its data.
+    </ListScreen>
   );
 }

@@ -1,21 +1,18 @@
 /** Snapshots of a plugin. Nothing is kept about them: every list asks the plugin. */
+
 import { useState } from "preact/hooks";
 import { api, type Schemas, wireRequest } from "../../api/client.ts";
 import { objectNamespace } from "../../app/cluster-links.ts";
-import { AsCommand } from "../../components/as-command.tsx";
-import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
+import { ListScreen } from "../../components/list-screen.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago } from "../../components/moments.tsx";
-import { Empty, Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
-import { type Column, DataTable } from "../../components/table.tsx";
+import type { Column } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { pageOf, useLiveList } from "../../lib/live.ts";
-import { useAction } from "../../lib/resource.ts";
 import { sizeText } from "../../lib/text.ts";
 import type { Draft } from "./volume-dialog.tsx";
 
@@ -35,7 +32,7 @@ export function SnapshotDialog({ volume, plugin, namespace, onClose, onDone }: S
     namespace,
     body: { Snapshots: [{ SourceVolumeID: volume, PluginID: plugin, ...(name ? { Name: name } : {}) }] },
   };
-  const send = useAction(async () => {
+  const send = async (): Promise<void> => {
     const { Snapshots } = await api("POST /v1/volumes/snapshot", options);
     const made = Snapshots?.[0];
     toast(
@@ -44,41 +41,30 @@ export function SnapshotDialog({ volume, plugin, namespace, onClose, onDone }: S
         : "The snapshot is taken.",
     );
     onDone();
-  });
+  };
   return (
-    <Dialog
+    <FormDialog
       title={`Take a snapshot of ${volume}`}
+      verb="Take snapshot"
+      shape="box"
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" form="snapshot" isBusy={send.isBusy}>
-            Take snapshot
-          </Button>
-        </>
-      }
+      perform={send}
+      request={wireRequest("POST /v1/volumes/snapshot", options)}
     >
-      <form
-        id="snapshot"
-        class="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void send.run();
-        }}
-      >
-        <TextField
-          label="Name"
-          mono
-          autofocus
-          value={name}
-          onChange={setName}
-          hint="Left empty, the service makes one."
-        />
-      </form>
-      {send.isBusy && <p class="muted">The plugin works on it. It may take up to two minutes.</p>}
-      {send.error !== null && <ErrorPanel error={send.error} />}
-      <AsCommand request={wireRequest("POST /v1/volumes/snapshot", options)} />
-    </Dialog>
+      {({ isBusy }) => (
+        <>
+          <TextField
+            label="Name"
+            mono
+            autofocus
+            value={name}
+            onChange={setName}
+            hint="Left empty, the service makes one."
+          />
+          {isBusy && <p class="muted">The plugin works on it. It may take up to two minutes.</p>}
+        </>
+      )}
+    </FormDialog>
   );
 }
 
@@ -156,22 +142,14 @@ export function Snapshots({ plugin, onRestore }: SnapshotsProps) {
     },
   ];
   return (
-    <Loaded resource={list} label="Asking the plugin for its snapshots">
-      {(rows) => (
-        <DataTable
-          label="Snapshots"
-          rows={rows}
-          columns={columns}
-          keyOf={(row) => row.ID}
-          hasMore={list.hasMore}
-          loadMore={list.loadMore}
-          empty={
-            <div class="card">
-              <Empty title="The provider has no snapshot">Take one on the page of a volume.</Empty>
-            </div>
-          }
-        />
-      )}
-    </Loaded>
+    <ListScreen
+      label="Snapshots"
+      resource={list}
+      columns={columns}
+      keyOf={(row) => row.ID}
+      none="The provider has no snapshot"
+    >
+      Take one on the page of a volume.
+    </ListScreen>
   );
 }

@@ -1,20 +1,16 @@
 import schema from "schema:POST /v1/sys/sync/repo-host-apps/{name}";
 import { useState } from "preact/hooks";
-import { ApiError, api, apiFull, type Schemas, wireRequest } from "../../api/client.ts";
-import { AsCommand } from "../../components/as-command.tsx";
-import { Button, IconButton } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
+import { api, apiFull, type Schemas, wireRequest } from "../../api/client.ts";
+import { IconButton } from "../../components/button.tsx";
+import { confirmDelete } from "../../components/confirm.tsx";
 import { TextField } from "../../components/field.tsx";
-import { Toolbar } from "../../components/page.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
+import { type FormEnds, ListScreen } from "../../components/list-screen.tsx";
 import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
-import { Empty, Loaded } from "../../components/states.tsx";
-import { type Column, DataTable } from "../../components/table.tsx";
+import type { Column } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { inParallel } from "../../lib/parallel.ts";
-import { useAction, useResource } from "../../lib/resource.ts";
-import { fieldProblems } from "../../lib/schema.ts";
+import { useResource } from "../../lib/resource.ts";
 import { MAX_CONCURRENT } from "./reads.ts";
 
 type App = Pick<Schemas["RepoHostApp"], "name"> & Partial<Schemas["RepoHostApp"]>;
@@ -38,18 +34,10 @@ async function readApps(signal: AbortSignal): Promise<App[]> {
 /** Applications of GitHub, with which destinations log in instead of a person's token. */
 export function Apps() {
   const apps = useResource(["apps"], readApps);
-  const [isOpen, setOpen] = useState(false);
   const remove = async (name: string): Promise<void> => {
-    const target = ["DELETE /v1/sys/sync/repo-host-apps/{name}", { path: { name } }] as const;
-    const done = await confirm({
-      title: `Delete the application ${name}`,
-      text: <p>Its private key is deleted here. It is refused while a destination uses the application.</p>,
-      verb: "Delete application",
-      isDangerous: true,
-      request: wireRequest(...target),
-      perform: () => api(...target),
-    });
-    if (done) apps.reload();
+    const text = "Its private key is deleted here. It is refused while a destination uses the application.";
+    const op = "DELETE /v1/sys/sync/repo-host-apps/{name}";
+    if (await confirmDelete("application", name, text, op, { path: { name } })) apps.reload();
   };
   const columns: readonly Column<App>[] = [
     { key: "name", label: "Name", render: ({ name }) => name },
@@ -69,92 +57,57 @@ export function Apps() {
       render: ({ name }) => <IconButton icon="trash" label={`Delete ${name}`} onClick={() => void remove(name)} />,
     },
   ];
-  const add = (
-    <Button icon="plus" onClick={() => setOpen(true)}>
-      Add application
-    </Button>
-  );
   return (
-    <>
-      <Loaded resource={apps} label="Applications">
-        {(rows) =>
-          rows.length === 0 ? (
-            <Empty title="No applications yet" actions={add}>
-              A destination of GitHub logs in with an access token or as an application. For the second, add the
-              application's ID and private key here.
-            </Empty>
-          ) : (
-            <>
-              <Toolbar>{add}</Toolbar>
-              <DataTable label="Applications" rows={rows} columns={columns} keyOf={({ name }) => name} />
-            </>
-          )
-        }
-      </Loaded>
-      {isOpen && (
-        <AppForm
-          onClose={() => setOpen(false)}
-          onDone={() => {
-            setOpen(false);
-            apps.reload();
-          }}
-        />
-      )}
-    </>
+    <ListScreen
+      label="Applications"
+      resource={apps}
+      columns={columns}
+      keyOf={({ name }) => name}
+      add="Add application"
+      form={(_, ends) => <AppForm {...ends} />}
+      none="No applications yet"
+    >
+      A destination of GitHub logs in with an access token or as an application. For the second, add the application's
+      ID and private key here.
+    </ListScreen>
   );
 }
 
-function AppForm({ onClose, onDone }: { readonly onClose: () => void; readonly onDone: () => void }) {
+function AppForm({ onClose, onDone }: FormEnds) {
   const [name, setName] = useState("");
   const [value, setValue] = useState<FormValue>({});
   const options = { path: { name }, body: value as { app_id: number; private_key: string } };
-  const save = useAction(async () => {
+  const save = async (): Promise<void> => {
     await api("POST /v1/sys/sync/repo-host-apps/{name}", { ...options, sensitive: true });
     toast(`The application ${name} is saved.`);
     onDone();
-  });
-  const problems = fieldProblems(save.error instanceof ApiError ? save.error.messages : []);
+  };
   return (
-    <Dialog
+    <FormDialog
       title="Add application"
-      shape="side"
+      verb="Add application"
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" form="app-form" isBusy={save.isBusy}>
-            Add application
-          </Button>
-        </>
-      }
+      perform={save}
+      request={wireRequest("POST /v1/sys/sync/repo-host-apps/{name}", {
+        ...options,
+        body: { ...options.body, private_key: "…" },
+      })}
     >
-      <form
-        id="app-form"
-        class="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void save.run();
-        }}
-      >
-        <TextField label="Name" value={name} onChange={setName} required autofocus hint="How destinations name it." />
-        <SchemaForm
-          schema={schema}
-          value={value}
-          onChange={setValue}
-          problems={problems}
-          texts={{
-            app_id: { label: "App ID", hint: "From the application's settings at GitHub." },
-            private_key: { rows: 6, hint: "PEM text, PKCS#1 or PKCS#8." },
-          }}
-        />
-        {save.error !== null && <ErrorPanel error={save.error} />}
-        <AsCommand
-          request={wireRequest("POST /v1/sys/sync/repo-host-apps/{name}", {
-            ...options,
-            body: { ...options.body, private_key: "…" },
-          })}
-        />
-      </form>
-    </Dialog>
+      {({ problems }) => (
+        <>
+          <TextField label="Name" value={name} onChange={setName} required autofocus hint="How destinations name it." />
+          <SchemaForm
+            schema={schema}
+            value={value}
+            onChange={setValue}
+            problems={problems}
+            texts={{
+              app_id: { label: "App ID", hint: "From the application's settings at GitHub." },
+              private_key: { rows: 6, hint: "PEM text, PKCS#1 or PKCS#8." },
+            }}
+          />
+        </>
+      )}
+    </FormDialog>
   );
 }

@@ -1,12 +1,8 @@
 import { useState } from "preact/hooks";
-import { ApiError, api, wireRequest } from "../../api/client.ts";
-import { AsCommand } from "../../components/as-command.tsx";
-import { Button } from "../../components/button.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
+import { api, wireRequest } from "../../api/client.ts";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
-import { useAction } from "../../lib/resource.ts";
-import { fieldProblems, isSecretName } from "../../lib/schema.ts";
+import { isSecretName } from "../../lib/schema.ts";
 import { HIDDEN, TYPES, textsOf, withoutSecrets } from "./fields.ts";
 import { intoView, Plan } from "./plan.tsx";
 import type { Destination, PlannedObject } from "./reads.ts";
@@ -53,16 +49,14 @@ export function EditDestination({ destination, onClose, onDone }: Props) {
   const body = changesOf(before, value);
   const hasChanges = Object.keys(body).length > 0;
   const options = { path: { type, name }, body: body as Record<string, never>, sensitive: true };
-  const preview = useAction(async () => {
+  const preview = async (): Promise<void> => {
     const { data } = await api(PATCH, { ...options, query: { dry_run: true } });
     if ("planned" in data) setPlan(data.planned);
-  });
-  const save = useAction(async () => {
+  };
+  const save = async (): Promise<void> => {
     await api(PATCH, options);
     onDone();
-  });
-  const error = save.error ?? preview.error;
-  const problems = fieldProblems(error instanceof ApiError ? error.messages : []);
+  };
   if (!provider) return null;
   const { required: _, ...optional } = provider.schema;
   const masked = Object.keys(destination.connection_details).filter((field) => !(field in before));
@@ -73,56 +67,44 @@ export function EditDestination({ destination, onClose, onDone }: Props) {
     ),
   };
   return (
-    <Dialog
+    <FormDialog
       title={`Edit ${name}`}
-      shape="side"
+      verb="Save changes"
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button onClick={() => void preview.run()} isBusy={preview.isBusy} disabled={!hasChanges}>
-            Preview
-          </Button>
-          <Button kind="primary" type="submit" form="edit-destination" isBusy={save.isBusy} disabled={!hasChanges}>
-            Save changes
-          </Button>
-        </>
-      }
-    >
-      <form
-        id="edit-destination"
-        class="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void save.run();
-        }}
-      >
-        <p class="muted">
-          Secret fields keep their value while they are empty.
-          {provider.fixed.length > 0 &&
-            " What names the target cannot change: create another destination for another one."}
-        </p>
-        <SchemaForm
-          schema={optional}
-          value={value}
-          onChange={(entered) => {
-            setValue(entered);
-            setPlan(null);
-          }}
-          texts={texts}
-          hidden={[...HIDDEN, ...provider.fixed]}
-          first={provider.first}
-          problems={problems}
-        />
-        {error !== null && <ErrorPanel error={error} />}
-        {plan && (
+      perform={save}
+      preview={preview}
+      isReady={hasChanges}
+      after={
+        plan && (
           <section aria-label="Preview" class="stack" ref={intoView}>
             <p class="muted">After these changes, once each secret is pushed again:</p>
             <Plan planned={plan} />
           </section>
-        )}
-        <AsCommand request={wireRequest(PATCH, { ...options, body: withoutSecrets(body) as Record<string, never> })} />
-      </form>
-    </Dialog>
+        )
+      }
+      request={wireRequest(PATCH, { ...options, body: withoutSecrets(body) as Record<string, never> })}
+    >
+      {({ problems }) => (
+        <>
+          <p class="muted">
+            Secret fields keep their value while they are empty.
+            {provider.fixed.length > 0 &&
+              " What names the target cannot change: create another destination for another one."}
+          </p>
+          <SchemaForm
+            schema={optional}
+            value={value}
+            onChange={(entered) => {
+              setValue(entered);
+              setPlan(null);
+            }}
+            texts={texts}
+            hidden={[...HIDDEN, ...provider.fixed]}
+            first={provider.first}
+            problems={problems}
+          />
+        </>
+      )}
+    </FormDialog>
   );
 }

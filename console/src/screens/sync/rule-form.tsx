@@ -1,15 +1,10 @@
 import schema from "schema:POST /v1/sys/sync/destinations/{type}/{name}/rules/{rule}";
 import { useEffect, useState } from "preact/hooks";
-import { type Api, ApiError, api, type Schemas, wireRequest } from "../../api/client.ts";
-import { AsCommand } from "../../components/as-command.tsx";
-import { Button } from "../../components/button.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
+import { type Api, api, type Schemas, wireRequest } from "../../api/client.ts";
 import { TextField } from "../../components/field.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
 import { toast } from "../../components/toasts.tsx";
-import { useAction } from "../../lib/resource.ts";
-import { fieldProblems } from "../../lib/schema.ts";
 import { count, plural } from "../../lib/text.ts";
 import { intoView, Plan } from "./plan.tsx";
 import type { DestinationRef, PlannedObject } from "./reads.ts";
@@ -59,65 +54,51 @@ export function RuleForm({ destination, rule, onClose, onDone }: Props) {
   const [value, setValue] = useState<FormValue>(rule ? formOf(bodyOf(rule) as FormValue) : {});
   const [plan, setPlan] = useState<Planned | null>(null);
   const options = { path: { ...destination, rule: name }, body: value as Body };
-  const preview = useAction(async () => {
+  const preview = async (): Promise<void> => {
     const { data } = await api(WRITE_RULE, { ...options, query: { dry_run: true } });
     if ("planned" in data) setPlan(data);
-  });
-  const save = useAction(async () => {
+  };
+  const save = async (): Promise<void> => {
     await api(WRITE_RULE, options);
     toast(`The rule ${name} is saved.`);
     onDone();
-  });
+  };
   useEffect(() => setPlan(null), [name, value]);
-  const error = save.error ?? preview.error;
-  const problems = fieldProblems(error instanceof ApiError ? error.messages : []);
   const isReady = name !== "" && value["mount"] !== undefined;
   return (
-    <Dialog
+    <FormDialog
       title={rule ? `Edit ${rule.name}` : "Add rule"}
-      shape="side"
+      verb="Save rule"
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button onClick={() => void preview.run()} isBusy={preview.isBusy} disabled={!isReady}>
-            Preview
-          </Button>
-          <Button kind="primary" type="submit" form="rule-form" isBusy={save.isBusy} disabled={!isReady}>
-            Save rule
-          </Button>
-        </>
-      }
-    >
-      <form
-        id="rule-form"
-        class="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void save.run();
-        }}
-      >
-        <TextField label="Name" value={name} onChange={setName} required mono disabled={rule !== null} />
-        <SchemaForm
-          schema={schema}
-          value={value}
-          onChange={setValue}
-          problems={problems}
-          hidden={["dry_run"]}
-          first={["mount", "path_prefix", "path_glob", "metadata_selector"]}
-          advanced={ADVANCED}
-          texts={{ mount: { label: "Secrets engine" } }}
-        />
-        {error !== null && <ErrorPanel error={error} />}
-        {plan && (
+      perform={save}
+      preview={preview}
+      isReady={isReady}
+      after={
+        plan && (
           <section aria-label="Preview" class="stack" ref={intoView}>
             <p class="muted">{summaryOf(plan.summary)} Nothing has changed yet.</p>
             <Plan planned={plan.planned} />
           </section>
-        )}
-        <AsCommand request={wireRequest(WRITE_RULE, options)} />
-      </form>
-    </Dialog>
+        )
+      }
+      request={wireRequest(WRITE_RULE, options)}
+    >
+      {({ problems }) => (
+        <>
+          <TextField label="Name" value={name} onChange={setName} required mono disabled={rule !== null} />
+          <SchemaForm
+            schema={schema}
+            value={value}
+            onChange={setValue}
+            problems={problems}
+            hidden={["dry_run"]}
+            first={["mount", "path_prefix", "path_glob", "metadata_selector"]}
+            advanced={ADVANCED}
+            texts={{ mount: { label: "Secrets engine" } }}
+          />
+        </>
+      )}
+    </FormDialog>
   );
 }
 

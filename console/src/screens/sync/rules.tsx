@@ -1,12 +1,8 @@
-import { useState } from "preact/hooks";
 import { api, apiFull, type Schemas, wireRequest } from "../../api/client.ts";
-import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
-import { Menu } from "../../components/menu.tsx";
-import { Toolbar } from "../../components/page.tsx";
-import { Empty, Loaded } from "../../components/states.tsx";
+import { confirm, confirmDelete } from "../../components/confirm.tsx";
+import { ListScreen } from "../../components/list-screen.tsx";
 import { Status, type Tone } from "../../components/status.tsx";
-import { type Column, DataTable } from "../../components/table.tsx";
+import type { Column } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { inParallel } from "../../lib/parallel.ts";
 import { useResource } from "../../lib/resource.ts";
@@ -47,7 +43,6 @@ async function readRules(ref: DestinationRef, signal: AbortSignal): Promise<Rule
 export function Rules({ destination }: { readonly destination: DestinationRef }) {
   const { type, name } = destination;
   const rules = useResource(["rules", type, name], (signal) => readRules(destination, signal), { everyMs: FRESH_MS });
-  const [form, setForm] = useState<Rule | "new" | null>(null);
   const at = (rule: Rule) => ({ type, name, rule: rule.name });
 
   const pause = async (rule: Rule): Promise<void> => {
@@ -73,16 +68,9 @@ export function Rules({ destination }: { readonly destination: DestinationRef })
     if (isDone) rules.reload();
   };
   const remove = async (rule: Rule): Promise<void> => {
-    const request = ["DELETE /v1/sys/sync/destinations/{type}/{name}/rules/{rule}", { path: at(rule) }] as const;
-    const isDone = await confirm({
-      title: `Delete the rule ${rule.name}`,
-      text: "Its associations end, unless another rule or a request has set them.",
-      verb: "Delete rule",
-      isDangerous: true,
-      request: wireRequest(...request),
-      perform: () => api(...request),
-    });
-    if (isDone) rules.reload();
+    const text = "Its associations end, unless another rule or a request has set them.";
+    const op = "DELETE /v1/sys/sync/destinations/{type}/{name}/rules/{rule}";
+    if (await confirmDelete("rule", rule.name, text, op, { path: at(rule) })) rules.reload();
   };
 
   const columns: readonly Column<Rule>[] = [
@@ -106,59 +94,26 @@ export function Rules({ destination }: { readonly destination: DestinationRef })
       render: ({ progress }) => `${count(progress.applied)} of ${count(progress.matched)}`,
     },
     { key: "problem", label: "Problem", isMinor: true, render: ({ problems }) => problems[0] ?? "" },
-    {
-      key: "actions",
-      label: "Actions",
-      isLabelHidden: true,
-      width: "4rem",
-      align: "end",
-      render: (rule) => (
-        <Menu
-          label={`Actions of ${rule.name}`}
-          items={[
-            ...(rule.plan_id === undefined
-              ? []
-              : [{ label: "Confirm removals", icon: "check" as const, onSelect: () => void confirmPlan(rule) }]),
-            { label: "Edit", icon: "edit", onSelect: () => setForm(rule) },
-            { label: rule.paused ? "Resume" : "Pause", icon: "sync", onSelect: () => void pause(rule) },
-            { label: "Delete", icon: "trash", isDangerous: true, onSelect: () => void remove(rule) },
-          ]}
-        />
-      ),
-    },
   ];
-  const add = (
-    <Button icon="plus" onClick={() => setForm("new")}>
-      Add rule
-    </Button>
-  );
   return (
-    <>
-      <Loaded resource={rules} label="Rules">
-        {(rows) =>
-          rows.length === 0 ? (
-            <Empty title="No rules yet" actions={add}>
-              A rule syncs all secrets that match, today and later.
-            </Empty>
-          ) : (
-            <>
-              <Toolbar>{add}</Toolbar>
-              <DataTable label="Rules" rows={rows} columns={columns} keyOf={(rule) => rule.name} />
-            </>
-          )
-        }
-      </Loaded>
-      {form !== null && (
-        <RuleForm
-          destination={destination}
-          rule={form === "new" ? null : form}
-          onClose={() => setForm(null)}
-          onDone={() => {
-            setForm(null);
-            rules.reload();
-          }}
-        />
-      )}
-    </>
+    <ListScreen
+      label="Rules"
+      resource={rules}
+      columns={columns}
+      keyOf={(rule) => rule.name}
+      menuOf={(rule, edit) => [
+        ...(rule.plan_id === undefined
+          ? []
+          : [{ label: "Confirm removals", icon: "check" as const, onSelect: () => void confirmPlan(rule) }]),
+        edit,
+        { label: rule.paused ? "Resume" : "Pause", icon: "sync", onSelect: () => void pause(rule) },
+        { label: "Delete", icon: "trash", isDangerous: true, onSelect: () => void remove(rule) },
+      ]}
+      add="Add rule"
+      form={(rule, ends) => <RuleForm destination={destination} rule={rule} {...ends} />}
+      none="No rules yet"
+    >
+      A rule syncs all secrets that match, today and later.
+    </ListScreen>
   );
 }

@@ -1,14 +1,11 @@
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, api, apiFull, wireRequest } from "../../api/client.ts";
+import { api, apiFull, wireRequest } from "../../api/client.ts";
 import { useNew } from "../../app/router.ts";
-import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
 import { SelectField, TextField } from "../../components/field.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { toast } from "../../components/toasts.tsx";
-import { useAction, useResource } from "../../lib/resource.ts";
-import { fieldProblems } from "../../lib/schema.ts";
+import { useResource } from "../../lib/resource.ts";
 import { syncWord } from "../../lib/sync-status.ts";
 import { providerName } from "../../lib/text.ts";
 import { intoView, Plan } from "./plan.tsx";
@@ -47,6 +44,10 @@ const SET = "POST /v1/sys/sync/destinations/{type}/{name}/associations/set";
 /** The mount that a new deployment has: chosen before the others, whose names may sort before it. */
 const USUAL_MOUNT = "secret";
 
+/** A secret that does not exist is refused without a field. */
+const secretProblem = (problems: Readonly<Record<string, string>>): string | undefined =>
+  problems["secret_name"] ?? (problems[""]?.startsWith("secret not found") ? problems[""] : undefined);
+
 interface FormProps extends Props {
   readonly onClose: () => void;
   /** A secret that is chosen already. */
@@ -67,112 +68,96 @@ export function SyncSecretForm({ destinations, onClose, onDone, of }: FormProps)
   }, [mounts.value, mount]);
 
   const ref = destinations.find((entry) => keyOf(entry) === key) ?? { type: "TYPE", name: "NAME" };
-  const isReady = key !== "" && secret !== "";
+  const isReady = key !== "" && mount !== "" && secret !== "";
   const options = { path: { ...ref }, body: { mount, secret_name: secret } };
-  const preview = useAction(async () => {
+  const preview = async (): Promise<void> => {
     const { data } = await api(SET, { ...options, query: { dry_run: true } });
     if ("planned" in data) setPlanned(data.planned);
-  });
-  const set = useAction(async () => {
+  };
+  const set = async (): Promise<void> => {
     const { data } = await api(SET, options);
     const worst = "associated_secrets" in data ? worstOf(Object.values(data.associated_secrets)) : undefined;
     const status = worst?.sync_status ?? "PENDING";
     if (isFailing(status)) toast(`${secret}: ${worst?.error_message ?? syncWord(status)}`, "bad");
     else toast(status === "SYNCED" ? `${secret} is synced.` : `${secret}: ${syncWord(status).toLowerCase()}.`);
     onDone();
-  });
-  useEffect(() => {
-    setPlanned(null);
-    preview.clear();
-    set.clear();
-  }, [key, mount, secret]);
-  const error = set.error ?? preview.error;
-  const found = fieldProblems(error instanceof ApiError ? error.messages : []);
-  const problems = found[""]?.startsWith("secret not found") ? { secret_name: found[""] } : found;
+  };
+  const subject = JSON.stringify([key, mount, secret]);
+  useEffect(() => setPlanned(null), [subject]);
   return (
-    <Dialog
+    <FormDialog
       title={of ? `Sync ${of.secret}` : "Sync a secret"}
-      shape="side"
+      verb="Sync secret"
       onClose={onClose}
-      footer={
-        <>
-          <Button onClick={onClose}>Cancel</Button>
-          <Button onClick={() => void preview.run()} isBusy={preview.isBusy} disabled={!isReady}>
-            Preview
-          </Button>
-          <Button kind="primary" type="submit" form="sync-secret" isBusy={set.isBusy} disabled={!isReady}>
-            Sync secret
-          </Button>
-        </>
-      }
-    >
-      <form
-        id="sync-secret"
-        class="form"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void set.run();
-        }}
-      >
-        {destinations.length > 1 && (
-          <SelectField
-            label="Destination"
-            required
-            value={key}
-            onChange={setKey}
-            options={[
-              { value: "", label: "Choose a destination" },
-              ...destinations.map((entry) => ({
-                value: keyOf(entry),
-                label: `${entry.name} · ${providerName(entry.type)}`,
-              })),
-            ]}
-          />
-        )}
-        {!of && (
-          <>
-            {mounts.value && mounts.value.length > 0 ? (
-              <SelectField
-                label="Secrets engine"
-                value={mount}
-                onChange={setMount}
-                options={mounts.value.map((path) => ({ value: path, label: path }))}
-                error={problems["mount"]}
-              />
-            ) : (
-              <TextField
-                label="Secrets engine"
-                value={mount}
-                onChange={setMount}
-                required
-                mono
-                error={problems["mount"]}
-              />
-            )}
-            <TextField
-              label="Path of the secret"
-              value={secret}
-              onChange={setSecret}
-              list={names}
-              placeholder="Choose a secret, or type its path"
-              required
-              mono
-              autofocus
-              error={problems["secret_name"]}
-              hint="Later changes of the secret are pushed automatically."
-            />
-          </>
-        )}
-        {error !== null && !problems["secret_name"] && !problems["mount"] && <ErrorPanel error={error} />}
-        {planned && (
+      perform={set}
+      preview={preview}
+      isReady={isReady}
+      subject={subject}
+      isShownAtField={(problems) => Boolean(problems["mount"] ?? secretProblem(problems))}
+      after={
+        planned && (
           <section aria-label="Preview" class="stack" ref={intoView}>
             <p class="muted">The destination would get these objects. Nothing has changed yet.</p>
             <Plan planned={planned} />
           </section>
-        )}
-        <AsCommand request={wireRequest(SET, options)} />
-      </form>
-    </Dialog>
+        )
+      }
+      request={wireRequest(SET, options)}
+    >
+      {({ problems }) => (
+        <>
+          {destinations.length > 1 && (
+            <SelectField
+              label="Destination"
+              required
+              value={key}
+              onChange={setKey}
+              options={[
+                { value: "", label: "Choose a destination" },
+                ...destinations.map((entry) => ({
+                  value: keyOf(entry),
+                  label: `${entry.name} · ${providerName(entry.type)}`,
+                })),
+              ]}
+            />
+          )}
+          {!of && (
+            <>
+              {mounts.value && mounts.value.length > 0 ? (
+                <SelectField
+                  label="Secrets engine"
+                  value={mount}
+                  onChange={setMount}
+                  options={mounts.value.map((path) => ({ value: path, label: path }))}
+                  error={problems["mount"]}
+                />
+              ) : (
+                <TextField
+                  label="Secrets engine"
+                  value={mount}
+                  onChange={setMount}
+                  required
+                  mono
+                  error={problems["mount"]}
+                />
+              )}
+              <TextField
+                label="Path of the secret"
+                value={secret}
+                onChange={setSecret}
+                list={names}
+                placeholder="Choose a secret, or type its path"
+                required
+                mono
+                autofocus
+                error={secretProblem(problems)}
+                hint="Later changes of the secret are pushed automatically."
+              />
+            </>
+          )}
+        </>
+      )}
+    </FormDialog>
   );
 }
 
