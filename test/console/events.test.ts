@@ -275,4 +275,44 @@ describeConsole("events", (suite) => {
     await dark.expectClean();
     await dark.close();
   });
+
+  it("subscribes to changes of secrets by type and filter, and shows no value", async () => {
+    const write = (path: string) => suite().call("POST", `secret/data/${path}`, { data: { key: "not-to-be-shown" } });
+    const opened = await suite().open({ path: "events?tab=subscribe", refusals: [/400 GET/] });
+    const { page } = opened;
+    await page.getByText("Not subscribed").first().waitFor();
+    await page.getByLabel("Event types").fill("kv-v2/data-*");
+    await page.getByLabel("Filter").fill("nothing ==");
+    await page.getByRole("button", { name: "Subscribe", exact: true }).click();
+    await page
+      .getByRole("alert")
+      .getByText(/Error subscribing/)
+      .waitFor();
+    await opened.expectClean();
+    await page.getByLabel("Filter").fill('data_path matches "^secret/data/console-followed"');
+    await page.getByRole("button", { name: "Subscribe", exact: true }).click();
+    await page.getByText("Subscribed", { exact: true }).waitFor();
+    await write("console-left-out");
+    await write(encodeURIComponent(`console-followed ${CANARY.replaceAll("/", "")}`));
+    const row = page.getByRole("row").filter({ hasText: "console-followed" });
+    await row.getByText("kv-v2/data-write", { exact: true }).waitFor();
+    expect(await page.getByText("console-left-out").count()).toBe(0);
+    expect(await page.getByText("not-to-be-shown").count()).toBe(0);
+    await opened.shot("events-subscription");
+    await opened.expectClean();
+    await page.getByRole("button", { name: "Unsubscribe" }).click();
+    await page.getByText("Not subscribed").first().waitFor();
+    await write("console-followed-later");
+    expect(await page.getByText("console-followed-later").count()).toBe(0);
+    await opened.close();
+  });
+
+  it("names the right that a subscription lacks", async () => {
+    const token = await suite().tokenWith("console-no-events", 'path "nothing" { capabilities = ["read"] }');
+    const opened = await suite().open({ token, path: "events?tab=subscribe", refusals: [/403 /] });
+    await opened.page.getByRole("button", { name: "Subscribe", exact: true }).click();
+    await opened.page.getByText(/may not see event notifications \(sys\/events\/subscribe\/kv\*: read\)/).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
 });

@@ -18,6 +18,7 @@ import { Details } from "./details.tsx";
 import { EventList } from "./event-list.tsx";
 import { FilterBar, topicsOf, topicsText } from "./filters.tsx";
 import { EventStream, type Filters, type StreamState } from "./stream.ts";
+import { Subscriber } from "./subscriber.tsx";
 
 /** The page is drawn at most this often, however many lines arrive. */
 const DRAW_MS = 120;
@@ -45,6 +46,7 @@ export default function EventsScreen() {
         label="Kinds of events"
         tabs={[
           { name: "cluster", label: "Cluster", content: () => <ClusterEvents /> },
+          { name: "subscribe", label: "Subscription", content: () => <Subscriber /> },
           {
             name: "service",
             label: "Secrets and sync",

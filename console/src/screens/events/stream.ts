@@ -28,7 +28,7 @@ export type StreamState =
 
 /** Silence after which a connection counts as lost: the service sends a heartbeat each 10 s. */
 const SILENCE_MS = 35_000;
-const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
+export const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
 /** Time for lines before the page gets its turn. */
 const SLICE_MS = 12;
 
@@ -198,11 +198,16 @@ export class EventStream {
   }
 }
 
-async function opened(request: WireRequest, signal: AbortSignal): Promise<Response> {
+/** Opens a stream of the service. @throws ApiError */
+export async function opened(request: WireRequest, signal: AbortSignal, accept = "*/*"): Promise<Response> {
   const started = performance.now();
   let response: Response;
   try {
-    response = await fetch(request.target, { headers: requestHeaders(""), cache: "no-store", signal });
+    response = await fetch(request.target, {
+      headers: { ...requestHeaders(request.namespace), Accept: accept },
+      cache: "no-store",
+      signal,
+    });
   } catch (failure) {
     if (signal.aborted) throw failure;
     throw new ApiError(0, ["The service does not answer"], request);
@@ -228,11 +233,11 @@ function noteRequest(request: WireRequest, status: number, started: number): voi
 }
 
 /** A refusal that another attempt would not change. */
-const isFinal = ({ status }: ApiError): boolean => status >= 400 && status < 500 && status !== 429;
+export const isFinal = ({ status }: ApiError): boolean => status >= 400 && status < 500 && status !== 429;
 
 const nextTask = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));
 
-const waitFor = (ms: number, signal: AbortSignal): Promise<void> =>
+export const waitFor = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
     signal.addEventListener("abort", () => {
