@@ -35,6 +35,8 @@ export interface Options<Op extends Operation> {
   readonly anonymous?: boolean;
   /** Sends this token instead of the session's (log-in). */
   readonly token?: string;
+  /** Wraps the answer: a single-use token of this life takes its place. */
+  readonly wrapTtl?: string;
   /** Read in the background: left out of the record. */
   readonly quiet?: boolean;
   readonly signal?: AbortSignal | undefined;
@@ -119,7 +121,8 @@ export function wireRequest<Op extends Operation>(op: Op, options: Options<Op> =
   const isNamed = namespace !== "default" || path === CLAIMS;
   if (inCluster && isNamed && !query.has("namespace")) query.set("namespace", namespace);
   const search = query.size > 0 ? `?${query}` : "";
-  return { verb, target: `${path}${search}`, body: options.body, namespace: inCluster ? "" : namespace };
+  const wrapping = options.wrapTtl === undefined ? {} : { wrapTtl: options.wrapTtl };
+  return { verb, target: `${path}${search}`, body: options.body, namespace: inCluster ? "" : namespace, ...wrapping };
 }
 
 /** Has no default namespace. */
@@ -149,6 +152,7 @@ async function send<Body>(
   { anonymous, token, signal, accept = [] }: Pick<Options<Operation>, "anonymous" | "token" | "signal" | "accept">,
 ): Promise<Answer<Body>> {
   const headers = requestHeaders(wire.namespace, anonymous ? "" : token);
+  if (wire.wrapTtl) headers["X-Orch-Wrap-TTL"] = wire.wrapTtl;
   const init: RequestInit = { method: wire.verb === "LIST" ? "GET" : wire.verb, headers, cache: "no-store" };
   if (signal) init.signal = signal;
   if (wire.body !== undefined) {

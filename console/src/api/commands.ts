@@ -19,7 +19,7 @@ export function commandsOf(request: WireRequest): Command[] {
   return [{ tool: "curl", text: curlCommand(request) }, ...(text ? [{ tool, text }] : [])];
 }
 
-function curlCommand({ verb, target, body, namespace }: WireRequest): string {
+function curlCommand({ verb, target, body, namespace, wrapTtl }: WireRequest): string {
   const method = verb === "GET" || verb === "LIST" ? [] : ["-X", verb];
   const type = verb === "PATCH" ? ["-H", quoted("Content-Type: application/merge-patch+json")] : [];
   return [
@@ -29,6 +29,7 @@ function curlCommand({ verb, target, body, namespace }: WireRequest): string {
     "-H",
     `"X-Orch-Token: $SALLYPORT_TOKEN"`,
     ...(namespace ? ["-H", quoted(`X-Orch-Namespace: ${namespace}`)] : []),
+    ...(wrapTtl ? ["-H", quoted(`X-Orch-Wrap-TTL: ${wrapTtl}`)] : []),
     ...type,
     ...(body === undefined ? [] : ["-d", quoted(JSON.stringify(body))]),
     `"$SALLYPORT_ADDR${inDoubleQuotes(target)}"`,
@@ -46,7 +47,8 @@ function vaultCommand(request: WireRequest): string | null {
   const parts = vaultRules(request, path, url.searchParams);
   if (!parts) return null;
   const [verbs, rest] = parts;
-  return ["vault", ...verbs, ...namespace, ...rest].join(" ");
+  const wrapping = request.wrapTtl ? [`-wrap-ttl=${request.wrapTtl}`] : [];
+  return ["vault", ...verbs, ...namespace, ...wrapping, ...rest].join(" ");
 }
 
 function nomadCommand(request: WireRequest): string {

@@ -9,6 +9,8 @@ export interface WireRequest {
   readonly body?: unknown;
   /** Namespace of the secrets API; empty for the root namespace, and for requests of the cluster API. */
   readonly namespace: string;
+  /** Life of the single-use token that takes the place of the answer. */
+  readonly wrapTtl?: string;
 }
 
 /** First segments of the cluster API; its namespace is a query parameter. */

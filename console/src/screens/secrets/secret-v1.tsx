@@ -8,6 +8,7 @@ import { useResource } from "../../lib/resource.ts";
 import { baseOf, type KvMount, mountHref } from "./addresses.ts";
 import type { SecretData } from "./reads.ts";
 import { SecretEditor } from "./secret-editor.tsx";
+import { ShareDialog } from "./share.tsx";
 import { ValueTable } from "./value-table.tsx";
 
 /** One secret of a version 1 engine: a value without versions. */
@@ -21,6 +22,7 @@ export function PlainSecret({
   readonly onChange: (path: string | null) => void;
 }) {
   const [isEditing, setEditing] = useState(false);
+  const [shares, setShares] = useState(false);
   const at = { mount: mount.path, path: { path } };
   const value = useResource(["value", mount.path, path], async (signal): Promise<SecretData | null> => {
     try {
@@ -61,6 +63,9 @@ export function PlainSecret({
           >
             Write new values
           </Button>
+          <Button icon="link" onClick={() => setShares(true)}>
+            Share once
+          </Button>
           <Button kind="danger" icon="trash" onClick={remove}>
             Delete
           </Button>
@@ -69,6 +74,13 @@ export function PlainSecret({
       <Loaded resource={value} label="The values">
         {(data) => (data === null ? <Empty title="There is no such secret" /> : <ValueTable data={data} />)}
       </Loaded>
+      {shares && (
+        <ShareDialog
+          name={path}
+          onClose={() => setShares(false)}
+          requestOf={(wrapTtl) => ["GET /v1/kv-v1/{path}", { ...at, wrapTtl }]}
+        />
+      )}
       {isEditing && (
         <SecretEditor
           mount={mount}

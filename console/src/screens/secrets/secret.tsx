@@ -20,6 +20,7 @@ import { expiryOf, expiryStatus } from "./expiry.ts";
 import { Metadata } from "./metadata.tsx";
 import { readMetadata, readVersion, stateOf, type Version } from "./reads.ts";
 import { SecretEditor } from "./secret-editor.tsx";
+import { ShareDialog } from "./share.tsx";
 import { ValueTable } from "./value-table.tsx";
 import { Versions } from "./versions.tsx";
 
@@ -37,6 +38,7 @@ export function Secret({ mount, path, onChange }: SecretProps) {
     readVersion(mount.path, path, wanted, signal),
   );
   const [isEditing, setEditing] = useState(false);
+  const [shares, setShares] = useState(false);
   const reload = (): void => {
     metadata.reload();
     value.reload();
@@ -96,6 +98,7 @@ export function Secret({ mount, path, onChange }: SecretProps) {
             <Menu
               label="More about the secret"
               items={[
+                { label: "Share once", icon: "link", onSelect: () => setShares(true) },
                 { label: "Read again", icon: "refresh", onSelect: reload },
                 { label: "Delete the newest version", icon: "trash", onSelect: deleteNewest, isDangerous: true },
                 { label: "Delete the secret", icon: "trash", onSelect: deleteAll, isDangerous: true },
@@ -131,6 +134,17 @@ export function Secret({ mount, path, onChange }: SecretProps) {
                 <Destinations mount={mount.path} path={path} newest={metadata.value?.current_version ?? null} />
               ),
             },
+          ]}
+        />
+      )}
+      {shares && (
+        <ShareDialog
+          name={path}
+          version={wanted || undefined}
+          onClose={() => setShares(false)}
+          requestOf={(wrapTtl) => [
+            "GET /v1/secret/data/{path}",
+            { ...at, query: wanted > 0 ? { version: wanted } : {}, wrapTtl },
           ]}
         />
       )}
