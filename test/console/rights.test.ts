@@ -25,8 +25,30 @@ describeConsole("a token that may not look", (suite) => {
       .getByRole("link", { name: /^Sync / })
       .first()
       .waitFor();
-    expect(await opened.page.getByText("may not see").count()).toBe(0);
+    // The figures alone are not the whole picture.
+    await opened.page
+      .getByText("Your token may not see active notifications (sys/notifications/active: read).")
+      .waitFor();
+    expect(await opened.page.getByText("may not see").count()).toBe(1);
+    expect(await opened.page.getByText("Everything works").count()).toBe(0);
     await opened.expectClean();
+    await opened.close();
+  });
+
+  it("reads figures and notifications, and is told of nothing that it cannot see", async () => {
+    const right = (path: string) => `path "${path}" { capabilities = ["read"] }`;
+    const policy = `${right("sys/metrics")} ${right("sys/notifications/active")}`;
+    const opened = await suite().open({
+      token: await suite().tokenWith("console-all-figures", policy),
+      refusals: DENIED,
+    });
+    await opened.page
+      .getByRole("link", { name: /^Sync / })
+      .first()
+      .waitFor();
+    await opened.page.locator(".overview-verdict").waitFor();
+    expect(await opened.page.getByText("may not see").count()).toBe(0);
+    expect(await opened.page.getByText("Not everything can be seen").count()).toBe(0);
     await opened.close();
   });
 
@@ -46,7 +68,7 @@ describeConsole("a token that may not look", (suite) => {
       ["nodes?tab=agents", /may not see [a-z ]+ \(GET \/v1\/agents\)/],
       ["storage", /No host volume that your token may see/],
       ["storage?tab=csi", /may not see CSI volumes \(GET \/v1\/volumes\)/],
-      ["storage?tab=plugins", /may not see [a-z ]+ \(GET \/v1\/plugins\)/],
+      ["storage?tab=plugins", /may not see CSI plugins \(GET \/v1\/plugins\)/],
       ["audit", /may not see [a-z ]+ \(sys\/audit\/[a-z]+: [a-z]+\)|may not/],
       ["secrets", /your token may have no right below it/],
       ["credentials", /your token may have no right below it/],

@@ -1,4 +1,4 @@
-import { ApiError, api } from "../../api/client.ts";
+import { ApiError, api, wireRequest } from "../../api/client.ts";
 import { caller } from "../../api/session.ts";
 import { ErrorPanel, Lacking } from "../../components/error-panel.tsx";
 import { Countdown } from "../../components/moments.tsx";
@@ -24,6 +24,8 @@ import { useOwnRights } from "./own-rights.ts";
 import { Upkeep } from "./upkeep.tsx";
 
 const EVERY_MS = 10_000;
+const ACTIVE = "GET /v1/sys/notifications/active";
+const ROOT = { namespace: "" };
 
 /** Is everything well, what waits, what failed, what ends soon. */
 export default function OverviewScreen() {
@@ -38,16 +40,21 @@ export default function OverviewScreen() {
   );
   const figures = useResource(["metrics"], readFigures, { everyMs: EVERY_MS });
   const rights = useOwnRights();
+  const maySeeActive = rights.may("sys/notifications/active", "read");
   const notified = useResource(
     ["overview-notifications"],
-    async (signal) =>
-      (await api("GET /v1/sys/notifications/active", { namespace: "", quiet: true, signal })).data.active,
-    { everyMs: EVERY_MS, skip: !rights.may("sys/notifications/active", "read") },
+    async (signal) => (await api(ACTIVE, { ...ROOT, quiet: true, signal })).data.active,
+    { everyMs: EVERY_MS, skip: !maySeeActive },
   );
   const seen = figures.value instanceof Figures ? figures.value : undefined;
-  const denied = figures.value instanceof ApiError ? figures.value : null;
+  const unseen: Unseen[] = [];
+  if (figures.value instanceof ApiError) unseen.push(["The figures of the deployment", figures.value]);
+  if (rights.isKnown && !maySeeActive)
+    unseen.push(["Active notifications", new ApiError(403, [], wireRequest(ACTIVE, ROOT))]);
+  const isNotified = notified.value !== undefined && notified.error === null;
+  const isJudged = rights.isKnown && (!maySeeActive || notified.value !== undefined || notified.error !== null);
   // Of a failed repetition the last answer stays, which is no news.
-  const isWhole = health.value !== undefined && health.error === null && seen !== undefined && figures.error === null;
+  const isSeen = health.value !== undefined && health.error === null && seen !== undefined && figures.error === null;
   const findings = worstFirst([
     ...(health.value ? findingsOfHealth(health.value) : []),
     ...(seen ? findingsOfFigures(seen) : []),
@@ -63,10 +70,13 @@ export default function OverviewScreen() {
       }
     >
       {health.error !== null && <ErrorPanel error={health.error} onRetry={health.reload} />}
-      {health.value && (figures.value || figures.error !== null || findings.length > 0) ? (
-        <Verdict findings={findings} isWhole={isWhole} denied={denied} />
+      {health.value && isJudged && (figures.value || figures.error !== null || findings.length > 0) ? (
+        <Verdict findings={findings} isWhole={isSeen && isNotified} unseen={unseen} />
       ) : (
         health.error === null && figures.error === null && <Loading label="Reading the health" />
+      )}
+      {notified.error !== null && (
+        <ErrorPanel error={notified.error} onRetry={notified.reload} title="Active notifications could not be read" />
       )}
       {seen && <Areas figures={seen} />}
       {figures.error !== null && (
@@ -78,7 +88,7 @@ export default function OverviewScreen() {
             title="Needs attention"
             findings={findings}
             none={
-              isWhole
+              isSeen
                 ? "Nothing. Failures of sync, leases, nodes, volumes and delivery would be listed here."
                 : figures.isLoading && !figures.value
                   ? "Reading …"
@@ -142,14 +152,17 @@ async function readFigures(signal: AbortSignal): Promise<Figures | ApiError> {
   }
 }
 
+/** A part of the picture, and the refusal of its read. */
+type Unseen = readonly [what: string, refusal: ApiError];
+
 interface VerdictProps {
   readonly findings: readonly Finding[];
   /** Whether everything was read. */
   readonly isWhole: boolean;
-  readonly denied: ApiError | null;
+  readonly unseen: readonly Unseen[];
 }
 
-function Verdict({ findings, isWhole, denied }: VerdictProps) {
+function Verdict({ findings, isWhole, unseen }: VerdictProps) {
   const bad = findings.filter(({ tone }) => tone === "bad").length;
   const warnings = findings.length - bad;
   const parts = [bad > 0 ? `${bad} failing` : "", warnings > 0 ? plural(warnings, "warning") : ""].filter(Boolean);
@@ -160,11 +173,11 @@ function Verdict({ findings, isWhole, denied }: VerdictProps) {
       ) : (
         <Status tone={bad > 0 ? "bad" : "warn"}>{parts.join(", ")}</Status>
       )}
-      {denied && (
-        <div class="muted">
-          <Lacking refusal={denied} what="The figures of the deployment" />
+      {unseen.map(([what, refusal]) => (
+        <div key={what} class="muted">
+          <Lacking refusal={refusal} what={what} />
         </div>
-      )}
+      ))}
     </div>
   );
 }
