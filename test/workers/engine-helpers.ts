@@ -94,17 +94,25 @@ export const rows = (uuid: string, table: "jobs" | "leases" | "roles" | "config"
   );
 
 /**
+ * Has waits only advance a clock until the mocks are restored.
+ * @param from shortest wait that is skipped, in ms
+ */
+function skipWaits(clock: ShiftedClock, from: number) {
+  const wait = scheduler.wait.bind(scheduler);
+  return vi.spyOn(scheduler, "wait").mockImplementation((ms, options) => {
+    if (ms < from) return wait(ms, options);
+    clock.advance(ms);
+    return wait(0, options);
+  });
+}
+
+/**
  * Runs while waits only advance the clock.
  * @param from shortest wait that is skipped, in ms
  */
 export async function skippingWaits<T>(run: () => Promise<T>, from = 1_000): Promise<T> {
   const clock = new ShiftedClock();
-  const wait = scheduler.wait.bind(scheduler);
-  const waits = vi.spyOn(scheduler, "wait").mockImplementation((ms, options) => {
-    if (ms < from) return wait(ms, options);
-    clock.advance(ms);
-    return wait(0, options);
-  });
+  const waits = skipWaits(clock, from);
   try {
     return await run();
   } finally {
@@ -113,8 +121,12 @@ export async function skippingWaits<T>(run: () => Promise<T>, from = 1_000): Pro
   }
 }
 
+/** Shortest wait of a Worker that `byItself` skips, in ms. */
+const SKIPPED_WAIT_MS = 200;
+
 /**
- * Advances time for an engine until `check` holds: alarms and Workers run, without other requests.
+ * Advances time for an engine until `check` holds: alarms and Workers run, without other requests, and what they wait for
+ * only advances time.
  * @param step interval in ms
  * @param ahead first interval in ms
  */
@@ -125,6 +137,7 @@ export async function byItself(
   ahead = 0,
 ): Promise<void> {
   const clock = new ShiftedClock(ahead);
+  const waits = skipWaits(clock, SKIPPED_WAIT_MS);
   try {
     await checkInRounds(60, check, async (round) => {
       if (round > 2) clock.advance(step);
@@ -134,6 +147,7 @@ export async function byItself(
       await scheduler.wait(40);
     });
   } finally {
+    waits.mockRestore();
     clock.end();
   }
 }
