@@ -88,11 +88,16 @@ export class Runtime {
   /**
    * The process starts at once, to load its code before its work.
    * @param builtDir the Worker, and the runtime's temporary files, which no other program removes there
+   * @param script calls `serveWorkers`
    */
-  constructor(builtDir: string, stdio: "inherit" | "pipe" | "ignore" = "inherit") {
+  constructor(
+    builtDir: string,
+    stdio: "inherit" | "pipe" | "ignore" = "inherit",
+    script = import.meta.resolve("./runtime-child.ts"),
+  ) {
     const tmp = join(builtDir, "tmp");
     mkdirSync(tmp, { recursive: true, mode: 0o700 });
-    this.#child = fork(fileURLToPath(import.meta.resolve("./runtime-child.ts")), [], {
+    this.#child = fork(fileURLToPath(script), [], {
       // A separate process group: Ctrl-C reaches only the process that stops the others in order.
       detached: true,
       stdio: ["ignore", stdio, stdio, "ipc"],
@@ -108,7 +113,7 @@ export class Runtime {
   }
 
   /** Serves the Worker. @returns its address */
-  async serve(message: ToRuntime, signal: AbortSignal): Promise<string> {
+  async serve<Message extends ToRuntime>(message: Message, signal: AbortSignal): Promise<string> {
     // An error here means that the process has ended, which is awaited below.
     this.#child.send(message, () => {});
     const answer: FromRuntime = await Promise.race([

@@ -5,6 +5,7 @@
  *   FAULTS_SECONDS=60    how long things are killed; 420 otherwise
  *   FAULTS_KILLS=60      ends as soon as the service, or one of its processes, was killed so often
  *   FAULTS_SETTLE=60     how long all may take to come to rest; 300 otherwise
+ *   FAULTS_FROM=v0.1     a commit whose code serves beside the present, as in a gradual deployment
  *   FAULTS_KEEP=1        the service's state stays on disk when something is wrong
  */
 import { setTimeout as sleep } from "node:timers/promises";
@@ -22,7 +23,7 @@ const LIMIT_MS = 15 * 60_000;
 const began = performance.now();
 const say = (what: string) => console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${what}`);
 
-const world = new World(seed);
+const world = new World(seed, process.env["FAULTS_FROM"] ?? null);
 setTimeout(() => {
   say(`BROKEN: not at its end after ${LIMIT_MS / 60_000} minutes\n${world.told()}`);
   process.exit(1);
@@ -57,7 +58,8 @@ else {
   say(`BROKEN: ${faults[0]}`);
   for (const fault of faults.slice(1, 20)) console.log(`        ${fault}`);
   if (faults.length > 20) console.log(`        and ${faults.length - 20} more`);
-  console.log(`\nAgain: FAULTS_SEED=${seed} FAULTS_SECONDS=${seconds} npm run test:faults`);
+  const from = process.env["FAULTS_FROM"] ? `FAULTS_FROM=${process.env["FAULTS_FROM"]} ` : "";
+  console.log(`\nAgain: ${from}FAULTS_SEED=${seed} FAULTS_SECONDS=${seconds} npm run test:faults`);
 }
 process.exit(faults.length === 0 ? 0 : 1);
 

@@ -7,6 +7,7 @@ import { GatewayProcess } from "../../scripts/gateway-process.ts";
 import type { Rhythm } from "../../scripts/heartbeat.ts";
 import { buildWorker, Runtime } from "../../scripts/runtime.ts";
 import { freePort } from "../smoke/local-service.ts";
+import type { Rollout } from "./rollout.ts";
 
 /** Processes that die alone: the front of the runtime, its back, and the gateway. */
 export const PARTS = ["runtime-child", "workerd", "gateway"] as const;
@@ -21,6 +22,7 @@ const NOTICED_MS = 60_000;
 export class Service {
   readonly dataDir = mkdtempSync(join(tmpdir(), "sallyport-faults-"));
   readonly #bindings: Record<string, string>;
+  readonly #rollout: Rollout | null;
   #runtime: Runtime | undefined;
   /** Loads its code in advance and waits for its arguments, which halves the time of a restart. */
   #spare: Runtime | undefined;
@@ -38,13 +40,16 @@ export class Service {
   /** Deaths of a process that were not detected. */
   readonly wrong: string[] = [];
 
-  constructor(bindings: Record<string, string>) {
+  /** @param rollout another version of the code that serves, too */
+  constructor(bindings: Record<string, string>, rollout: Rollout | null = null) {
     this.#bindings = bindings;
+    this.#rollout = rollout;
   }
 
   async create(): Promise<void> {
     const { dataDir } = this;
     await buildWorker({ dir: this.#builtDir, dataDir, migrations: true }, AbortSignal.timeout(120_000));
+    await this.#rollout?.build(dataDir);
     this.#gatewayPort = await freePort();
     this.#gateway = new GatewayProcess("127.0.0.1", this.#gatewayPort, RHYTHM);
     await this.#gateway.listen();
@@ -54,7 +59,8 @@ export class Service {
   async start(): Promise<void> {
     const runtime = this.#spare ?? this.#fork();
     this.#runtime = runtime;
-    const message = { dataDir: this.dataDir, builtDir: this.#builtDir, log: false, bindings: this.#bindings };
+    const own = { dataDir: this.dataDir, builtDir: this.#builtDir, log: false, bindings: this.#bindings };
+    const message = this.#rollout ? { ...own, former: this.#rollout.next() } : own;
     const url = await runtime.serve(message, AbortSignal.timeout(120_000));
     this.#runtimePort = Number(new URL(url).port);
     if (this.#gateway) this.#gateway.upstreamPort = this.#runtimePort;
@@ -126,6 +132,7 @@ export class Service {
     const spare = this.#spare;
     this.#spare = undefined;
     await spare?.kill();
+    await this.#rollout?.end();
     if (!keep) rmSync(this.dataDir, { recursive: true, force: true });
   }
 
@@ -143,7 +150,7 @@ export class Service {
   }
 
   #fork(): Runtime {
-    const runtime = new Runtime(this.#builtDir, "pipe");
+    const runtime = new Runtime(this.#builtDir, "pipe", this.#rollout?.script);
     const [output, errors] = runtime.outputs;
     output?.resume();
     errors?.on("data", (bytes) => {

@@ -10,6 +10,7 @@ import { Nodes } from "./nodes.ts";
 import { leftOver, withoutAlarm } from "./pending-rows.ts";
 import { type Providers, startProviders } from "./providers.ts";
 import { Line } from "./proxy-line.ts";
+import { Rollout } from "./rollout.ts";
 import { Secrets } from "./secrets.ts";
 import { Service } from "./service.ts";
 import { Streams } from "./streams.ts";
@@ -26,6 +27,7 @@ const LAST_EVENTS_MS = 60_000;
 /** The service with its providers and nodes, its clients, and the faults. */
 export class World {
   readonly #seed: number;
+  readonly #rollout: Rollout | null;
   #providers: Providers | undefined;
   #service: Service | undefined;
   #client: Client | undefined;
@@ -34,14 +36,16 @@ export class World {
   #lines: Record<string, Line> = {};
   #workloads: readonly Workload[] = [];
 
-  constructor(seed: number) {
+  /** @param from a commit whose code serves beside the present; null: none */
+  constructor(seed: number, from: string | null) {
     this.#seed = seed;
+    this.#rollout = from === null ? null : new Rollout(from, this.#randomFor("rollout"));
   }
 
   async begin(): Promise<void> {
     const providers = await startProviders();
     this.#providers = providers;
-    const service = new Service({
+    const bindings = {
       MASTER_KEY: Buffer.from("faults-tests-use-this-master-ky!").toString("base64"),
       DEV_ROOT_TOKEN: "root",
       EVENT_HEARTBEAT_MS: "500",
@@ -49,7 +53,8 @@ export class World {
       // Of every third seed relays serve the streams.
       EVENT_RELAYS: this.#seed % 3 === 2 ? "2" : "0",
       ...providers.settings,
-    });
+    };
+    const service = new Service(bindings, this.#rollout);
     this.#service = service;
     const clients = await new Line(() => service.port).open();
     const agents = await new Line(() => service.port, true).open();
@@ -135,6 +140,7 @@ export class World {
   told(): string {
     const lines = [
       `seed      ${this.#seed}`,
+      ...(this.#rollout ? [`versions  ${this.#rollout.told()}`] : []),
       `kills     ${this.#chaos?.kills}`,
       `network   ${this.#chaos?.cuts}`,
       `faults    ${this.#chaos?.faults}`,

@@ -66,11 +66,9 @@ describe("an eviction of every object between any two requests", () => {
     const at = "/v1/sys/sync/destinations/in-mem/d";
     await step(() => put(`${at}/associations/set`, { mount: "kv", secret_name: "a" }));
     await step(() => put("/v1/kv/data/a", { data: { n: 3 } }));
-    await eventually(async () => {
-      await evictAll();
-      const { body } = await get(`${at}/objects`);
-      expect(JSON.stringify(body.data.objects)).toContain('{\\"n\\":3}');
-    });
+    const objects = () => get(`${at}/objects`);
+    await eventually(async () => expect(JSON.stringify((await objects()).body)).toContain('{\\"n\\":3}'));
+    expect(JSON.stringify((await step(objects)).body)).toContain('{\\"n\\":3}');
     await step(() => put("/v1/acl/policy/c", { Rules: 'agent { policy = "read" }' }));
     await step(() => get("/v1/acl/policy/c"));
     await step(() => put("/v1/agent/tokens", { Name: "n" }));

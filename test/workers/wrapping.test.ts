@@ -442,7 +442,8 @@ describe("a wrapped answer", () => {
 
   it("of more than 1800000 bytes is refused with 400", async () => {
     const long = "x".repeat(3_900);
-    for (let n = 0; n < 480; n++) await put(`/v1/kv/data/${n}${long}`, { data: {} });
+    const write = (_: unknown, n: number) => put(`/v1/kv/data/${n}${long}`, { data: {} });
+    await Promise.all(Array.from({ length: 480 }, write));
     const answer = await list("/v1/kv/metadata", asked());
     expect(refused(answer)).toEqual([400, [expect.stringContaining("larger than 1800000 bytes")]]);
     expect((await list("/v1/kv/metadata")).status).toBe(200);
