@@ -17,6 +17,7 @@ import {
   type EnvelopeParts,
   type Group,
   type Operation,
+  type Parameter,
   type Parameters,
   text,
 } from "./operation.ts";
@@ -177,7 +178,7 @@ function operationObject({ route, operation, tag, path }: Described, writer: Sch
     ...(description !== undefined && { description }),
     tags: [tag],
     ...(route.access === "none" ? { security: [] } : { "x-sallyport-right": rightOf(route, operation, path) }),
-    parameters: parametersOf(route, operation, area),
+    parameters: parametersOf(route, operation, area, writer),
     ...(body && { requestBody: body }),
     responses: Object.fromEntries([...answers, ...refusals]),
   };
@@ -202,8 +203,9 @@ function rightOf(route: AnyRoute, { id, right }: Operation, path: string): strin
   return `${capability}${scan}${sudo}${create} on ${path.replace("/v1/", "")}`;
 }
 
-function parametersOf(route: AnyRoute, operation: Operation, area: Area): Json {
-  const { id, path: meanings = {}, query = {}, headers = {} } = operation;
+function parametersOf(route: AnyRoute, operation: Operation, area: Area, writer: SchemaWriter): Json {
+  const { id, path: meanings = {}, headers = {} } = operation;
+  const query = queryOf(route, operation, writer);
   const inPath = [...route.path.matchAll(/:(\w+)(\+?)/g)].map(([, name = "", greedy]) => {
     const description = meanings[name];
     if (description === undefined) throw new Error(`${id}: the parameter ${name} in its path is not described`);
@@ -213,6 +215,27 @@ function parametersOf(route: AnyRoute, operation: Operation, area: Area): Json {
   const listed: Json[] = route.verb === "LIST" ? listParameters(scansOf(route)) : [];
   const own = area === "secrets" && route.access !== "none" ? [NAMESPACE] : [];
   return [...inPath, ...listed, ...own, ...given(query, "query"), ...given(headers, "header")];
+}
+
+/**
+ * The query parameters of an operation. Those described by a text have the type of the route's schema.
+ * @throws Error for a described parameter that the schema lacks, and the other way round
+ */
+function queryOf(route: AnyRoute, { id, query = {} }: Operation, writer: SchemaWriter): Parameters {
+  const shape: Readonly<Record<string, z.ZodType>> = route.query?.shape ?? {};
+  for (const name in shape) {
+    if (query[name] === undefined) throw new Error(`${id}: the parameter ${name} of its query is not described`);
+  }
+  const all = Object.entries(query).map(([name, parameter]): [string, Parameter] => {
+    if (typeof parameter !== "string") return [name, parameter];
+    const field = shape[name];
+    if (!field) throw new Error(`${id}: its query has no parameter ${name}`);
+    const { default: _none, ...schema } = writer.input(field);
+    const { success: isOptional, data: usual } = field.safeParse(undefined);
+    const shown = typeof usual === "boolean" || typeof usual === "number" ? { default: usual } : {};
+    return [name, { description: parameter, schema: { ...schema, ...shown }, ...(!isOptional && { required: true }) }];
+  });
+  return Object.fromEntries(all);
 }
 
 const scansOf = (route: AnyRoute): boolean => "scans" in route && route.scans === true;

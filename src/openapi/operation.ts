@@ -13,7 +13,7 @@ export interface Operation {
   readonly right?: string;
   /** Descriptions of path parameters that the group does not describe. */
   readonly path?: Texts;
-  readonly query?: Parameters;
+  readonly query?: QueryParameters;
   readonly headers?: Parameters;
   /** Writes are documented as POST, except those with PUT; the service accepts both. */
   readonly method?: "put";
@@ -52,12 +52,14 @@ export function group(
   return { tag, operations: Object.fromEntries(named) };
 }
 
-interface Parameter {
+export interface Parameter {
   readonly description: string;
   readonly schema: JsonSchema;
   readonly required?: true;
 }
 export type Parameters = Readonly<Record<string, Parameter>>;
+/** A text describes a parameter of the schema `query` of the route. */
+export type QueryParameters = Readonly<Record<string, Parameter | string>>;
 
 export const text = (description: string): Parameter => ({ description, schema: { type: "string" } });
 export const word = (description: string, ...words: string[]): Parameter => ({

@@ -1,10 +1,11 @@
 import * as z from "zod";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { listAcl, readAcl } from "./server/acl-reads.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
-import { type AuthorisedCall, cluster } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Roles of the cluster API (https://developer.hashicorp.com/nomad/api-docs/acl/roles). */
 
@@ -26,9 +27,11 @@ const RoleBody = caseless(
 const holds = (call: AuthorisedCall, is: (role: { readonly ID: string; readonly Name: string }) => boolean): boolean =>
   call.grant.cluster.management || (call.grant.identity.roles ?? []).some(is);
 
-const list = (call: AuthorisedCall): Promise<Response> =>
+const ListQuery = z.object({ prefix: query.text() });
+
+const list = (call: AuthorisedCall & Asked<typeof ListQuery>): Promise<Response> =>
   listAcl(call, async () => {
-    const roles = await accessControl(call.env).listClusterRoles(call.query.get("prefix") ?? "");
+    const roles = await accessControl(call.env).listClusterRoles(call.asked.prefix);
     return roles.filter((role) => holds(call, ({ ID }) => ID === role.ID));
   });
 
@@ -47,7 +50,7 @@ async function write(call: AuthorisedCall<never, "id">, body: z.output<typeof Ro
 const writes = { rights: "management", fresh: "owner", body: RoleBody, handle: write } as const;
 
 export const aclRoleRoutes = [
-  cluster({ verb: "GET", path: "/acl/roles", rights: "any", fresh: true, handle: list }),
+  cluster({ verb: "GET", path: "/acl/roles", rights: "any", fresh: true, query: ListQuery, handle: list }),
   cluster({ verb: "POST", path: "/acl/role", ...writes }),
   cluster({
     verb: "GET",

@@ -5,6 +5,7 @@ import type { AclToken } from "../contracts/tokens.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { settings } from "../platform/settings.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { listAcl, readAcl } from "./server/acl-reads.ts";
@@ -160,11 +161,12 @@ export const aclRoutes = [
   cluster({
     verb: "GET",
     path: "/acl/policies",
+    query: z.object({ prefix: query.text() }),
     rights: "any",
     fresh: true,
     handle: (call) =>
       listAcl(call, async () => {
-        const found = await policies(call, ownPolicies(call), call.query.get("prefix") ?? "");
+        const found = await policies(call, ownPolicies(call), call.asked.prefix);
         return found.map(policyStub);
       }),
   }),

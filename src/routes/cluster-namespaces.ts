@@ -2,6 +2,7 @@ import * as z from "zod";
 import { withoutUndefined } from "../lib/json.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { ANY_CAPABILITY, allowsNamespace } from "../rights/cluster-rights.ts";
 import { accessControl, eventLog } from "../rpc/stubs.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
@@ -62,10 +63,11 @@ export const clusterNamespaceRoutes = [
   cluster({
     verb: "GET",
     path: "/namespaces",
+    query: z.object({ prefix: query.text() }),
     rights: "any",
     handle: async (call) => {
-      const found = (await accessControl(call.env).listClusterNamespaces(call.query.get("prefix") ?? "")).filter(
-        ({ Name }) => visible(call, Name),
+      const found = (await accessControl(call.env).listClusterNamespaces(call.asked.prefix)).filter(({ Name }) =>
+        visible(call, Name),
       );
       return clusterJson(call, found, { index: await eventLog(call.env).newest() });
     },

@@ -1,18 +1,21 @@
+import * as z from "zod";
 import { evaluationStub } from "../cluster/reports/list-views.ts";
 import { type Fields, textOf } from "../cluster/reports/topics/topic.ts";
 import { parseLossless } from "../lib/json.ts";
 import { badRequest } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { allowsNamespaceAny } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
 import { listReported, mayList, namespaceOf, readOne, truth } from "./server/cluster-reads.ts";
-import { type AuthorisedCall, cluster } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Evaluations as reported by schedulers. */
 
-async function list(call: AuthorisedCall): Promise<Response> {
-  const job = call.query.get("job") ?? "";
-  const status = call.query.get("status") ?? "";
-  if ((job !== "" || status !== "") && (call.query.get("filter") ?? "") !== "") {
+const ListQuery = z.object({ job: query.text(), status: query.text() });
+
+async function list(call: AuthorisedCall & Asked<typeof ListQuery>): Promise<Response> {
+  const { job, status } = call.asked;
+  if ((job !== "" || status !== "") && call.query.get("filter")) {
     throw badRequest("Filter expression cannot be used with other filter parameters");
   }
   const fits = (object: Fields, field: string, value: string) => value === "" || textOf(object, field) === value;
@@ -55,7 +58,7 @@ async function withRelated(call: AuthorisedCall, evaluation: Fields): Promise<Fi
 }
 
 export const evaluationRoutes = [
-  cluster({ verb: "GET", path: "/evaluations", rights: mayList("read-job"), handle: list }),
+  cluster({ verb: "GET", path: "/evaluations", rights: mayList("read-job"), query: ListQuery, handle: list }),
   cluster({
     verb: "GET",
     path: "/evaluation/:id",

@@ -10,6 +10,7 @@ import { parseLossless } from "../lib/json.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { allowsNode, allowsNodePool } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
 import { nodesChanged, readNodes } from "./nodes.ts";
@@ -17,7 +18,7 @@ import { blocking, nothing, type Reading } from "./server/blocking.ts";
 import { listReported, mayList } from "./server/cluster-reads.ts";
 import { type Listing, readList } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
-import { type AuthorisedCall, cluster } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 const nameOf = (call: AuthorisedCall<"name">): string => call.params.name;
 
@@ -39,9 +40,11 @@ const poolFields = kind.record<NodePool>({
   ModifyIndex: kind.integer,
 });
 
+const PoolsQuery = z.object({ prefix: query.text() });
+
 /** Node pools that the caller may read. */
-function readPools(call: AuthorisedCall): Promise<Reading> {
-  const prefix = call.query.get("prefix") ?? "";
+function readPools(call: AuthorisedCall & Asked<typeof PoolsQuery>): Promise<Reading> {
+  const { prefix } = call.asked;
   const listing: Listing<NodePool> = {
     fetch: async (from, limit) => {
       const page = await clusterRegistry(call.env).nodePools({ from, limit, prefix });
@@ -142,6 +145,7 @@ export const nodePoolRoutes = [
     verb: "GET",
     path: "/node/pools",
     rights: "any",
+    query: PoolsQuery,
     handle: (call) => blocking(call, () => readPools(call), poolsChanged(call)),
   }),
   cluster({

@@ -1,6 +1,8 @@
+import * as z from "zod";
 import { namedAllocations } from "../cluster/reports/named-allocations.ts";
 import type { CsiInfo, CsiPlugin, Role } from "../contracts/csi-volumes.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { allowsNamespace, allowsPlugin } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
 import { pluginJson, pluginStub } from "../volumes/csi/plugin-views.ts";
@@ -8,7 +10,7 @@ import { CSI_PLUGIN } from "../volumes/csi/plugins.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
 import { clusterJson, clusterText } from "./server/respond.ts";
-import { type AuthorisedCall, cluster } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** CSI plugins (https://developer.hashicorp.com/nomad/api-docs/plugins). */
 
@@ -17,8 +19,11 @@ const ALL = "*";
 const pluginsChanged = (call: AuthorisedCall) => (since: number, waitMs: number) =>
   clusterRegistry(call.env).changed([CSI_PLUGIN], since, waitMs);
 
-async function readPlugins(call: AuthorisedCall): Promise<Reading> {
-  const prefix = call.query.get("prefix") ?? "";
+const PluginsQuery = z.object({ type: query.text(), prefix: query.text() });
+type PluginsCall = AuthorisedCall & Asked<typeof PluginsQuery>;
+
+async function readPlugins(call: PluginsCall): Promise<Reading> {
+  const { prefix } = call.asked;
   const plugins: CsiPlugin[] = [];
   let index = 0;
   for (let from: string | null = ""; from !== null; ) {
@@ -30,8 +35,8 @@ async function readPlugins(call: AuthorisedCall): Promise<Reading> {
   return { index, respond: () => clusterJson(call, plugins.map(pluginStub), { index }) };
 }
 
-async function listPlugins(call: AuthorisedCall): Promise<Response> {
-  const type = call.query.get("type") ?? "";
+async function listPlugins(call: PluginsCall): Promise<Response> {
+  const { type } = call.asked;
   if (type === "") {
     if (call.dialect === "upstream") return clusterText("[]");
     throw badRequest("type: is required: csi");
@@ -78,6 +83,7 @@ export const pluginRoutes = [
     verb: "GET",
     path: "/plugins",
     rights: (rights) => allowsPlugin(rights, "list"),
+    query: PluginsQuery,
     handle: listPlugins,
   }),
   cluster({

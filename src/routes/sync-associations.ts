@@ -12,6 +12,7 @@ import type { SecretRef } from "../contracts/sync-tasks.ts";
 import { destinationsOf, listAssociatedSecrets } from "../listings/destinations.ts";
 import { badRequest, denied, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { flag } from "../platform/http/fields.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { isVersioned } from "../rights/mount-routes.ts";
 import { destinationName } from "../rpc/destination-name.ts";
 import { accessControl, kvStore } from "../rpc/stubs.ts";
@@ -21,8 +22,8 @@ import { worst } from "../sync/sync-status.ts";
 import { secretKeyValues } from "../sync/worker/payload.ts";
 import { performWork } from "../sync/worker/perform.ts";
 import { envelope, keyList, rawStream } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
-import { destinationAt, flagIn, keyOf, limitIn, mountAt, NO_DRY_REMOVAL, slashless, tryNow } from "./sync-paths.ts";
+import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
+import { destinationAt, keyOf, mountAt, NO_DRY_REMOVAL, slashless, tryNow } from "./sync-paths.ts";
 import { previewSelected, Selector, setSelected } from "./sync-selectors.ts";
 
 /** Associations of secrets with destinations. */
@@ -98,6 +99,16 @@ async function newestData(call: AuthorisedCall, mountUuid: string, name: string)
   return unwrap(await kvStore(call.env, mountUuid).newest(name))?.data ?? null;
 }
 
+const MAX_PAGE = 1_000;
+
+const PageQuery = z.object({ after: z.string().optional(), limit: query.limit(MAX_PAGE).optional() });
+const SetQuery = z.object({ dry_run: query.flag(), after: query.text() });
+const RemovalQuery = SetQuery.pick({ dry_run: true });
+const SecretQuery = z.object({
+  mount: z.string("mount: required").regex(/[^/]/, "mount: required"),
+  secret_name: z.string("secret_name: required").min(1, "secret_name: required"),
+});
+
 /** Entries and their counts; `next` on pages. */
 function answer(
   call: AuthorisedCall,
@@ -116,17 +127,20 @@ function answer(
   return envelope(call, { data: { ...data, ...more }, warnings });
 }
 
-async function set(call: AuthorisedCall<"name" | "type">, body: Associated): Promise<Response> {
+async function set(
+  call: AuthorisedCall<"name" | "type"> & Asked<typeof SetQuery>,
+  body: Associated,
+): Promise<Response> {
   const key = keyOf(call);
   unwrap(await destinationAt(call, key).read());
   const { mount, secret_name, selector } = body;
   if (selector) {
     if (secret_name) throw badRequest("selector: cannot be set together with secret_name");
-    return setMany(call, { mount, selector }, body.dry_run || flagIn(call.query, "dry_run"));
+    return setMany(call, { mount, selector }, body.dry_run || call.asked.dry_run);
   }
   if (!secret_name) throw badRequest("secret_name: required");
   const { secret, keys } = await source(call, { mount, secret_name });
-  if (body.dry_run || flagIn(call.query, "dry_run")) {
+  if (body.dry_run || call.asked.dry_run) {
     const planned = unwrap(await previewSet(call.env, key, secret, keys));
     return envelope(call, { data: { dry_run: true, planned } });
   }
@@ -139,12 +153,13 @@ async function set(call: AuthorisedCall<"name" | "type">, body: Associated): Pro
 
 /** Sets the associations of all secrets that match now. Their pushes follow the answer. */
 async function setMany(
-  call: AuthorisedCall<"name" | "type">,
+  call: AuthorisedCall<"name" | "type"> & Asked<typeof SetQuery>,
   given: Parameters<typeof setSelected>[1],
   isDry: boolean,
 ): Promise<Response> {
   const key = keyOf(call);
-  if (isDry) return envelope(call, { data: { dry_run: true, ...(await previewSelected(call, given)) } });
+  if (isDry)
+    return envelope(call, { data: { dry_run: true, ...(await previewSelected(call, given, call.asked.after)) } });
   const { set: ids, skipped } = await setSelected(call, given);
   const push = performWork(call.env, destinationName(key), { budgetMs: PUSH_MS }).catch(() => undefined);
   call.exec.waitUntil(push);
@@ -152,9 +167,12 @@ async function setMany(
   return answer(call, page, page.associated_secrets, { skipped });
 }
 
-async function remove(call: AuthorisedCall<"name" | "type">, body: Association): Promise<Response> {
+async function remove(
+  call: AuthorisedCall<"name" | "type"> & Asked<typeof RemovalQuery>,
+  body: Association,
+): Promise<Response> {
   const key = keyOf(call);
-  if (body.dry_run || flagIn(call.query, "dry_run")) throw badRequest(NO_DRY_REMOVAL);
+  if (body.dry_run || call.asked.dry_run) throw badRequest(NO_DRY_REMOVAL);
   const name = checkSecretName(body.secret_name);
   const object = destinationAt(call, key);
   const mount = await mountAt(call, body.mount);
@@ -180,13 +198,13 @@ async function remove(call: AuthorisedCall<"name" | "type">, body: Association):
 }
 
 /** All associations of a destination. Streamed page by page: there may be a million. */
-async function allAssociations(call: AuthorisedCall<"name" | "type">): Promise<Response> {
+async function allAssociations(call: AuthorisedCall<"name" | "type"> & Asked<typeof PageQuery>): Promise<Response> {
   const key = keyOf(call);
   const object = destinationAt(call, key);
-  const paged = call.query.has("limit") || call.query.has("after");
-  const limit = limitIn(call.query, 1_000);
-  const first = unwrap(await object.associations(null, call.query.get("after") ?? "", limit));
-  if (paged) return answer(call, first, first.associated_secrets, { next: first.next ?? "" });
+  const { after, limit } = call.asked;
+  const first = unwrap(await object.associations(null, after ?? "", limit ?? MAX_PAGE));
+  if (after !== undefined || limit !== undefined)
+    return answer(call, first, first.associated_secrets, { next: first.next ?? "" });
   if (first.next === null) return answer(call, first, first.associated_secrets);
   const counters: Record<string, number> = {};
   return rawStream(call, async function* () {
@@ -273,18 +291,21 @@ export const associationRoutes = [
   secrets({
     verb: "GET",
     path: "/sys/sync/destinations/:type/:name/associations",
+    query: PageQuery,
     handle: allAssociations,
   }),
   secrets({
     verb: "POST",
     path: "/sys/sync/destinations/:type/:name/associations/set",
     body: Associated,
+    query: SetQuery,
     handle: set,
   }),
   secrets({
     verb: "POST",
     path: "/sys/sync/destinations/:type/:name/associations/remove",
     body: Association,
+    query: RemovalQuery,
     handle: remove,
   }),
   secrets({
@@ -307,12 +328,10 @@ export const associationRoutes = [
   secrets({
     verb: "GET",
     path: "/sys/sync/associations/destinations",
+    query: SecretQuery,
     handle: async (call) => {
-      const mount = slashless(call.query.get("mount") ?? "");
-      const secret = call.query.get("secret_name") ?? "";
-      if (mount === "") throw badRequest("mount: required");
-      if (secret === "") throw badRequest("secret_name: required");
-      return destinationsOfSecret(call, [{ mount: `${mount}/`, secret }]);
+      const { mount, secret_name: secret } = call.asked;
+      return destinationsOfSecret(call, [{ mount: `${slashless(mount)}/`, secret }]);
     },
   }),
   secrets({

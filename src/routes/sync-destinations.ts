@@ -4,11 +4,12 @@ import { rawAsText } from "../lib/json.ts";
 import { listDestinations } from "../listings/destinations.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { flag } from "../platform/http/fields.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { resolveFile } from "../sync/configuration/files.ts";
 import { drift, identityOf, previewConfiguration, verify } from "../sync/inspect/inspect.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
-import { checkedType, destinationAt, flagIn, keyOf, limitIn, NO_DRY_REMOVAL } from "./sync-paths.ts";
+import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
+import { checkedType, destinationAt, keyOf, NO_DRY_REMOVAL } from "./sync-paths.ts";
 
 /** Sync destinations. */
 
@@ -40,8 +41,12 @@ async function withFiles(call: AuthorisedCall, body: AnyFields): Promise<AnyFiel
   return read;
 }
 
+const PlanQuery = z.object({ dry_run: query.flag(), after: query.text() });
+const DeletionQuery = z.object({ purge: query.flag(), force_delete: query.flag(), dry_run: query.flag() });
+const DriftQuery = z.object({ after: query.text(), limit: query.limit(DRIFT_PAGE).default(DRIFT_PAGE) });
+
 async function configure(
-  call: AuthorisedCall<"name" | "type">,
+  call: AuthorisedCall<"name" | "type"> & Asked<typeof PlanQuery>,
   given: Write,
   mode: "write" | "patch",
 ): Promise<Response> {
@@ -49,8 +54,8 @@ async function configure(
   const { origin } = new URL(call.request.url);
   const { dry_run, ...fields } = given;
   const body = await withFiles(call, fields);
-  if (dry_run || flagIn(call.query, "dry_run")) {
-    const after = call.query.get("after") ?? "";
+  const { after } = call.asked;
+  if (dry_run || call.asked.dry_run) {
     const preview = unwrap(await previewConfiguration(call.env, key, body, { mode, after, origin }));
     const { planned, warnings, next } = preview;
     return envelope(call, { data: { dry_run: true, planned, next: next ?? "" }, warnings });
@@ -133,6 +138,7 @@ export const destinationRoutes = [
     path: "/sys/sync/destinations/:type/:name",
     creates: true,
     body: Write,
+    query: PlanQuery,
     exact: true,
     handle: (call, body) => configure(call, body, "write"),
   }),
@@ -140,6 +146,7 @@ export const destinationRoutes = [
     verb: "PATCH",
     path: "/sys/sync/destinations/:type/:name",
     body: Write,
+    query: PlanQuery,
     exact: true,
     handle: (call, body) => configure(call, body, "patch"),
   }),
@@ -147,12 +154,11 @@ export const destinationRoutes = [
     verb: "DELETE",
     path: "/sys/sync/destinations/:type/:name",
     body: Deletion,
+    query: DeletionQuery,
     handle: async (call, body) => {
-      if (body.dry_run || flagIn(call.query, "dry_run")) throw badRequest(NO_DRY_REMOVAL);
-      const options = {
-        purge: body.purge || flagIn(call.query, "purge"),
-        force: body.force_delete || flagIn(call.query, "force_delete"),
-      };
+      const { asked } = call;
+      if (body.dry_run || asked.dry_run) throw badRequest(NO_DRY_REMOVAL);
+      const options = { purge: body.purge || asked.purge, force: body.force_delete || asked.force_delete };
       unwrap(await destinationAt(call, keyOf(call)).delete(options));
       return noContent();
     },
@@ -165,10 +171,10 @@ export const destinationRoutes = [
   secrets({
     verb: "GET",
     path: "/sys/sync/destinations/:type/:name/drift",
+    query: DriftQuery,
     handle: async (call) => {
       const key = keyOf(call);
-      const limit = limitIn(call.query, DRIFT_PAGE);
-      const page = unwrap(await destinationAt(call, key).copyRecords(call.query.get("after") ?? "", limit));
+      const page = unwrap(await destinationAt(call, key).copyRecords(call.asked.after, call.asked.limit));
       const objects = unwrap(await drift(call.env, key, page.records));
       const isLast = page.isLast && objects.length === page.records.length;
       const next = isLast ? "" : (page.records[objects.length - 1]?.cursor ?? "");

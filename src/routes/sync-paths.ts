@@ -54,20 +54,3 @@ export async function tryNow(call: AuthorisedCall, key: DestinationKey, id: stri
   call.exec.waitUntil(run);
   await Promise.race([run, scheduler.wait(INLINE_MS)]);
 }
-
-/** A boolean query parameter. @throws RequestError 400 */
-export function flagIn(query: URLSearchParams, name: string): boolean {
-  const given = query.get(name);
-  if (given === null || /^(0|f|false)$/i.test(given)) return false;
-  if (given === "" || /^(1|t|true)$/i.test(given)) return true;
-  throw badRequest(`${name}: must be true or false`);
-}
-
-/** The page size in the query. @throws RequestError 400 */
-export function limitIn(query: URLSearchParams, most: number): number {
-  const given = query.get("limit");
-  if (given === null) return most;
-  const limit = Number(given);
-  if (!/^\d{1,9}$/.test(given) || limit < 1 || limit > most) throw badRequest(`limit: must be 1 to ${most}`);
-  return limit;
-}

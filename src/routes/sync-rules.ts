@@ -1,16 +1,22 @@
 import * as z from "zod";
 import { translateStatus } from "../compat/sync-names.ts";
-import type { RuleDefinition, RuleView, Unmatched } from "../contracts/sync-rules.ts";
+import type { RuleDefinition, RuleView } from "../contracts/sync-rules.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { defineRule, RuleBody } from "../sync/rules/rule.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
-import { destinationAt, flagIn, keyOf, limitIn, slashless } from "./sync-paths.ts";
+import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
+import { destinationAt, keyOf, slashless } from "./sync-paths.ts";
 import { selectedMount } from "./sync-selectors.ts";
 
 /** Rules of a destination: associations for all secrets that match (docs/guides/sync.md). */
 
 type RuleCall = AuthorisedCall<"name" | "type" | "rule">;
+
+const PlanQuery = z.object({ dry_run: query.flag(), after: query.text() });
+const DeletionQuery = z.object({
+  on_unmatch: z.enum(["delete", "retain", "hold"], "must be delete, retain or hold").optional(),
+});
 
 const NAME = /^[a-z0-9][a-z0-9-]{0,62}$/;
 const MATCHES = 1_000;
@@ -43,24 +49,17 @@ function view(call: RuleCall, { definition, sync_operation_counters: counts, ...
   };
 }
 
-async function put(call: RuleCall, body: RuleBody): Promise<Response> {
+async function put(call: RuleCall & Asked<typeof PlanQuery>, body: RuleBody): Promise<Response> {
   const name = ruleName(call);
   const object = destinationAt(call, keyOf(call));
   unwrap(await object.read());
   const definition = unwrap(defineRule(name, body));
   const mount = await selectedMount(call, body.mount, definition, `rule ${JSON.stringify(name)}`);
-  if (body.dry_run || flagIn(call.query, "dry_run")) {
-    const plan = unwrap(await object.previewRule(name, mount, definition, call.query.get("after") ?? ""));
+  if (body.dry_run || call.asked.dry_run) {
+    const plan = unwrap(await object.previewRule(name, mount, definition, call.asked.after));
     return envelope(call, { data: { dry_run: true, ...plan, next: plan.next ?? "" } });
   }
   return envelope(call, { data: view(call, unwrap(await object.putRule(name, mount, definition))) });
-}
-
-/** The removal that a deletion of a rule asks for; null: as the rule says. @throws RequestError 400 */
-function onUnmatch({ query }: RuleCall): Unmatched | null {
-  const given = query.get("on_unmatch");
-  if (given === null || given === "delete" || given === "retain" || given === "hold") return given;
-  throw badRequest("on_unmatch: must be delete, retain or hold");
 }
 
 export const ruleRoutes = [
@@ -79,22 +78,25 @@ export const ruleRoutes = [
     verb: "POST",
     path: "/sys/sync/destinations/:type/:name/rules/:rule",
     body: RuleBody,
+    query: PlanQuery,
     handle: put,
   }),
   secrets({
     verb: "DELETE",
     path: "/sys/sync/destinations/:type/:name/rules/:rule",
+    query: DeletionQuery,
     handle: async (call) => {
-      unwrap(await destinationAt(call, keyOf(call)).deleteRule(ruleName(call), onUnmatch(call)));
+      const { on_unmatch = null } = call.asked;
+      unwrap(await destinationAt(call, keyOf(call)).deleteRule(ruleName(call), on_unmatch));
       return noContent();
     },
   }),
   secrets({
     verb: "GET",
     path: "/sys/sync/destinations/:type/:name/rules/:rule/matches",
+    query: z.object({ after: query.text(), limit: query.limit(MATCHES).default(MATCHES) }),
     handle: async (call) => {
-      const limit = limitIn(call.query, MATCHES);
-      const after = call.query.get("after") ?? "";
+      const { after, limit } = call.asked;
       const page = unwrap(await destinationAt(call, keyOf(call)).ruleMatches(ruleName(call), after, limit));
       return envelope(call, { data: { matches: page.matches, next: page.next ?? "" } });
     },

@@ -75,9 +75,8 @@ export async function setSelected(call: AuthorisedCall<"name" | "type">, given: 
 }
 
 /** The effect of a set by selector, without one. */
-export async function previewSelected(call: AuthorisedCall<"name" | "type">, given: Given) {
+export async function previewSelected(call: AuthorisedCall<"name" | "type">, given: Given, after: string) {
   const { definition, mount } = await selectedBy(call, given);
-  const after = call.query.get("after") ?? "";
   const plan = unwrap(await destinationAt(call, keyOf(call)).previewRule("", mount, definition, after));
   if (plan.summary.matched > MAX_SELECTED) throw badRequest(TOO_MANY);
   return { summary: plan.summary, planned: plan.planned, next: plan.next ?? "" };

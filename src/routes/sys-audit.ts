@@ -1,11 +1,11 @@
 import * as z from "zod";
 import { keyedHashes } from "../platform/crypto/keyed-hash.ts";
-import { badRequest, invalid, notFound, RequestError } from "../platform/http/errors.ts";
+import { badRequest, notFound, RequestError } from "../platform/http/errors.ts";
 import { type Cursor, searchLines } from "../platform/observability/audit/search.ts";
 import { sinksOf } from "../platform/observability/audit/sinks.ts";
 import { settings } from "../platform/settings.ts";
 import { envelope } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
 
 /**
  * Destinations of the audit log, its lines, and hashes of values
@@ -37,15 +37,17 @@ async function hash(call: AuthorisedCall<never, "output">, { input }: z.output<t
 
 const MAX_LINES = 1_000;
 const Search = z.object({
-  text: z.string().max(1024),
-  kind: z.enum(["", "request", "answer", "action"]),
+  text: z.string().max(1024).default(""),
+  kind: z.enum(["", "request", "answer", "action"]).default(""),
   before: z
     .union([z.literal(""), z.iso.datetime({ offset: true })])
+    .default("")
     .transform((time) => (time ? Date.parse(time) : null)),
-  limit: z.coerce.number("must be a number").int().min(1).max(MAX_LINES),
+  limit: z.preprocess((given) => given || "100", z.coerce.number("must be a number").int().min(1).max(MAX_LINES)),
   cursor: z
     .string()
     .max(256)
+    .default("")
     .transform((text, { addIssue }): Cursor | null => {
       const found = /^(\S*?)(?:#(\d{1,9}))?$/.exec(text);
       if (!found) addIssue("not a cursor of this search");
@@ -60,18 +62,8 @@ const cursorText = ({ key, lines }: Cursor): string => (lines === null ? key : `
 const NO_RECORD = "no bucket is bound: these are the last lines of one isolate, and no record (docs/operate/audit.md)";
 
 /** Requires `sudo`: lines name the paths and accessors of all callers. */
-async function search(call: AuthorisedCall): Promise<Response> {
-  const { query } = call;
-  const asked = {
-    text: query.get("text") ?? "",
-    kind: query.get("kind") ?? "",
-    before: query.get("before") ?? "",
-    limit: query.get("limit") || "100",
-    cursor: query.get("cursor") ?? "",
-  };
-  const parsed = Search.safeParse(asked);
-  if (!parsed.success) throw invalid(parsed.error);
-  const { next, ...found } = await searchLines(call.env.AUDIT_BUCKET, parsed.data);
+async function search(call: AuthorisedCall & Asked<typeof Search>): Promise<Response> {
+  const { next, ...found } = await searchLines(call.env.AUDIT_BUCKET, call.asked);
   const data = { ...found, next: next === null ? "" : cursorText(next) };
   return envelope(call, { data, warnings: found.source === "isolate" ? [NO_RECORD] : [] });
 }
@@ -89,7 +81,7 @@ export const auditRoutes = [
       return envelope(call, { data: Object.fromEntries(outputs), flat: true });
     },
   }),
-  secrets({ verb: "GET", path: "/sys/audit/lines", access: "sudo", fresh: true, handle: search }),
+  secrets({ verb: "GET", path: "/sys/audit/lines", access: "sudo", fresh: true, query: Search, handle: search }),
   ...(["POST", "DELETE"] as const).map((verb) =>
     secrets({
       verb,

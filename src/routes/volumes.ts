@@ -1,7 +1,9 @@
+import * as z from "zod";
 import { HEX_PREFIX_RULE, hexRange } from "../cluster/reports/hex-prefix.ts";
 import { CSI_LIST_RIGHTS } from "../contracts/cluster-rights.ts";
 import type { VolumeQuery } from "../contracts/host-volumes.ts";
 import { badRequest, denied, notFound } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { allowsNamespace } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
@@ -18,9 +20,18 @@ import { blocking, type Reading } from "./server/blocking.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
 import { readList } from "./server/listing.ts";
 import { clusterText } from "./server/respond.ts";
-import { type AuthorisedCall, cluster } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Lists of host and CSI volumes (https://developer.hashicorp.com/nomad/api-docs/volumes). */
+
+const VolumesQuery = z.object({
+  type: query.text(),
+  node_id: query.text(),
+  node_pool: query.text(),
+  plugin_id: query.text(),
+  prefix: query.text(),
+});
+type VolumesCall = AuthorisedCall & Asked<typeof VolumesQuery>;
 
 const ALL = "*";
 /** Present on every node with an agent. */
@@ -28,8 +39,8 @@ const BUILT_IN_PLUGIN = "mkdir";
 const UUID_LENGTH = 36;
 
 /** Node filter: one node, or an id prefix in whole bytes. In the upstream dialect the value is a whole id. */
-function nodesOf({ query, dialect }: AuthorisedCall): Pick<VolumeQuery, "nodeId" | "nodePrefix"> {
-  const given = query.get("node_id") ?? "";
+function nodesOf({ asked, dialect }: VolumesCall): Pick<VolumeQuery, "nodeId" | "nodePrefix"> {
+  const given = asked.node_id;
   if (given === "") return {};
   if (dialect === "upstream") return { nodeId: given.toLowerCase() };
   const range = hexRange(given);
@@ -39,25 +50,26 @@ function nodesOf({ query, dialect }: AuthorisedCall): Pick<VolumeQuery, "nodeId"
 
 /** Plugin filter: an existing plugin, or an id prefix in bytes. */
 async function pluginsOf(
-  { query, dialect }: AuthorisedCall,
+  { asked, dialect }: VolumesCall,
   isThere: (pluginId: string) => Promise<boolean>,
 ): Promise<Pick<VolumeQuery, "pluginId" | "pluginPrefix">> {
-  const given = query.get("plugin_id") ?? "";
+  const given = asked.plugin_id;
   if (given === "") return {};
   if (dialect === "upstream" || (await isThere(given))) return { pluginId: given };
   if (hexRange(given)) return { pluginPrefix: given };
   throw badRequest(`plugin_id: is no plugin of a volume, and as a prefix it ${HEX_PREFIX_RULE}`);
 }
 
-async function readHostVolumes(call: AuthorisedCall): Promise<Reading> {
+async function readHostVolumes(call: VolumesCall): Promise<Reading> {
+  const { asked } = call;
   const registry = clusterRegistry(call.env);
   const namespace = namespaceOf(call);
   const wanted = {
     namespace: namespace === ALL ? null : namespace,
     ...nodesOf(call),
     ...(await pluginsOf(call, async (id) => id === BUILT_IN_PLUGIN || (await registry.hasHostVolumesOf(id)))),
-    ...(call.query.get("node_pool") && { nodePool: call.query.get("node_pool") ?? "" }),
-    prefix: call.query.get("prefix") ?? "",
+    ...(asked.node_pool && { nodePool: asked.node_pool }),
+    prefix: asked.prefix,
   };
   return readList<ShownHostVolume>(call, {
     fetch: async (token, limit, reverse) => {
@@ -79,15 +91,15 @@ async function readHostVolumes(call: AuthorisedCall): Promise<Reading> {
 }
 
 /** Prefix of node ids: bytes, or any text in the upstream dialect. */
-function nodePrefixOf({ query, dialect }: AuthorisedCall): string {
-  const given = (query.get("node_id") ?? "").toLowerCase();
+function nodePrefixOf({ asked, dialect }: VolumesCall): string {
+  const given = asked.node_id.toLowerCase();
   if (dialect === "upstream" || given === "") return given;
   const range = hexRange(given);
   if (!range) throw badRequest(`node_id: ${HEX_PREFIX_RULE}`);
   return range[0];
 }
 
-async function readCsiVolumes(call: AuthorisedCall): Promise<Reading> {
+async function readCsiVolumes(call: VolumesCall): Promise<Reading> {
   const registry = clusterRegistry(call.env);
   const namespace = namespaceOf(call);
   if (!allowsOne(call.grant.cluster, namespace, CSI_LIST_RIGHTS)) throw denied();
@@ -95,7 +107,7 @@ async function readCsiVolumes(call: AuthorisedCall): Promise<Reading> {
     namespace: namespace === ALL ? null : namespace,
     nodePrefix: nodePrefixOf(call),
     ...(await pluginsOf(call, (id) => registry.hasCsiVolumesOf(id))),
-    prefix: call.query.get("prefix") ?? "",
+    prefix: call.asked.prefix,
   };
   return readList<ShownCsiVolume>(call, {
     fetch: async (token, limit, reverse) => {
@@ -111,8 +123,8 @@ async function readCsiVolumes(call: AuthorisedCall): Promise<Reading> {
   });
 }
 
-async function listVolumes(call: AuthorisedCall): Promise<Response> {
-  const type = call.query.get("type") ?? "";
+async function listVolumes(call: VolumesCall): Promise<Response> {
+  const { type } = call.asked;
   if (type === "") {
     if (call.dialect === "upstream") return clusterText("[]");
     throw badRequest("type: is required: csi or host");
@@ -126,4 +138,6 @@ async function listVolumes(call: AuthorisedCall): Promise<Response> {
   );
 }
 
-export const volumeRoutes = [cluster({ verb: "GET", path: "/volumes", rights: "any", handle: listVolumes })];
+export const volumeRoutes = [
+  cluster({ verb: "GET", path: "/volumes", rights: "any", query: VolumesQuery, handle: listVolumes }),
+];

@@ -178,14 +178,11 @@ export const operability = group(
         "Lines of the bound bucket, newest first; without one, the last lines of the isolate that answers. A call reads " +
         "at most 300 objects, so it may answer fewer lines than `limit`, or none, with a `next` to go on from.",
       query: {
-        text: text("Part of a line, in any case: a path, an accessor, a request's id."),
+        text: "Part of a line, in any case: a path, an accessor, a request's id.",
         kind: word("Only lines of this kind.", "request", "answer", "action"),
         before: text("Only lines that the bucket got before this time (RFC 3339)."),
-        limit: {
-          description: "Lines of an answer.",
-          schema: { type: "integer", minimum: 1, maximum: 1000, default: 100 },
-        },
-        cursor: text("`next` of the call before."),
+        limit: "Lines of an answer.",
+        cursor: "`next` of the call before.",
       },
       answers: data("Lines, newest first.", FoundLines),
     },

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { AllocationStub, createdAndModified, reportedObject } from "../../wire/shapes.ts";
-import { bare, flag, group, type Operation, type Parameters, text } from "../operation.ts";
+import { bare, flag, group, type Operation, type Parameters, type QueryParameters, text } from "../operation.ts";
 import { list, namespace, namespaces, prefix, waiting } from "../parameters.ts";
 
 const Job = reportedObject("Job", { ID: z.string(), Namespace: z.string() });
@@ -99,7 +99,7 @@ const hexPrefix: Parameters = {
 
 const READ = "namespace:read-job";
 
-const listed = (id: string, summary: string, answer: z.ZodType, query: Parameters, right = READ): Operation => ({
+const listed = (id: string, summary: string, answer: z.ZodType, query: QueryParameters, right = READ): Operation => ({
   id,
   summary,
   right,
@@ -171,8 +171,8 @@ export const reported = group(
     },
     "GET /evaluations": listed("listEvaluations", "List evaluations", Evaluation, {
       ...hexPrefix,
-      job: text("Only of this job; not with `filter`."),
-      status: text("Only in this status; not with `filter`."),
+      job: "Only of this job; not with `filter`.",
+      status: "Only in this status; not with `filter`.",
     }),
     "GET /evaluation/:id": {
       ...one("readEvaluation", "Read an evaluation", Evaluation),

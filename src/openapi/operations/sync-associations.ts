@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { keysOf, time } from "../../wire/shapes.ts";
 import { SYNC_STATUSES } from "../../wire/sync-status.ts";
-import { data, flag, group, type Operation, required, text } from "../operation.ts";
+import { data, group, type Operation } from "../operation.ts";
 import { Planned } from "./sync.ts";
 
 const status = z.enum(SYNC_STATUSES);
@@ -63,7 +63,7 @@ const DestinationsOfSecret = z
   })
   .meta({ id: "DestinationsOfSecret" });
 
-const NO_PLAN = flag("Refused: only `set` has a dry run.");
+const NO_PLAN = "Refused: only `set` has a dry run.";
 
 const SELECTOR =
   "Instead of `secret_name`, for up to 1000 secrets at once: `path_prefix`, `path_glob`, `exclude_glob`, `metadata_selector` and `match_all`, as of a rule.";
@@ -87,11 +87,8 @@ export const associations = group(
       id: "readAssociations",
       summary: "List associations of a destination",
       query: {
-        after: text("Entries after this one."),
-        limit: {
-          description: "Page size; default: all associations.",
-          schema: { type: "integer", minimum: 1, maximum: 1000 },
-        },
+        after: "Entries after this one.",
+        limit: "Page size; default: all associations.",
       },
       answers: data("The associations.", Associations),
     },
@@ -101,8 +98,8 @@ export const associations = group(
       description:
         "Also requires read access to the secret; with `selector` to every secret that it can match. Secrets that match later do not follow: use a rule for that.",
       query: {
-        dry_run: flag("Returns a plan without changes."),
-        after: text("With `selector` and `dry_run`: `next` of the page before."),
+        dry_run: "Returns a plan without changes.",
+        after: "With `selector` and `dry_run`: `next` of the page before.",
       },
       body: { fields: { ...fields, selector: SELECTOR } },
       answers: data(
@@ -145,7 +142,7 @@ export const associations = group(
     "GET /sys/sync/associations/destinations": {
       id: "readDestinationsOfSecret",
       summary: "List destinations of a secret by query",
-      query: { mount: required(text("The mount's path.")), secret_name: required(text("The secret's path in it.")) },
+      query: { mount: "The mount's path.", secret_name: "The secret's path in it." },
       ...ofSecret,
     },
     "GET /sys/sync/associations/:mount/:name": {

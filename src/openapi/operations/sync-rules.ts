@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { keysOf, time } from "../../wire/shapes.ts";
-import { data, flag, group, noContent, text } from "../operation.ts";
+import { data, group, noContent } from "../operation.ts";
 import { Planned } from "./sync.ts";
 
 const Condition = z.object({
@@ -110,7 +110,7 @@ export const syncRules = group(
       description:
         "Also requires read access to every path that the rule can match. Left out fields have their default.",
       path: rule,
-      query: { dry_run: flag("Returns a plan without changes."), after: text("Planned secrets after this one.") },
+      query: { dry_run: "Returns a plan without changes.", after: "Planned secrets after this one." },
       body: { fields },
       answers: data("The rule; of a dry run its plan.", z.union([Rule, Plan])),
     },
@@ -120,7 +120,7 @@ export const syncRules = group(
       description:
         "Its associations end, unless another rule or a request has set them. A missing rule counts as deleted.",
       path: rule,
-      query: { on_unmatch: text("`delete`, `retain` or `hold`; default: as the rule says.") },
+      query: { on_unmatch: "What happens to its secrets there; default: as the rule says." },
       answers: noContent,
     },
     "GET /sys/sync/destinations/:type/:name/rules/:rule/matches": {
@@ -128,8 +128,8 @@ export const syncRules = group(
       summary: "List secrets of a rule",
       path: rule,
       query: {
-        after: text("Secrets after this one."),
-        limit: { description: "Page size.", schema: { type: "integer", minimum: 1, maximum: 1000 } },
+        after: "Secrets after this one.",
+        limit: "Page size.",
       },
       answers: data("Secrets, sorted.", Matches),
     },

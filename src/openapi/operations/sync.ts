@@ -3,7 +3,7 @@ import { CommonFields } from "../../sync/configuration/definition.ts";
 import { destinationTypes } from "../../sync/destinations/index.ts";
 import { keys, keysOf, texts, time } from "../../wire/shapes.ts";
 import { type JsonSchema, SchemaWriter } from "../json-schema.ts";
-import { count, data, flag, group, noContent, text } from "../operation.ts";
+import { data, group, noContent } from "../operation.ts";
 
 const TYPES = [...destinationTypes.keys()];
 
@@ -127,8 +127,8 @@ function bodies(patch: boolean): JsonSchema {
 }
 
 const dryRun = {
-  dry_run: flag("Returns a plan without changes."),
-  after: text("Of a dry run: entries after this one."),
+  dry_run: "Returns a plan without changes.",
+  after: "Of a dry run: entries after this one.",
 };
 const written = data("The destination; for a dry run, the plan.", z.union([Destination, Plan]));
 
@@ -205,9 +205,9 @@ export const sync = group(
       description:
         "Refused while it has associations, unless `purge` removes them first, which continues after the response.",
       query: {
-        purge: flag("Removes the secrets there, then the associations, then the destination."),
-        force_delete: flag("Deletes it without removing anything there."),
-        dry_run: flag("Refused: only writes have a dry run."),
+        purge: "Removes the secrets there, then the associations, then the destination.",
+        force_delete: "Deletes it without removing anything there.",
+        dry_run: "Refused: only writes have a dry run.",
       },
       answers: noContent,
     },
@@ -220,8 +220,8 @@ export const sync = group(
       id: "readDrift",
       summary: "Detect drift at a destination",
       query: {
-        after: text("Entries after this one."),
-        limit: { ...count("Objects to a page.", 1), schema: { type: "integer", minimum: 1, maximum: 100 } },
+        after: "Entries after this one.",
+        limit: "Objects to a page.",
       },
       answers: data("Objects by association.", Drift),
     },

@@ -9,7 +9,7 @@ import {
   texts,
   timesInNanoseconds,
 } from "../../wire/shapes.ts";
-import { bare, group, nothing, type Operation, type Parameters, required, text, word } from "../operation.ts";
+import { bare, group, nothing, type Operation, type QueryParameters, required, text, word } from "../operation.ts";
 import {
   filter,
   forced,
@@ -114,13 +114,13 @@ const claimDeleted = (id: string): Operation => ({
   errors: [409],
 });
 
-const volumeQuery: Parameters = {
+const volumeQuery: QueryParameters = {
   type: required(word("Which kind.", "csi", "host")),
   ...namespaces,
   ...prefix,
-  node_id: text(`Only on nodes whose ids begin with these bytes: ${hex}.`),
-  plugin_id: text(`Only of this plugin, or of those whose ids begin with these bytes: ${hex}.`),
-  node_pool: text("Only on nodes of this pool; host volumes."),
+  node_id: `Only on nodes whose ids begin with these bytes: ${hex}.`,
+  plugin_id: `Only of this plugin, or of those whose ids begin with these bytes: ${hex}.`,
+  node_pool: "Only on nodes of this pool; host volumes.",
   ...list,
 };
 

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { type Answer, count, data, group, noContent, warned } from "../../openapi/operation.ts";
+import { type Answer, data, group, noContent, warned } from "../../openapi/operation.ts";
 import { keys, keysOf, texts, time, timeOrEmpty } from "../../wire/shapes.ts";
 import { kvExamples } from "./examples.ts";
 
@@ -111,7 +111,7 @@ export const kv = group(
     "GET /secret/data/:path+": {
       id: "readSecret",
       summary: "Read a secret",
-      query: { version: count("Which version; 0 is the newest.") },
+      query: { version: "Which version; 0 is the newest." },
       answers: { ...data("The secret.", Secret), ...gone(Secret) },
     },
     "POST /secret/data/:path+": {
@@ -233,7 +233,7 @@ export const kv = group(
     "GET /secret/subkeys/:path+": {
       id: "readSecretKeys",
       summary: "Read a secret's keys without values",
-      query: { version: count("Which version; 0 is the newest."), depth: count("How deep; 0 is all the way.") },
+      query: { version: "Which version; 0 is the newest.", depth: "How deep; 0 is all the way." },
       answers: { ...data("The keys.", Subkeys), ...gone(Subkeys) },
     },
   },

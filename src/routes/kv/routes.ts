@@ -1,3 +1,4 @@
+import * as z from "zod";
 import type { MetadataSettings, ReadVersion, Written } from "../../contracts/kv-store.ts";
 import { subkeys } from "../../kv/version.ts";
 import { goDuration } from "../../lib/go-duration.ts";
@@ -5,20 +6,27 @@ import { mapLimit } from "../../lib/map-limit.ts";
 import type { Result } from "../../lib/result.ts";
 import { readCustomMetadata } from "../../platform/http/custom-metadata.ts";
 import { RequestError, refusalError, unwrap } from "../../platform/http/errors.ts";
+import * as query from "../../platform/http/query-fields.ts";
 import { traceText } from "../../platform/observability/otlp/trace-context.ts";
 import { accessControl, syncDestination } from "../../rpc/stubs.ts";
 import { performAll } from "../../sync/worker/perform.ts";
 import { formFields } from "../server/body.ts";
+import { parseQuery } from "../server/query.ts";
 import { noContent, rawEnvelope } from "../server/respond.ts";
-import { type Call, inMount } from "../server/route.ts";
+import { type Asked, type Call, inMount } from "../server/route.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "./bodies.ts";
 import { detailedList, list, metadataData } from "./lists.ts";
-import { actor, answer, count, invalidPath, type PathCall, path, readSecret, rights, store, warned } from "./shared.ts";
+import { actor, answer, invalidPath, type PathCall, path, readSecret, rights, store, warned } from "./shared.ts";
 
 /** Routes of a KV version 2 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2). */
 
-async function readVersion(call: PathCall): Promise<ReadVersion> {
-  const read = await readSecret(call, count(call.query, "version"));
+/** Parameters of reads: the version, 0 = the newest, and how deep keys are shown. */
+const ReadQuery = z.object({ version: query.count() });
+const SubkeysQuery = ReadQuery.extend({ depth: query.count() });
+type SubkeysCall = PathCall & Asked<typeof SubkeysQuery>;
+
+async function readVersion(call: PathCall & Asked<typeof ReadQuery>): Promise<ReadVersion> {
+  const read = await readSecret(call, call.asked.version);
   if (!read.ok) throw refusalError(read);
   return read;
 }
@@ -72,26 +80,26 @@ function metadataSettings(
 const QUERY_IN_PATH = /\?((?:version|depth)=.*)$/s;
 
 /** The call with such a query in its place. Authorization used the path as received, so it is repeated. */
-async function withQueryOutOfPath(call: PathCall): Promise<PathCall> {
+async function withQueryOutOfPath(call: SubkeysCall): Promise<SubkeysCall> {
   const text = call.params.path;
   const cut = QUERY_IN_PATH.exec(text);
   if (!cut) return call;
   const { grant } = call;
   const real = text.slice(0, cut.index);
-  const asked = `${grant.path.slice(0, -text.length)}${real}`;
-  const query = new URLSearchParams(cut[1]);
+  const at = `${grant.path.slice(0, -text.length)}${real}`;
+  const inPath = new URLSearchParams(cut[1]);
   const { identity, namespace } = grant;
-  const given = { ...formFields(call.query), ...formFields(query) };
+  const given = { ...formFields(call.query), ...formFields(inPath) };
   const request = {
     accessor: identity.accessor,
     namespace,
-    path: asked,
+    path: at,
     needs: ["read"],
     given,
     wrapTtl: call.wrapTtl,
   } as const;
   unwrap(await accessControl(call.env).mayAlso(request));
-  return { ...call, params: { ...call.params, path: real }, query };
+  return { ...call, params: { ...call.params, path: real }, asked: parseQuery(SubkeysQuery, inPath) };
 }
 
 const engineRoutes = [
@@ -115,6 +123,7 @@ const engineRoutes = [
   inMount({
     verb: "GET",
     path: "/data/:path+",
+    query: ReadQuery,
     handle: async (call) => {
       const read = await readVersion(call);
       if (read.state === "gone") return gone(call, read.metadata);
@@ -205,9 +214,10 @@ const engineRoutes = [
   inMount({
     verb: "GET",
     path: "/subkeys/:path+",
-    handle: async (asked) => {
-      const call = await withQueryOutOfPath(asked);
-      const depth = count(call.query, "depth");
+    query: SubkeysQuery,
+    handle: async (received) => {
+      const call = await withQueryOutOfPath(received);
+      const { depth } = call.asked;
       const read = await readVersion(call);
       if (read.state === "gone") return answer(call, { subkeys: null, metadata: read.metadata }, 404);
       return answer(call, { subkeys: subkeys(JSON.parse(read.data), depth), metadata: read.metadata });

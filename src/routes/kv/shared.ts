@@ -52,13 +52,6 @@ export async function readSecret(call: PathCall, version: number): Promise<ReadV
   return store(call).read(wanted, version);
 }
 
-/** A numeric query parameter, 0 when absent. */
-export function count(query: URLSearchParams, name: string): number {
-  const text = query.get(name) || "0";
-  if (!/^\d{1,15}$/.test(text)) throw badRequest(`${name}: must be a number, 0 or more`);
-  return Number(text);
-}
-
 export const answer = (call: Call, data: unknown, status = 200): Response =>
   envelope(call, { data, mountType: "kv", status });
 

@@ -41,6 +41,7 @@ import { listLimit } from "../../rights/path-rules.ts";
 import { accessControl } from "../../rpc/stubs.ts";
 import { EarlyBody, parseBody, receiveBody } from "./body.ts";
 import { allowOrigin, type CrossOrigin, crossOrigin, preflight } from "./cors.ts";
+import { parseQuery } from "./query.ts";
 import { errorResponse, withWarnings } from "./respond.ts";
 import { type AuthorisedCall, type Call, type ClusterRoute, capabilityOf, type SecretsRoute } from "./route.ts";
 import type { RoutedPath, Routes, RouteTables } from "./route-tables.ts";
@@ -53,7 +54,7 @@ type Base = Omit<Call, "params" | "grant" | "authMount" | "identify"> & {
 };
 
 /** A call of a route that needs a token, with the newest grant. */
-type Judged = AuthorisedCall & { grant: Grant; mount: Grant["mount"] };
+type Judged = AuthorisedCall & { grant: Grant; mount: Grant["mount"]; asked?: unknown };
 
 /** Observers of every answered request. They must be fast: the caller waits for them. */
 const LISTENERS: readonly (readonly [
@@ -160,7 +161,9 @@ async function answer(
     };
     const { body, unknown } = parseBody(route, call, await receiveBody(route, call, early), area, null);
     try {
-      const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
+      const asked = route.query && parseQuery(route.query, call.query);
+      const given = asked === undefined ? call : { ...call, asked };
+      const answered = await withWarnings(call, await route.handle(given, body), ignored(unknown));
       return route.unwrapped ? answered : await wrapAnswer(call, target.path, answered);
     } finally {
       // A login may change the metadata and the groups of its entity, and thereby the rights of its other tokens.
@@ -196,6 +199,7 @@ async function answer(
     const text = await receiveBody(route, call, early);
     await recheckLater();
     const { body, unknown } = parseBody(route, call, text, area, call.grant.constraints);
+    if (route.query) call.asked = parseQuery(route.query, call.query);
     const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
     // A read is answered only to a token that may still read; the effect of a write is answered in any case.
     // The read of a wrapped answer has ended its token.

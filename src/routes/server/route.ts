@@ -49,6 +49,11 @@ export type AuthorisedCall<Params extends string = never, Perhaps extends string
   readonly recheck: () => Promise<void>;
 };
 
+/** The query parameters that a route's schema names, parsed. */
+export interface Asked<Schema extends z.ZodObject> {
+  readonly asked: z.output<Schema>;
+}
+
 /** The mount of a route below one. */
 export interface InMount {
   readonly mount: Mount;
@@ -82,6 +87,8 @@ interface Common<Body> {
   /** In itty-router's notation: `/sys/mounts/:path+`. */
   readonly path: string;
   readonly body?: z.ZodType<Body>;
+  /** The route's own query parameters, given to the handler as `asked`; those that all lists share are read by these. */
+  readonly query?: z.ZodObject;
   /**
    * Numbers in the body keep all digits: those beyond JavaScript's precision become `RawJson`, which cannot be sent
    * over RPC.
@@ -139,21 +146,28 @@ export interface ClusterRoute<Body = unknown, Own = AuthorisedCall> extends Comm
 export type AnyRoute = SecretsRoute | OpenRoute | ClusterRoute;
 
 /** A route whose path is known as text, so that its calls have the parameters which the path names. */
-type At<Path extends string, Route> = Omit<Route, "path" | "access"> & { readonly path: Path };
+type At<Path extends string, Route, Query> = Omit<Route, "path" | "access" | "query"> & {
+  readonly path: Path;
+  readonly query?: Query;
+};
+type NoQuery = z.ZodObject<Record<never, never>>;
 
 /*
- * Each builder erases the types of body and call after path, schema and handler were checked against each other. A route
+ * Each builder erases the types of body, query and call after path, schemas and handler were checked against each other. A route
  * table holds routes of many types, and only the schema's own output and the path's own parameters reach the handler.
  */
 const secretsIn =
   <Place>() =>
-  <const Path extends string, Body = undefined>(
-    route: At<Path, SecretsRoute<Body, AuthorisedCallAt<Path> & Place>> & Pick<SecretsRoute, "access">,
+  <const Path extends string, Body = undefined, Query extends z.ZodObject = NoQuery>(
+    route: At<Path, SecretsRoute<Body, AuthorisedCallAt<Path> & Place & Asked<Query>>, Query> &
+      Pick<SecretsRoute, "access">,
   ): SecretsRoute =>
     route as unknown as SecretsRoute;
 const openIn =
   <Place>() =>
-  <const Path extends string, Body = undefined>(route: At<Path, OpenRoute<Body, CallAt<Path> & Place>>): OpenRoute =>
+  <const Path extends string, Body = undefined, Query extends z.ZodObject = NoQuery>(
+    route: At<Path, OpenRoute<Body, CallAt<Path> & Place & Asked<Query>>, Query>,
+  ): OpenRoute =>
     ({ ...route, access: "none" }) as unknown as OpenRoute;
 
 /** A route of the secrets API. */
@@ -167,8 +181,8 @@ export const open = openIn<unknown>();
 /** A route of an auth method without authentication: a login. */
 export const openInMethod = openIn<InMethod>();
 /** A route of the cluster API. */
-export const cluster = <const Path extends string, Body = undefined>(
-  route: At<Path, ClusterRoute<Body, AuthorisedCallAt<Path>>>,
+export const cluster = <const Path extends string, Body = undefined, Query extends z.ZodObject = NoQuery>(
+  route: At<Path, ClusterRoute<Body, AuthorisedCallAt<Path> & Asked<Query>>, Query>,
 ): ClusterRoute => route as unknown as ClusterRoute;
 
 /** The capability that a verb needs on its path. */

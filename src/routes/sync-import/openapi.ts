@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { data, flag, group } from "../../openapi/operation.ts";
+import { data, group } from "../../openapi/operation.ts";
 import { importExamples } from "./examples.ts";
 
 const Imported = z.object({
@@ -27,7 +27,7 @@ export const syncImport = group(
       summary: "Import a provider's objects as secrets",
       description:
         "One page. Also requires `create` on `data/` and `metadata/` of each path that is written; objects of other paths are refused by name. May be repeated: nothing is written twice.",
-      query: { dry_run: flag("Returns what would be done.") },
+      query: { dry_run: "Returns what would be done." },
       body: {
         fields: {
           mount: "The path of a KV version 2 mount.",

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { badRequest, unwrap } from "../../platform/http/errors.ts";
 import { flag } from "../../platform/http/fields.ts";
+import * as query from "../../platform/http/query-fields.ts";
 import { isVersioned } from "../../rights/mount-routes.ts";
 import { destinationName } from "../../rpc/destination-name.ts";
 import { accessControl } from "../../rpc/stubs.ts";
@@ -8,8 +9,8 @@ import { IMPORTED, importObjects, type MayDo } from "../../sync/inspect/import.t
 import { globs } from "../../sync/rules/rule.ts";
 import { performWork } from "../../sync/worker/perform.ts";
 import { envelope } from "../server/respond.ts";
-import { type AuthorisedCall, secrets } from "../server/route.ts";
-import { flagIn, keyOf, mountAt, slashless } from "../sync-paths.ts";
+import { type Asked, type AuthorisedCall, secrets } from "../server/route.ts";
+import { keyOf, mountAt, slashless } from "../sync-paths.ts";
 
 /** Import of a destination's objects as secrets (docs/guides/sync.md). */
 
@@ -32,7 +33,12 @@ const ImportBody = z.object({
 });
 type ImportBody = z.infer<typeof ImportBody>;
 
-async function importPage(call: AuthorisedCall<"name" | "type">, body: ImportBody): Promise<Response> {
+const ImportQuery = z.object({ dry_run: query.flag() });
+
+async function importPage(
+  call: AuthorisedCall<"name" | "type"> & Asked<typeof ImportQuery>,
+  body: ImportBody,
+): Promise<Response> {
   const key = keyOf(call);
   const nameGlob = body.name_glob ?? [];
   if (nameGlob.length === 0) throw badRequest("name_glob: required; ** stands for every name");
@@ -41,7 +47,7 @@ async function importPage(call: AuthorisedCall<"name" | "type">, body: ImportBod
   const mount = await mountAt(call, body.mount);
   if (!mount) throw badRequest(`mount: no secret engine mount at ${slashless(body.mount)}/`);
   if (!isVersioned(mount)) throw badRequest(`mount: ${mount.path} is no KV version 2 mount, which alone can be synced`);
-  const dryRun = body.dry_run === true || flagIn(call.query, "dry_run");
+  const dryRun = body.dry_run === true || call.asked.dry_run;
   const request = {
     mount: { uuid: mount.uuid, accessor: mount.accessor, path: mount.path },
     pathPrefix,
@@ -84,6 +90,7 @@ export const importRoutes = [
     verb: "POST",
     path: "/sys/sync/destinations/:type/:name/import",
     body: ImportBody,
+    query: ImportQuery,
     handle: importPage,
   }),
 ];

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { count, data, group, required, text } from "../../openapi/operation.ts";
+import { data, group } from "../../openapi/operation.ts";
 import { sysSearchExamples } from "./examples.ts";
 import { TYPES } from "./search.ts";
 
@@ -30,11 +30,11 @@ export const sysSearch = group(
         "In the namespace of the request and those below it, with the rights of the token: a secret is found with `list` " +
         "on its folder or `read` on its path. Names of secrets and roles appear a moment after the change.",
       query: {
-        q: required(text("Words that the name has, in any case; for secrets and policies anywhere in the path.")),
-        type: text(`Some of ${TYPES.join(", ")}, separated by commas; default: all.`),
-        namespace: text("A namespace below that of the request."),
-        limit: count("Hits of the page, at most 100; default 20.", 1),
-        after: text("`next` of the page before."),
+        q: "Words that the name has, in any case; for secrets and policies anywhere in the path.",
+        type: `Some of ${TYPES.join(", ")}, separated by commas; default: all.`,
+        namespace: "A namespace below that of the request.",
+        limit: "Hits of the page.",
+        after: "`next` of the page before.",
       },
       answers: data("What was found: secrets first, by mount.", Found),
       errors: [503],

@@ -2,10 +2,11 @@ import * as z from "zod";
 import { authorize } from "../../access/authorize/authorize-cached.ts";
 import { type ClusterRights, CSI_LIST_RIGHTS } from "../../contracts/cluster-rights.ts";
 import { badRequest } from "../../platform/http/errors.ts";
+import * as query from "../../platform/http/query-fields.ts";
 import { allowsNamespaceAny, allowsNode, mergeClusterRules } from "../../rights/cluster-rights.ts";
 import { accessControl } from "../../rpc/stubs.ts";
 import { envelope } from "../server/respond.ts";
-import { type AuthorisedCall, secrets } from "../server/route.ts";
+import { type Asked, type AuthorisedCall, secrets } from "../server/route.ts";
 import { openCursor, sealCursor } from "./cursor.ts";
 import { type Hit, Search, TYPES, type Type } from "./search.ts";
 import { destinationList, policyList, sourcesFor } from "./sources.ts";
@@ -19,35 +20,31 @@ const MAX_LIMIT = 100;
 
 const Position = z.object({ type: z.enum(TYPES), position: z.unknown() });
 
-function wordsOf(query: URLSearchParams): string[] {
-  const text = query.get("q") ?? "";
-  if (text.length > MAX_TEXT) throw badRequest(`q: at most ${MAX_TEXT} characters`);
-  const words = text.toLowerCase().split(/\s+/u).filter(Boolean);
-  if (words.length === 0) throw badRequest("q: is required");
-  if (words.length > MAX_WORDS) throw badRequest(`q: at most ${MAX_WORDS} words`);
-  return words;
-}
-
-/** The types asked for, in the order of `TYPES`. */
-function typesOf(query: URLSearchParams): readonly Type[] {
-  const text = query.get("type") ?? "";
-  if (text === "") return TYPES;
-  const asked = text.split(",").map((name) => name.trim());
-  if (!asked.every((name) => TYPES.some((type) => type === name)))
-    throw badRequest(`type: must be some of ${TYPES.join(", ")}, separated by commas`);
-  return TYPES.filter((type) => asked.includes(type));
-}
-
-function limitOf(query: URLSearchParams): number {
-  const text = query.get("limit") || String(LIMIT);
-  const limit = /^\d{1,3}$/.test(text) ? Number(text) : 0;
-  if (limit < 1 || limit > MAX_LIMIT) throw badRequest(`limit: must be a number from 1 to ${MAX_LIMIT}`);
-  return limit;
-}
+const SearchQuery = z.object({
+  q: z
+    .string("is required")
+    .max(MAX_TEXT, `at most ${MAX_TEXT} characters`)
+    .transform((text) => text.toLowerCase().split(/\s+/u).filter(Boolean))
+    .pipe(z.array(z.string()).min(1, "is required").max(MAX_WORDS, `at most ${MAX_WORDS} words`)),
+  type: query.text().transform((text, { addIssue }): readonly Type[] => {
+    if (text === "") return TYPES;
+    const wanted = text.split(",").map((name) => name.trim());
+    if (!wanted.every((name) => TYPES.some((type) => type === name)))
+      addIssue(`must be some of ${TYPES.join(", ")}, separated by commas`);
+    return TYPES.filter((type) => wanted.includes(type));
+  }),
+  namespace: query.text(),
+  limit: z.preprocess(
+    (given) => given || undefined,
+    query.limit(MAX_LIMIT, `must be a number from 1 to ${MAX_LIMIT}`).default(LIMIT),
+  ),
+  after: query.text(),
+});
+type SearchCall = AuthorisedCall & Asked<typeof SearchQuery>;
 
 /** The namespace of the request, or one below it. */
-async function namespaceIn({ env, query, grant }: AuthorisedCall): Promise<string> {
-  const segments = (query.get("namespace") ?? "").split("/").filter(Boolean);
+async function namespaceIn({ env, asked, grant }: SearchCall): Promise<string> {
+  const segments = asked.namespace.split("/").filter(Boolean);
   if (segments.length === 0) return grant.namespace;
   const path = `${grant.namespace}${segments.join("/")}/`;
   const found = await accessControl(env).readNamespace(path);
@@ -84,10 +81,9 @@ async function lacking(search: Search, rights: ClusterRights, types: readonly Ty
   return all.filter((each): each is { type: Type; needs: string } => each.needs !== null);
 }
 
-async function find(call: AuthorisedCall): Promise<Response> {
-  const { env, query, grant } = call;
-  const [words, types, limit] = [wordsOf(query), typesOf(query), limitOf(query)];
-  const after = query.get("after") ?? "";
+async function find(call: SearchCall): Promise<Response> {
+  const { env, asked, grant } = call;
+  const { q: words, type: types, limit, after } = asked;
   const caller = `search ${grant.identity.accessor} ${grant.namespace}`;
   const begun = after === "" ? null : Position.parse(openCursor(env, caller, after));
   const search = new Search(call, words, await namespaceIn(call));
@@ -115,5 +111,5 @@ async function find(call: AuthorisedCall): Promise<Response> {
 const CLUSTER: ReadonlySet<Type> = new Set(["node", "volume", "job"] as const);
 
 export const sysSearchRoutes = [
-  secrets({ verb: "GET", path: "/sys/search", access: "token", fresh: true, handle: find }),
+  secrets({ verb: "GET", path: "/sys/search", access: "token", fresh: true, query: SearchQuery, handle: find }),
 ];
