@@ -13,6 +13,8 @@ interface VirtualListProps<Row> {
   readonly className?: string;
   /** This row is kept in sight when the number changes. */
   readonly show?: number;
+  /** For rows without a link or a button: the keys scroll then. */
+  readonly isFocusable?: boolean;
   readonly boxRef?: RefObject<HTMLDivElement | null>;
   readonly onScroll?: (box: HTMLDivElement) => void;
   readonly onKeyDown?: (event: KeyboardEvent) => void;
@@ -29,6 +31,7 @@ export function VirtualList<Row>({
   label,
   className = "",
   show,
+  isFocusable = false,
   boxRef,
   onScroll,
   onKeyDown,
@@ -67,6 +70,7 @@ export function VirtualList<Row>({
       class={`virtual ${className}`}
       role={role}
       aria-label={label}
+      tabIndex={isFocusable ? 0 : undefined}
       onScroll={measure}
       onKeyDown={onKeyDown}
     >

@@ -1,4 +1,7 @@
-/** Addresses of the screen: `/ui/secrets`, `/ui/secrets/MOUNT`, `/ui/secrets/MOUNT/at/PATH/OF/SECRET`. */
+/**
+ * Addresses of the screen: `/ui/secrets`, `/ui/secrets/MOUNT`, `/ui/secrets/MOUNT/at/PATH/OF/SECRET`, and for many
+ * secrets of a folder `/ui/secrets/MOUNT/many/FOLDER`.
+ */
 import type { Schemas } from "../../api/client.ts";
 import { href, place } from "../../app/router.ts";
 
@@ -12,18 +15,29 @@ export interface KvMount {
 }
 
 const AT = "at";
+const MANY = "many";
 
 interface SecretsPlace {
   readonly mount: string | null;
   /** Path of the selected secret; null for none. */
   readonly secret: string | null;
+  /** Folder whose secrets are selected, empty or with a slash at its end; null elsewhere. */
+  readonly many: string | null;
 }
 
 /** The part of the tree that the address selects. Reads the router's signal. */
 export function secretsPlace(): SecretsPlace {
   const [mount = null, marker, ...path] = place.value.segments;
-  return { mount, secret: marker === AT && path.length > 0 ? path.join("/") : null };
+  return {
+    mount,
+    secret: marker === AT && path.length > 0 ? path.join("/") : null,
+    many: marker === MANY ? path.map((name) => `${name}/`).join("") : null,
+  };
 }
+
+/** @param folder empty, or with a slash at its end */
+export const manyHref = (mount: string, folder: string): string =>
+  href("secrets", [mount, MANY, ...folder.split("/").filter(Boolean)]);
 
 export const mountHref = (mount: string): string => href("secrets", [mount]);
 

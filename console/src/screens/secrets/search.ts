@@ -26,11 +26,14 @@ interface Walk {
   refused: number;
 }
 
-const begun = (): Walk => ({ queue: [{ folder: "", after: null }], paths: [], read: 0, refused: 0 });
+const begun = (folder: string): Walk => ({ queue: [{ folder, after: null }], paths: [], read: 0, refused: 0 });
 
-/** @param isOpen nothing is read before a search is */
-export function useNameIndex(mount: KvMount, isOpen: boolean): NameIndex {
-  const walk = useRef(begun());
+/**
+ * @param isOpen nothing is read before a search is
+ * @param folder empty, or with a slash at its end
+ */
+export function useNameIndex(mount: KvMount, isOpen: boolean, folder = ""): NameIndex {
+  const walk = useRef(begun(folder));
   const [budget, setBudget] = useState(MAX_REQUESTS);
   const [, setRound] = useState(0);
   const [isReading, setReading] = useState(false);
