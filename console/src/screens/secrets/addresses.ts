@@ -1,6 +1,6 @@
 /**
  * Addresses of the screen: `/ui/secrets`, `/ui/secrets/MOUNT`, `/ui/secrets/MOUNT/at/PATH/OF/SECRET`, and for many
- * secrets of a folder `/ui/secrets/MOUNT/many/FOLDER`.
+ * secrets of a folder `/ui/secrets/MOUNT/many/FOLDER` or `/ui/secrets/MOUNT/compare/FOLDER`.
  */
 import type { Schemas } from "../../api/client.ts";
 import { href, place } from "../../app/router.ts";
@@ -12,10 +12,13 @@ export interface KvMount {
   readonly description: string;
   /** Null for callers who may only see that the mount exists. */
   readonly details: Schemas["Mount"] | null;
+  /** Where it is not the selected namespace. */
+  readonly namespace?: string;
 }
 
 const AT = "at";
 const MANY = "many";
+const COMPARE = "compare";
 
 interface SecretsPlace {
   readonly mount: string | null;
@@ -23,6 +26,8 @@ interface SecretsPlace {
   readonly secret: string | null;
   /** Folder whose secrets are selected, empty or with a slash at its end; null elsewhere. */
   readonly many: string | null;
+  /** Folder or secret that is compared, without a slash at its end; null elsewhere. */
+  readonly compared: string | null;
 }
 
 /** The part of the tree that the address selects. Reads the router's signal. */
@@ -31,6 +36,7 @@ export function secretsPlace(): SecretsPlace {
   return {
     mount,
     secret: marker === AT && path.length > 0 ? path.join("/") : null,
+    compared: marker === COMPARE ? path.join("/") : null,
     many: marker === MANY ? path.map((name) => `${name}/`).join("") : null,
   };
 }
@@ -38,6 +44,9 @@ export function secretsPlace(): SecretsPlace {
 /** @param folder empty, or with a slash at its end */
 export const manyHref = (mount: string, folder: string): string =>
   href("secrets", [mount, MANY, ...folder.split("/").filter(Boolean)]);
+
+export const compareHref = (mount: string, path: string): string =>
+  href("secrets", [mount, COMPARE, ...path.split("/").filter(Boolean)]);
 
 export const mountHref = (mount: string): string => href("secrets", [mount]);
 

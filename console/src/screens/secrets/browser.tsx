@@ -10,7 +10,7 @@ import { Page } from "../../components/page.tsx";
 import { Empty } from "../../components/states.tsx";
 import { VirtualList } from "../../components/virtual-list.tsx";
 import { plural } from "../../lib/text.ts";
-import { type KvMount, manyHref, parentOf, secretHref } from "./addresses.ts";
+import { compareHref, type KvMount, manyHref, parentOf, secretHref } from "./addresses.ts";
 import { ExpiringSecrets } from "./expiring-list.tsx";
 import { disableMount, MountSettings } from "./mount-settings.tsx";
 import { OpenByName } from "./open-by-name.tsx";
@@ -54,6 +54,15 @@ export function Browser({ mount, secret, onMountChange }: BrowserProps) {
             icon: "check",
             onSelect: () => go(manyHref(mount.path, secret === null ? "" : parentOf(secret))),
           },
+          ...(mount.version === 2
+            ? [
+                {
+                  label: "Compare with others",
+                  icon: "sync" as const,
+                  onSelect: () => go(compareHref(mount.path, secret ?? "")),
+                },
+              ]
+            : []),
           { label: "Read the tree again", icon: "refresh", onSelect: tree.reload },
           { label: "Disable the engine", icon: "trash", onSelect: disable, isDangerous: true },
         ]}

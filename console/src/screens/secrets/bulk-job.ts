@@ -9,7 +9,7 @@ import { caller } from "../../api/session.ts";
 import { inParallel } from "../../lib/parallel.ts";
 import { syncWord } from "../../lib/sync-status.ts";
 import { isFailing, setSecret, worstOf } from "../sync/reads.ts";
-import type { SecretData, Version } from "./reads.ts";
+import { isSame, readNewest } from "./reads.ts";
 
 export type BulkAction =
   | { readonly kind: "delete"; readonly isForever: boolean }
@@ -119,16 +119,7 @@ async function sync(
   return worst ? syncWord(worst.sync_status) : "";
 }
 
-async function newest(mount: string, path: string): Promise<Version | null> {
-  const read = { ...at(mount, path), accept: [404], sensitive: true };
-  return ((await api("GET /v1/secret/data/{path}", read)) as { data?: Version }).data ?? null;
-}
-
-export const isSame = (one: SecretData, other: SecretData): boolean => sorted(one) === sorted(other);
-
-const sorted = (data: SecretData): string => JSON.stringify(Object.entries(data).sort(([a], [b]) => (a < b ? -1 : 1)));
-
-export const isCasRefused = (failure: unknown): boolean =>
+const isCasRefused = (failure: unknown): boolean =>
   failure instanceof ApiError && failure.status === 400 && /check-and-set/.test(failure.message);
 
 /** Copies the newest version, and for a move deletes the source if it is still the version that was copied. */
@@ -139,9 +130,9 @@ async function transfer(
   { kind, mount }: { readonly kind: "copy" | "move"; readonly mount: string },
 ): Promise<string> {
   if (mount === job.mount && target === path) throw new Error("source and target are the same");
-  const source = await newest(job.mount, path);
+  const source = await readNewest({ mount: job.mount, path });
   if (!source?.data) {
-    if (kind === "move" && (await newest(mount, target))?.data) return "was moved before";
+    if (kind === "move" && (await readNewest({ mount, path: target }))?.data) return "was moved before";
     throw new Error("the source has no values");
   }
   let note = "";
@@ -150,7 +141,7 @@ async function transfer(
     await api("POST /v1/secret/data/{path}", { ...at(mount, target), body, sensitive: true });
   } catch (failure) {
     if (!isCasRefused(failure)) throw failure;
-    const found = await newest(mount, target);
+    const found = await readNewest({ mount, path: target });
     if (!found?.data || !isSame(found.data, source.data))
       throw new Error("the target exists, and was not changed", { cause: failure });
     note = "the target had the same values";
@@ -159,7 +150,7 @@ async function transfer(
   if (custom && Object.keys(custom).length > 0)
     await api("POST /v1/secret/metadata/{path}", { ...at(mount, target), body: { custom_metadata: custom } });
   if (kind === "copy") return note;
-  const now = await newest(job.mount, path);
+  const now = await readNewest({ mount: job.mount, path });
   if (now?.metadata.version !== source.metadata.version)
     throw new Error("copied, but the source has changed meanwhile and was kept");
   await api("DELETE /v1/secret/metadata/{path}", at(job.mount, path));

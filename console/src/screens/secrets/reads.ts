@@ -44,12 +44,13 @@ interface FolderPage {
 
 /** A page of a folder. @param folder empty, or with a slash at its end */
 export async function listFolder(
-  { path: mount, version }: KvMount,
+  { path: mount, version, namespace }: KvMount,
   folder: string,
   after: string | null,
   signal?: AbortSignal,
 ): Promise<FolderPage> {
-  const shared = { mount, query: { limit: FOLDER_PAGE, ...(after === null ? {} : { after }) }, signal };
+  const query = { limit: FOLDER_PAGE, ...(after === null ? {} : { after }) };
+  const shared = { mount, query, signal, ...(namespace !== undefined && { namespace }) };
   const path = folder.replace(/\/$/, "");
   try {
     const { data } = await (version === 2
@@ -94,6 +95,23 @@ export async function readVersion(
   })) as { data?: Version };
   return data ?? null;
 }
+
+interface SecretPlace {
+  readonly mount: string;
+  readonly path: string;
+  /** Where it is not the selected one. */
+  readonly namespace?: string;
+}
+
+/** The newest version, read in the background. Null when there is no such secret. */
+export async function readNewest({ path, ...at }: SecretPlace, signal?: AbortSignal): Promise<Version | null> {
+  const read = { ...at, path: { path }, signal, accept: [404], sensitive: true, quiet: true };
+  return ((await api("GET /v1/secret/data/{path}", read)) as { data?: Version }).data ?? null;
+}
+
+export const isSame = (one: SecretData, other: SecretData): boolean => sorted(one) === sorted(other);
+
+const sorted = (data: SecretData): string => JSON.stringify(Object.entries(data).sort(([a], [b]) => (a < b ? -1 : 1)));
 
 /** Metadata of a secret, versions included. Null when there is no such secret. */
 export async function readMetadata(
