@@ -260,6 +260,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "engine-aws › take TTL, role and name from the query or the body, at either path",
   ],
   [
+    /\{cloud-a\}\/roles/,
+    "share_until",
+    "engine-shared-types › has a share that is kept by writes without it, and a bad one is refused",
+  ],
+  [
     /\{cloud-a\}\/static-roles/,
     "username rotation_period",
     "engine-aws-static › answers the role of a write and of a read, and lists and deletes it with its keys, but not its user",
@@ -304,6 +309,12 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "service_account_email token_scopes ttl",
     "engine-gcp › gives access tokens without a lease, for the TTL of the account",
   ],
+  [
+    /\{cloud-c\}\/(static-account|roleset)/,
+    "share_until",
+    "engine-shared-types › is one key until its share has passed, of rolesets and static accounts",
+  ],
+  [/\{https-producer\}\/roles/, "share_until", "engine-shared-types › is one token until its share has passed"],
   [
     /\{cloud-c\}\/static-account/,
     "service_account_email secret_type bindings token_scopes",

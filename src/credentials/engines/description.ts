@@ -26,6 +26,13 @@ export interface FieldDescription {
   readonly advanced?: true;
 }
 
+/** The field of roles that `sharePercent` reads. */
+export const shareUntil: FieldDescription = {
+  advanced: true,
+  label: "Share until",
+  help: "Percent of the TTL, at most 90, until which a caller gets the same lease again; 0 is never.",
+};
+
 /** A member of the answer with issued credentials. */
 export interface AnswerField {
   readonly label: string;

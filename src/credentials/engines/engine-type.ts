@@ -216,7 +216,7 @@ export interface IssueSaga<S extends EngineStates> extends Saga<S["issue"]> {
   /** Parameters of a request, in its query or in the body of a POST. Absent: none, and no POST. */
   readonly request?: z.ZodObject;
   /** Seconds that a request asks for as the TTL of its lease; 0 or absent: the role's. */
-  ttlOf?(request: Readonly<Record<string, unknown>>): number;
+  ttlOf?(request: Readonly<Record<string, unknown>>, role: S["role"]): number;
   begin(role: S["role"], context: IssueContext<S>): Result<S["issue"]>;
   /** Name of a lock: one job at a time for equal names. Null: no lock. */
   lock?(issue: S["issue"]): string | null;

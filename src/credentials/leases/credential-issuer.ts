@@ -81,7 +81,7 @@ export class CredentialIssuer {
 
   #ttlsOf({ request = {} }: IssueRequest, role: EngineStates["role"]): RoleTtls {
     const { type, config } = this.#stores;
-    const wanted = type.issue.ttlOf?.(request) ?? 0;
+    const wanted = type.issue.ttlOf?.(request, role) ?? 0;
     const ofRole = type.roles.ttls(role, () => config.find());
     return wanted > 0 ? { ...ofRole, ttl: wanted } : ofRole;
   }
@@ -94,13 +94,10 @@ export class CredentialIssuer {
     moment: { readonly now: number; readonly admitted: string | null },
   ): Result<IssueStarted> {
     const { now } = moment;
-    const { type, config, leases, leaseUsers, jobs, scope } = this.#stores;
+    const { type, leases, leaseUsers, jobs, scope } = this.#stores;
     const repeat = shareKey(ask, role);
     const user: LeaseUser = { token: ask.token, until: ask.until ?? null };
-    const { ttl, maxTtl } = leaseTtlOf(
-      type.roles.ttls(role, () => config.find()),
-      ask.mount,
-    );
+    const { ttl, maxTtl } = leaseTtlOf(this.#ttlsOf(ask, role), ask.mount);
     const lease = leases.ofRepeat(repeat);
     if (lease && !isShareable(lease, ttl, percent, now)) this.#commit(() => leases.unshare(lease.id));
     const known = lease && isShareable(lease, ttl, percent, now) ? lease.id : jobs.ofRepeat(repeat);

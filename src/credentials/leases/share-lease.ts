@@ -5,11 +5,15 @@ import { integer } from "../../platform/http/fields.ts";
 /** Greatest share of a TTL, in percent: a client needs time to use what it reads. */
 const MAX_PERCENT = 90;
 
-/** The field `share_until` of roles; 0: every request gets a lease of its own. */
+/** The field `share_until` of roles; 0: every request gets a lease of its own. A role without it is as one with 0. */
 export const sharePercent = () =>
   integer()
     .min(0)
     .refine((percent) => percent <= MAX_PERCENT, `must be at most ${MAX_PERCENT}`);
+
+/** A share as roles store it: absent when it is 0, as in older roles. */
+export const storedShare = (given: number | undefined, before: number | undefined): number | undefined =>
+  (given ?? before ?? 0) || undefined;
 
 /**
  * Identifies the requests that may share a lease: of one caller, with equal parameters, for a role with the same content.

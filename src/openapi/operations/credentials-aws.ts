@@ -46,6 +46,7 @@ const Role = z
     session_tags: map,
     external_id: z.string(),
     mfa_serial_number: z.string(),
+    share_until: z.int().optional().describe("Absent when it is 0."),
   })
   .meta({ id: "AwsEngineRole" });
 

@@ -22,6 +22,7 @@ const Config = z
 
 const scopes = z.array(z.string());
 const bindings = z.record(z.string(), z.array(z.string())).describe("Roles by resource.");
+const shared = z.int().optional().describe("Of keys. Absent when it is 0.");
 const secretType = z.enum(["access_token", "service_account_key"]);
 
 const Roleset = z
@@ -31,6 +32,7 @@ const Roleset = z
     service_account_email: z.string(),
     project: z.string(),
     token_scopes: scopes.optional().describe("Of access tokens."),
+    share_until: shared,
   })
   .meta({ id: "GcpRoleset" });
 
@@ -41,6 +43,7 @@ const StaticAccount = z
     secret_type: secretType,
     bindings: bindings.optional(),
     token_scopes: scopes.optional().describe("Of access tokens."),
+    share_until: shared,
   })
   .meta({ id: "GcpStaticAccount" });
 

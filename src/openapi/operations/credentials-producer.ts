@@ -15,7 +15,14 @@ const Config = z
   })
   .meta({ id: "ProducerConfig", description: "The stored configuration, never with `secrets`." });
 
-const Role = z.object({ vars: map, ttl: seconds, max_ttl: seconds }).meta({ id: "ProducerRole" });
+const Role = z
+  .object({
+    vars: map,
+    ttl: seconds,
+    max_ttl: seconds,
+    share_until: z.int().optional().describe("Absent when it is 0."),
+  })
+  .meta({ id: "ProducerRole" });
 
 const FAILS = [502, 504];
 

@@ -1,4 +1,4 @@
-import type { EngineDescription } from "../description.ts";
+import { type EngineDescription, shareUntil } from "../description.ts";
 
 const config = {
   access_key: { label: "Access key ID", help: "The key that the engine calls the provider with." },
@@ -93,6 +93,7 @@ const roles = {
     label: "MFA serial number",
     help: "The device of the root user, of `session_token`.",
   },
+  share_until: shareUntil,
 } as const satisfies EngineDescription["config"];
 
 export const description = {

@@ -115,6 +115,7 @@ export const aws: EngineType<AwsStates> = {
     view: (role) => (isStatic(role) ? staticView(role) : { ...role }),
     translate: (_dialect, view) => ({ ...view }),
     ttls: (role, config) => (isStatic(role) ? NO_TTLS : ttlsOf(role, config)),
+    sharePercent: (role) => (isStatic(role) ? 0 : (role.share_until ?? 0)),
     missing: (name) => `Role ${JSON.stringify(plainName(name))} not found`,
     begin(name, before, body, context) {
       if (isStaticName(name)) {
@@ -142,6 +143,7 @@ export const aws: EngineType<AwsStates> = {
   issue: {
     ...issueSaga,
     request: IssueParameters,
+    ttlOf: ({ ttl }, role) => (!isStatic(role) && role.credential_type !== "iam_user" ? Number(ttl ?? 0) : 0),
     begin: (role, context) => (isStatic(role) ? refuse("missing") : newIssue(role, context)),
     outcome: outcomeOfIssue,
     undo: undoOfIssue,

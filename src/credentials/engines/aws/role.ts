@@ -3,6 +3,7 @@ import { withoutUndefined } from "../../../lib/json.ts";
 import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { duration, stringList, stringMap } from "../../../platform/http/fields.ts";
 import type { RoleTtls } from "../../leases/lease-ttl.ts";
+import { sharePercent, storedShare } from "../../leases/share-lease.ts";
 import type { CloudAccount, EngineConfig } from "./config.ts";
 
 export const CREDENTIAL_TYPES = ["iam_user", "assumed_role", "federation_token", "session_token"] as const;
@@ -24,6 +25,8 @@ export interface Role {
   readonly session_tags: Readonly<Record<string, string>> | null;
   readonly external_id: string;
   readonly mfa_serial_number: string;
+  /** See `sharePercent`. Absent when it is 0, as in older roles. */
+  readonly share_until?: number | undefined;
 }
 
 const NEW_ROLE: Omit<Role, "credential_type"> = {
@@ -58,6 +61,7 @@ export const RoleBody = z.object({
   session_tags: stringMap().optional(),
   external_id: text(1224).optional(),
   mfa_serial_number: text(256).optional(),
+  share_until: sharePercent().optional(),
 });
 export type RoleBody = z.infer<typeof RoleBody>;
 
@@ -84,7 +88,7 @@ export function draftRole(before: Role | null, body: RoleBody, account: CloudAcc
     const because = "the provider issues it to keys of a user only, and the engine logs in with identity tokens";
     return refuse("invalid", `credential_type: ${type} is not possible here: ${because}`);
   }
-  return ok(role as Role);
+  return ok({ ...role, share_until: storedShare(body.share_until, before?.share_until) } as Role);
 }
 
 /** A policy document as compact JSON; an empty text stays empty. */

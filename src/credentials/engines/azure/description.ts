@@ -1,4 +1,4 @@
-import type { EngineDescription } from "../description.ts";
+import { type EngineDescription, shareUntil } from "../description.ts";
 
 const config = {
   subscription_id: { label: "Subscription ID", help: "The subscription whose roles can be assigned." },
@@ -86,11 +86,7 @@ const roles = {
   },
   tags: { advanced: true, label: "Tags", help: "Tags of applications that are made." },
   metadata: { advanced: true, label: "Metadata", help: "Answered with credentials, at most 64 texts." },
-  share_until: {
-    advanced: true,
-    label: "Share until",
-    help: "Percent of the TTL, at most 90, until which a caller gets the same lease again; 0 is never.",
-  },
+  share_until: shareUntil,
   pool_size: {
     advanced: true,
     label: "Pool size",

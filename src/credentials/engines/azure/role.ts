@@ -5,7 +5,7 @@ import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { duration, flag, integer, stringList } from "../../../platform/http/fields.ts";
 import { internal, withAliases } from "../../../platform/http/unknown-fields.ts";
 import { metadataMap } from "../../leases/metadata.ts";
-import { sharePercent } from "../../leases/share-lease.ts";
+import { sharePercent, storedShare } from "../../leases/share-lease.ts";
 import { AUDIENCES, audiencesOf, DURATIONS, neutralRole, UPSTREAM_FIELDS } from "./names.ts";
 import type { Provision } from "./provision.ts";
 
@@ -170,8 +170,6 @@ export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect)
   const written = { ...old.written, ...body.written };
   const { metadata = old.metadata } = given;
   const kept = metadata && Object.keys(metadata).length > 0 ? metadata : undefined;
-  const { share_until: share = old.share_until ?? 0 } = given;
-  const shared = share > 0 ? share : undefined;
   const pool = {
     pool_size: given.pool_size ?? old.pool_size ?? 0,
     pool_ttl: given.pool_ttl ?? old.pool_ttl ?? 0,
@@ -180,7 +178,7 @@ export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect)
     ...old,
     ...given,
     metadata: kept,
-    share_until: shared,
+    share_until: storedShare(given.share_until, old.share_until),
     pool_size: pool.pool_size || undefined,
     pool_ttl: pool.pool_ttl || undefined,
     tags: tags.value,

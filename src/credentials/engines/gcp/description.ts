@@ -1,4 +1,4 @@
-import type { EngineDescription, FieldDescription } from "../description.ts";
+import { type EngineDescription, type FieldDescription, shareUntil } from "../description.ts";
 
 type Fields = Readonly<Record<string, FieldDescription>>;
 
@@ -58,6 +58,11 @@ const secret_type = {
   help: "`access_token` or `service_account_key`. Fixed.",
 } as const satisfies FieldDescription;
 
+const share_until = {
+  ...shareUntil,
+  help: "Percent of the TTL, at most 90, until which a caller gets the same key and lease again; 0 is never.",
+} as const satisfies FieldDescription;
+
 const bindings = {
   label: "Bindings",
   rows: 6,
@@ -69,6 +74,7 @@ const roleset = {
   project: { label: "Project", help: "The project of the service account that is made. Fixed." },
   bindings,
   token_scopes,
+  share_until,
 } as const satisfies Fields;
 
 export const description = {
@@ -104,7 +110,7 @@ export const description = {
         paths: { access_token: "/static-account/:name/token", service_account_key: "/static-account/:name/key" },
       },
       owns: "rights",
-      fields: { service_account_email, secret_type, bindings, token_scopes },
+      fields: { service_account_email, secret_type, bindings, token_scopes, share_until },
     },
     {
       path: "/impersonated-account",

@@ -86,6 +86,7 @@ export const gcp: EngineType<GcpStates> = {
     view: roleView,
     translate: (_dialect, view) => ({ ...view }),
     ttls: (role, config) => ttlsOf(role, config()),
+    sharePercent: ({ share_until = 0 }) => share_until,
     missing: missingRole,
     begin: (name, before, body, context) => beginRoleWrite(name, before, body as RoleBody, context),
     rotate: beginRoleRotation,

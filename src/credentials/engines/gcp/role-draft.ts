@@ -1,5 +1,6 @@
 import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { projectPattern, projectRule } from "../../../providers/cloud-c-gcp/key.ts";
+import { storedShare } from "../../leases/share-lease.ts";
 import { type Bindings, parseBindings } from "./bindings.ts";
 import type { Role, RoleBody, RoleKind, SecretType } from "./role.ts";
 
@@ -41,6 +42,8 @@ function draftRoleset(before: Role | null, body: RoleBody): Result<Draft> {
   if (body.bindings === undefined && !before) return refuse("invalid", "bindings are required for new role set");
   const bindings = bindingsOf(before, body);
   if (!bindings.ok) return bindings;
+  const share = shareOf(type, before, body);
+  if (!share.ok) return share;
   const isIgnored = type !== "access_token" && body.token_scopes !== undefined;
   return ok({
     role: {
@@ -51,6 +54,7 @@ function draftRoleset(before: Role | null, body: RoleBody): Result<Draft> {
       project: project.value,
       token_scopes: scopes.value,
       bindings: bindings.value,
+      share_until: share.value,
     },
     warnings: isIgnored ? ["ignoring token_scopes, only valid for 'access_token' secret type role set"] : [],
   });
@@ -67,6 +71,8 @@ function draftStatic(before: Role | null, body: RoleBody): Result<Draft> {
   const cleared = body.bindings?.trim() === "" ? ok({}) : null;
   const bindings = cleared ?? bindingsOf(before, body);
   if (!bindings.ok) return bindings;
+  const share = shareOf(type, before, body);
+  if (!share.ok) return share;
   return ok({
     role: {
       ...EMPTY,
@@ -76,6 +82,7 @@ function draftStatic(before: Role | null, body: RoleBody): Result<Draft> {
       service_account_email: email.value,
       token_scopes: scopes.value,
       bindings: bindings.value,
+      share_until: share.value,
     },
     warnings: [],
   });
@@ -144,6 +151,12 @@ function scopesOf(
   if (given?.length === 0) return refuse("invalid", "cannot provide empty token_scopes");
   const scopes = given ?? before?.token_scopes ?? [];
   return scopes.length > 0 ? ok([...new Set(scopes)]) : refuse("invalid", required);
+}
+
+/** Access tokens have no lease, and leave nothing behind that a share could spare. */
+function shareOf(type: SecretType, before: Role | null, { share_until: given }: RoleBody): Result<number | undefined> {
+  if (type === "access_token" && given) return refuse("invalid", "share_until: access tokens have no lease to share");
+  return ok(storedShare(given, before?.share_until));
 }
 
 const bindingsOf = (before: Role | null, { bindings }: RoleBody): Result<Bindings> =>

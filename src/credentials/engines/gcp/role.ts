@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { duration, stringList } from "../../../platform/http/fields.ts";
 import type { RoleTtls } from "../../leases/lease-ttl.ts";
+import { sharePercent } from "../../leases/share-lease.ts";
 import type { Bindings } from "./bindings.ts";
 import type { EngineConfig } from "./config.ts";
 import type { Grant } from "./grants.ts";
@@ -19,6 +20,8 @@ export interface Role {
   readonly bindings: Bindings;
   /** Seconds that an access token of an impersonated account lives; 0 = an hour. */
   readonly ttl: number;
+  /** See `sharePercent`. Absent when it is 0, as in older roles. */
+  readonly share_until?: number | undefined;
   /** Time at which the engine made the account, ms since 1970; 0: it was there. */
   readonly madeAt: number;
   /** Rights of the account, and of the engine on it, that the engine made or may have made. */
@@ -42,6 +45,7 @@ export const RolesetBody = z.object({
   project: text().optional(),
   bindings: bindings().optional(),
   token_scopes: scopes().optional(),
+  share_until: sharePercent().optional(),
 });
 
 /** Body of `POST static-account/:name`. */
@@ -50,6 +54,7 @@ export const StaticBody = z.object({
   secret_type: text().optional(),
   bindings: bindings().optional(),
   token_scopes: scopes().optional(),
+  share_until: sharePercent().optional(),
 });
 
 /** Body of `POST impersonated-account/:name`. */
@@ -69,8 +74,8 @@ export function kindOfName(name: string): RoleKind {
 
 /** View of a role, as upstream has it. */
 export function roleView(role: Role): Record<string, unknown> {
-  const { kind, secret_type, project, service_account_email, token_scopes, bindings: bound, ttl } = role;
-  const tokens = secret_type === "access_token" ? { token_scopes } : {};
+  const { kind, secret_type, project, service_account_email, token_scopes, bindings: bound, ttl, share_until } = role;
+  const tokens = secret_type === "access_token" ? { token_scopes } : share_until ? { share_until } : {};
   if (kind === "roleset") return { secret_type, bindings: bound, service_account_email, project, ...tokens };
   const account = { service_account_project: project, service_account_email };
   if (kind === "impersonated-account") return { ...account, token_scopes, ttl };

@@ -1,4 +1,4 @@
-import type { EngineDescription } from "../description.ts";
+import { type EngineDescription, shareUntil } from "../description.ts";
 
 export const description = {
   type: "https-producer",
@@ -31,6 +31,7 @@ export const description = {
     vars: { label: "Variables", help: "Values of `{{vars.name}}` by name, before those of the configuration." },
     ttl: { placeholder: "1h", label: "TTL", help: "Of leases by default; 0 is the mount's." },
     max_ttl: { placeholder: "24h", label: "Maximum TTL", help: "The most that a lease may live; 0 is the mount's." },
+    share_until: shareUntil,
   },
   answer: {},
 } as const satisfies EngineDescription;

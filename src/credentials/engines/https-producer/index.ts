@@ -56,6 +56,7 @@ export const httpsProducer: EngineType<ProducerStates> = {
     view: (role) => ({ ...role }),
     translate: (_dialect, view) => ({ ...view }),
     ttls: ({ ttl, max_ttl }) => ({ ttl, max_ttl, explicit_max_ttl: 0 }),
+    sharePercent: ({ share_until = 0 }) => share_until,
     begin: beginRoleWrite,
     isReplaceable: () => true,
     outcome: outcomeOfWrite,

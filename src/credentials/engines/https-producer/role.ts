@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { duration } from "../../../platform/http/fields.ts";
+import { sharePercent, storedShare } from "../../leases/share-lease.ts";
 import { isTransient, isWorthRetrying, retry } from "../../runner/saga.ts";
 import { type ProducerSaga, resultOf, step } from "./calls.ts";
 import type { Account, Vars } from "./cloud.ts";
@@ -13,6 +14,8 @@ export interface Role {
   readonly vars: Vars;
   readonly ttl: number;
   readonly max_ttl: number;
+  /** See `sharePercent`. Absent when it is 0, as in older roles. */
+  readonly share_until?: number | undefined;
 }
 
 export const ROLE_NAME = /^\w(?:[\w.-]{0,254}\w)?$/;
@@ -22,6 +25,7 @@ export const RoleBody = z.object({
   vars: variables().optional(),
   ttl: duration().optional(),
   max_ttl: duration().optional(),
+  share_until: sharePercent().optional(),
 });
 type RoleBody = z.infer<typeof RoleBody>;
 
@@ -87,6 +91,7 @@ export function beginRoleWrite(
     vars: given.vars ?? before?.vars ?? {},
     ttl: given.ttl ?? before?.ttl ?? 0,
     max_ttl: given.max_ttl ?? before?.max_ttl ?? 0,
+    share_until: storedShare(given.share_until, before?.share_until),
   };
   if (role.max_ttl > 0 && role.ttl > role.max_ttl) return refuse("invalid", "ttl: must not be greater than max_ttl");
   const vars = varsOf(role, account.value);
