@@ -57,7 +57,9 @@ export class Chaos {
     await Promise.all([
       this.#killRuntime(randomFor("runtime"), going),
       this.#killMortals(randomFor("mortals"), going),
-      ...this.#targets.providers.map((provider) => this.#killProvider(provider, randomFor(provider.name), going)),
+      ...this.#targets.providers
+        .filter(({ lines }) => lines.length > 0)
+        .map((provider) => this.#killProvider(provider, randomFor(provider.name), going)),
       this.#misbehave(randomFor("providers"), going),
       this.#disturb(randomFor("network"), going),
     ]);

@@ -5,6 +5,7 @@ import { startCloudB } from "../doubles/cloud-b-kv/server.ts";
 import { startCloudC } from "../doubles/cloud-c-sm/server.ts";
 import { startDeployProject } from "../doubles/deploy-project/api.ts";
 import { startRepoHost } from "../doubles/repo-host/server.ts";
+import { type EngineProvider, startEngineProviders } from "./engine-providers.ts";
 import { Line } from "./proxy-line.ts";
 import { startStandInStores } from "./stand-in-stores.ts";
 
@@ -51,6 +52,8 @@ export interface Providers {
   /** How many versions of each secret can be read. */
   readonly cloudC: { readable(): ReadonlyMap<string, number> };
   readonly directory: Directory;
+  /** The providers of the other engines. */
+  readonly engines: readonly EngineProvider[];
   readonly all: readonly Provider[];
   /** For the Worker: where they are. */
   readonly settings: Readonly<Record<string, string>>;
@@ -71,13 +74,14 @@ export async function startProviders(): Promise<Providers> {
     pageSize: UNLIMITED,
     lags: { application: { requests: 1 }, principal: { requests: 1 }, principalInArm: { requests: 1 } },
   });
+  const engines = await startEngineProviders(azure);
   const [cloudA, cloudB, cloudC, repoHost, deployProject] = await Promise.all([
     startCloudA({ regions: ["eu-west-1"], maxVersions: UNLIMITED }),
     startCloudB({
       otherTenants: azure.otherTenants,
       account: { vaultUri: vaultLine.url, createsPer10s: UNLIMITED },
     }),
-    startCloudC({ writesPerSecret: UNLIMITED, writesPerMinute: UNLIMITED }),
+    startCloudC({ others: engines.others, writesPerSecret: UNLIMITED, writesPerMinute: UNLIMITED }),
     startRepoHost({ rates: { perHour: UNLIMITED, writesPerMinute: UNLIMITED } }),
     startDeployProject({ perMinute: UNLIMITED }),
   ]);
@@ -178,7 +182,7 @@ export async function startProviders(): Promise<Providers> {
           appId === clientId && !deleted && passwords.some(({ secretText }) => secretText === secret),
       ),
   };
-  const all = [...Object.values(stores), directory];
+  const all = [...Object.values(stores), directory, ...engines.engines];
   return {
     stores,
     cloudA: {
@@ -195,9 +199,11 @@ export async function startProviders(): Promise<Providers> {
         ),
     },
     directory,
+    engines: engines.engines,
     all,
     settings: {
       ...standIns.settings,
+      ...engines.settings,
       CLOUD_A_SM_URL: a.url,
       CLOUD_A_STS_URL: a.url,
       CLOUD_B_LOGIN_URL: login.url,
@@ -212,6 +218,7 @@ export async function startProviders(): Promise<Providers> {
     close: async () => {
       for (const { lines } of all) for (const line of lines) line.close();
       await standIns.close();
+      await engines.close();
       await Promise.all([azure, cloudA, cloudB, cloudC, repoHost, deployProject].map((double) => double.close()));
     },
   };

@@ -9,6 +9,9 @@ interface Carried {
   silent: boolean;
 }
 
+/** Below the ports that Linux gives to others, so that no process takes the port of a closed line. */
+const newPort = (): number => 20_000 + Math.floor(Math.random() * 12_000);
+
 /**
  * A stretch of network: an address that stays while what is behind it dies and comes back elsewhere, and that can be cut,
  * slowed down, half-opened and closed.
@@ -45,10 +48,10 @@ export class Line {
     for (let tries = 0; ; tries++) {
       const server = createServer({ noDelay: true }, (near) => void this.#carry(near));
       try {
-        server.listen(this.#port, "127.0.0.1");
+        const port = this.#port || newPort();
+        server.listen(port, "127.0.0.1");
         await once(server, "listening");
-        const address = server.address();
-        if (typeof address === "object" && address) this.#port = address.port;
+        this.#port = port;
         this.#server = server;
         return this;
       } catch (failure) {

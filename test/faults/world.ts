@@ -4,6 +4,7 @@ import { Chaos } from "./chaos.ts";
 import { Client } from "./client.ts";
 import { Credentials } from "./credentials.ts";
 import { CsiVolumes } from "./csi-volumes.ts";
+import { Engine } from "./engines.ts";
 import { unwell } from "./gauges.ts";
 import { HostVolumes } from "./host-volumes.ts";
 import { Nodes } from "./nodes.ts";
@@ -70,6 +71,7 @@ export class World {
       new Syncing(client, this.#randomFor, providers, secrets),
       new Streams(client, this.#randomFor),
       new Credentials(client, this.#randomFor, providers.directory),
+      ...providers.engines.map((provider) => new Engine(client, this.#randomFor, provider)),
       new HostVolumes(client, this.#randomFor, nodes),
       new CsiVolumes(client, this.#randomFor, nodes),
     ];

@@ -231,6 +231,21 @@ describe("a static role while Workers die and answers are lost", () => {
     );
   });
 
+  it.each(part(deaths(1, 1)))(
+    "has no key after a death at call %i (%s the report) of its deletion",
+    async (...death) => {
+      succeeded(await write("app", BODY));
+      const died = dieAt(...death);
+      await del("/v1/aws/static-roles/app");
+      expect(died()).toBe(true);
+      vi.restoreAllMocks();
+      await byItself(uuid, async () => {
+        await noJobs();
+        expect(await keysOf()).toEqual([]);
+      });
+    },
+  );
+
   const LOST = ["GetUser", "ListAccessKeys", "CreateAccessKey"].flatMap((operation) =>
     (["drop", "apply-then-drop"] as const).map((fault) => [operation, fault] as const),
   );

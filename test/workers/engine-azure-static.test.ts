@@ -294,6 +294,18 @@ describe("a static role of Azure while Workers die and answers are lost", () => 
     await byItself(uuid, onePassword);
   });
 
+  it.each(part(deaths(1, 1)))("has no password after a death at call %i (%s) of its deletion", async (...death) => {
+    succeeded(await write("app", body()));
+    const died = dieAt(...death);
+    await del("/v1/cloud-b/static-roles/app");
+    expect(died()).toBe(true);
+    vi.restoreAllMocks();
+    await byItself(uuid, async () => {
+      await noJobs();
+      expect(await passwords()).toEqual([]);
+    });
+  });
+
   it.each(part(deaths(POLLS, 16)))(
     "has its two passwords after a death at poll %i (%s) of a rotation",
     async (...death) => {

@@ -5,10 +5,11 @@ import { engineTypes } from "../../src/credentials/engines/index.ts";
 import type { Fault } from "../doubles/cloud-b/azure-types.ts";
 import { madeUp } from "../made-up/engine/index.ts";
 import type { LostAnswers } from "../made-up/engine/provider.ts";
+import { part } from "../support/long.ts";
 import { openAwsAccount } from "./aws-helpers.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
-import { deaths, dieAt } from "./engine-deaths.ts";
+import { countPolls, deaths, dieAt } from "./engine-deaths.ts";
 import { byItself, dynamicRole, openTenant, rows, skippingWaits, succeeded } from "./engine-helpers.ts";
 import { openProject } from "./gcp-helpers.ts";
 
@@ -39,6 +40,8 @@ interface Subject {
   open(): Promise<Provider>;
   /** Polls with a report until the end of an issue, and of a rotation. */
   readonly polls: { readonly issue: number; readonly rotation: number };
+  /** The same polls with one call each: calls of an issue, a revocation and a rotation. */
+  readonly calls: { readonly issue: number; readonly revocation: number; readonly rotation: number };
 }
 
 const AT_ONCE = 16;
@@ -94,10 +97,35 @@ async function openGcp(): Promise<Provider> {
 }
 
 const subjects: readonly Subject[] = [
-  { type: "cloud-b", upstream: "azure", open: openAzure, polls: { issue: 3, rotation: 4 } },
-  { type: "cloud-a", upstream: "aws", open: openAws, polls: { issue: 1, rotation: 5 } },
-  { type: "cloud-c", upstream: "gcp", at: "roleset/app/key", open: openGcp, polls: { issue: 2, rotation: 4 } },
-  { type: "made-up", upstream: "madeup", open: openMadeUp, polls: { issue: 1, rotation: 2 } },
+  {
+    type: "cloud-b",
+    upstream: "azure",
+    open: openAzure,
+    polls: { issue: 3, rotation: 4 },
+    calls: { issue: 5, revocation: 6, rotation: 5 },
+  },
+  {
+    type: "cloud-a",
+    upstream: "aws",
+    open: openAws,
+    polls: { issue: 1, rotation: 5 },
+    calls: { issue: 5, revocation: 6, rotation: 7 },
+  },
+  {
+    type: "cloud-c",
+    upstream: "gcp",
+    at: "roleset/app/key",
+    open: openGcp,
+    polls: { issue: 2, rotation: 4 },
+    calls: { issue: 2, revocation: 1, rotation: 7 },
+  },
+  {
+    type: "made-up",
+    upstream: "madeup",
+    open: openMadeUp,
+    polls: { issue: 1, rotation: 2 },
+    calls: { issue: 1, revocation: 1, rotation: 2 },
+  },
 ];
 
 beforeAll(() => {
@@ -109,7 +137,7 @@ afterAll(() => {
   engineDescriptions.pop();
 });
 
-describe.each(subjects)("an engine of type $type", ({ type, upstream, open, polls, at = "creds/app" }) => {
+describe.each(subjects)("an engine of type $type", ({ type, upstream, open, polls, calls, at = "creds/app" }) => {
   const { paths } = engineDescriptions.find((each) => each.type === type) ?? madeUp.description;
   let provider: Provider;
   let fresh: unknown;
@@ -185,6 +213,39 @@ describe.each(subjects)("an engine of type $type", ({ type, upstream, open, poll
     await byItself(uuid, nothingIsLeft);
   });
 
+  it.each(part(deaths(calls.issue, 1)))(
+    "leaves nothing of an issue whose Worker dies at call %i (%s the report)",
+    async (...death) => {
+      const died = dieAt(...death);
+      expect((await creds()).status).toBeGreaterThanOrEqual(500);
+      expect(died()).toBe(true);
+      await byItself(uuid, nothingIsLeft);
+    },
+  );
+
+  it.each(part(deaths(calls.revocation, 1)))(
+    "completes a revocation whose Worker dies at call %i (%s the report)",
+    async (...death) => {
+      const { lease_id } = succeeded(await creds()).body;
+      const died = dieAt(...death);
+      await revoke(lease_id);
+      expect(died()).toBe(true);
+      await byItself(uuid, nothingIsLeft);
+    },
+  );
+
+  it("has no further call at which its Worker could die", async () => {
+    const issue = countPolls();
+    const { lease_id } = succeeded(await creds()).body;
+    const seen = { issue: issue() };
+    const revocation = countPolls();
+    succeeded(await revoke(lease_id));
+    Object.assign(seen, { revocation: revocation() });
+    const rotation = countPolls();
+    succeeded(await put(`/v1/engine${paths.rotate}`, {}));
+    expect({ ...seen, rotation: rotation() }).toEqual(calls);
+  });
+
   it.each(["drop", "apply-then-drop"] as const)("issues once after a lost answer (%s)", async (fault) => {
     await provider.lose(fault, 1);
     const { lease_id } = succeeded(await creds("?verify=true")).body;
@@ -210,8 +271,8 @@ describe.each(subjects)("an engine of type $type", ({ type, upstream, open, poll
     succeeded(await creds("?verify=true"));
   });
 
-  it.each(deaths(polls.rotation, AT_ONCE))(
-    "completes or undoes a rotation whose Worker dies at poll %i (%s)",
+  it.each([...deaths(polls.rotation, AT_ONCE), ...part(deaths(calls.rotation, 1))])(
+    "completes or undoes a rotation whose Worker dies at poll %i (%s, %i calls)",
     async (nth, when, calls) => {
       const died = dieAt(nth, when, calls);
       await put(`/v1/engine${paths.rotate}`, {});

@@ -1,8 +1,26 @@
 import { vi } from "vitest";
 import type { PollResult } from "../../src/contracts/credential-engine.ts";
+import { SagaRunner } from "../../src/credentials/runner/saga-runner.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 
 type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => unknown;
+
+/** Cuts every batch of calls short, also the first one, which leaves with the beginning of a job. */
+function cutBatches(calls: number): { mockRestore(): void } {
+  const cut = (given: PollResult): PollResult =>
+    given.kind === "steps" ? { ...given, steps: given.steps.slice(0, calls) } : given;
+  const { poll, startNew } = SagaRunner.prototype;
+  const spies = [
+    vi.spyOn(SagaRunner.prototype, "poll").mockImplementation(function (this: SagaRunner, ...parameters) {
+      return cut(poll.apply(this, parameters));
+    }),
+    vi.spyOn(SagaRunner.prototype, "startNew").mockImplementation(function (this: SagaRunner, ...parameters) {
+      const { wanted, polled } = startNew.apply(this, parameters);
+      return { wanted, polled: polled && cut(polled) };
+    }),
+  ];
+  return { mockRestore: () => spies.forEach((spy) => void spy.mockRestore()) };
+}
 
 /**
  * Kills the Worker at the `nth` poll of the next job, before or after the object receives the report.
@@ -10,13 +28,11 @@ type Method = (this: { ctx: DurableObjectState }, ...parameters: unknown[]) => u
  */
 export function dieAt(nth: number, when: "before" | "after", calls: number): () => boolean {
   const original = CredentialEngine.prototype.poll as unknown as Method;
+  cutBatches(calls);
   let polls = 0;
   let dead = false;
   vi.spyOn(CredentialEngine.prototype, "poll").mockImplementation(function (this: unknown, ...parameters) {
-    const polled = () => {
-      const given = original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
-      return given.kind === "steps" ? { ...given, steps: given.steps.slice(0, calls) } : given;
-    };
+    const polled = () => original.apply(this as ThisParameterType<Method>, parameters) as PollResult;
     const report = parameters[1];
     if (dead || report === null || ++polls < nth) return polled();
     dead = true;
@@ -28,6 +44,22 @@ export function dieAt(nth: number, when: "before" | "after", calls: number): () 
     throw new Error("killed");
   });
   return () => dead;
+}
+
+/** Counts the polls with a report of the next jobs, one call each. The result ends the count. */
+export function countPolls(): () => number {
+  const batches = cutBatches(1);
+  let polls = 0;
+  const original = CredentialEngine.prototype.poll as unknown as Method;
+  const spy = vi.spyOn(CredentialEngine.prototype, "poll").mockImplementation(function (this: unknown, ...parameters) {
+    if (parameters[1] !== null) polls++;
+    return original.apply(this as ThisParameterType<Method>, parameters) as never;
+  });
+  return () => {
+    spy.mockRestore();
+    batches.mockRestore();
+    return polls;
+  };
 }
 
 /** Every moment at which a Worker can die within `polls` polls. */

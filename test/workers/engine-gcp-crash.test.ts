@@ -90,3 +90,18 @@ it("waits while Google throttles it, and makes one key", async () => {
     expect(await project.everything()).toEqual(before);
   });
 });
+
+it.each(["before", "after"] as const)("renews the lease of a key after a death (%s the report)", async (when) => {
+  const { bindings, account } = project;
+  succeeded(await put("/v1/gcp/roleset/app", { secret_type: "service_account_key", project: account, bindings }));
+  succeeded(await put("/v1/gcp/config", { ttl: "1h", max_ttl: "24h" }));
+  const { lease_id } = succeeded(await get("/v1/gcp/roleset/app/key")).body;
+  const died = dieAt(1, when, 1);
+  await put("/v1/sys/leases/renew", { lease_id, increment: 120 });
+  expect(died()).toBe(true);
+  vi.restoreAllMocks();
+  await byItself(uuid, noJobs);
+  expect(succeeded(await put("/v1/sys/leases/renew", { lease_id, increment: 120 })).body.lease_duration).toBe(120);
+  succeeded(await revoke(lease_id));
+  await byItself(uuid, noJobs);
+});

@@ -5,7 +5,7 @@ import type { ProviderName } from "../doubles/producers/account.ts";
 import { part } from "../support/long.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
-import { deaths, dieAt } from "./engine-deaths.ts";
+import { countPolls, deaths, dieAt } from "./engine-deaths.ts";
 import { byItself, rows, skippingWaits, succeeded } from "./engine-helpers.ts";
 import { openProducer, type ProducerAccount } from "./producer-helpers.ts";
 
@@ -109,6 +109,15 @@ describe.each(subjects)("an HTTPS producer of $provider", (subject) => {
     await byItself(uuid, nothingIsLeft);
   });
 
+  it("has no further call of an issue and a revocation at which its Worker could die", async () => {
+    const issue = countPolls();
+    const { lease_id } = succeeded(await creds()).body;
+    const calls = [issue()];
+    const revocation = countPolls();
+    succeeded(await revoke(lease_id));
+    expect([...calls, revocation()]).toEqual([1, 1]);
+  });
+
   it.each(["before", "after"] as const)("completes a revocation whose Worker dies (%s the report)", async (when) => {
     const { lease_id } = succeeded(await creds()).body;
     const died = dieAt(1, when, 16);
@@ -126,6 +135,42 @@ describe.each(subjects)("an HTTPS producer of $provider", (subject) => {
     const { lease_id } = succeeded(await skippingWaits(() => creds("?verify=true"))).body;
     expect(await ours()).toHaveLength(1);
     await skippingWaits(() => revoke(lease_id));
+    await byItself(uuid, nothingIsLeft);
+  });
+
+  if (subject.renews) {
+    it.each(["before", "after"] as const)("completes a renewal whose Worker dies (%s the report)", async (when) => {
+      succeeded(await put("/v1/producer/roles/app", { ttl: 1_100 }));
+      const { lease_id } = succeeded(await creds()).body;
+      const died = dieAt(1, when, 1);
+      await put("/v1/sys/leases/renew", { lease_id, increment: 1_200 });
+      expect(died()).toBe(true);
+      vi.restoreAllMocks();
+      await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
+      const renewed = succeeded(await put("/v1/sys/leases/renew", { lease_id, increment: 1_200 }));
+      expect(renewed.body.lease_duration).toBe(1_200);
+      expect((await ours())[0]?.expires).toBeGreaterThan(Date.now() + 1_190_000);
+      succeeded(await revoke(lease_id));
+      await byItself(uuid, nothingIsLeft);
+    });
+  }
+
+  it.each(["before", "after"] as const)("completes a role's write whose Worker dies (%s the report)", async (when) => {
+    const died = dieAt(1, when, 1);
+    await put("/v1/producer/roles/other", { ttl: 60 });
+    expect(died()).toBe(true);
+    vi.restoreAllMocks();
+    await byItself(uuid, async () => {
+      expect(await rows(uuid, "jobs")).toEqual([]);
+      expect((await get("/v1/producer/roles/other")).status).toBe(200);
+    });
+  });
+
+  it("waits while the provider throttles it, and makes one object", async () => {
+    await account.fault({ operation: "create", fault: "error", status: 429, count: 2 });
+    const { lease_id } = succeeded(await skippingWaits(() => creds())).body;
+    expect(await ours()).toHaveLength(1);
+    succeeded(await revoke(lease_id));
     await byItself(uuid, nothingIsLeft);
   });
 

@@ -15,7 +15,7 @@ export interface ProducerView {
 /**
  * The providers of examples/producers on loopback. Tests drive it over HTTP: `POST /_double/accounts` with `{provider}` opens an
  * account and returns its `ProducerView`; with `?account=<id>`, `POST /_double/faults` (a `Fault`), `/_double/everything`,
- * `/_double/requests`.
+ * `/_double/requests`, `/_double/accepts` (credentials).
  */
 export async function startProducers() {
   const accounts = new Map<string, Account>();
@@ -31,6 +31,8 @@ export async function startProducers() {
     const account = accounts.get(url.searchParams.get("account") ?? "");
     if (!account) throw new Error("no such account");
     if (url.pathname === "/_double/faults") account.faults.push(given as Fault);
+    if (url.pathname === "/_double/accepts")
+      return Object.values(given as object).some((secret) => account.works(String(secret), Date.now()));
     if (url.pathname === "/_double/requests") return requests.filter((each) => each.account === account.id);
     return account.made.map(({ id, name, expires }) => ({ id, name, expires }));
   }
