@@ -1,7 +1,8 @@
 import { href, place } from "../../app/router.ts";
 import { Page } from "../../components/page.tsx";
 import { Tabs } from "../../components/tabs.tsx";
-import { ENTITIES, GROUPS } from "./kinds.ts";
+import { ENTITIES, GROUPS, NAMESPACES } from "./kinds.ts";
+import { Limits } from "./limits.tsx";
 import { MethodPage } from "./method.tsx";
 import { Methods } from "./methods.tsx";
 import { Policies } from "./policies.tsx";
@@ -24,6 +25,8 @@ export default function AccessScreen() {
           { name: "tokens", label: "Tokens", content: () => <Tokens /> },
           { name: "methods", label: "Auth methods", content: () => <Methods /> },
           { name: "identities", label: "Identities", content: () => <Identities /> },
+          { name: "limits", label: "Limits", content: () => <Limits /> },
+          { name: "namespaces", label: "Namespaces", content: () => <SettingsList kind={NAMESPACES} /> },
           { name: "check", label: "What may a token do?", content: () => <RightsCheck /> },
         ]}
       />

@@ -4,9 +4,13 @@ import jwtConfig from "schema:POST /v1/auth/jwt/config";
 import jwtSchema from "schema:POST /v1/auth/jwt/role/{name}";
 import kubernetesConfig from "schema:POST /v1/auth/kubernetes/config";
 import kubernetesSchema from "schema:POST /v1/auth/kubernetes/role/{name}";
+import tokenRoleSchema from "schema:POST /v1/auth/token/roles/{role}";
 import userpassSchema from "schema:POST /v1/auth/userpass/users/{name}";
 import entitySchema from "schema:POST /v1/identity/entity/name/{name}";
 import groupSchema from "schema:POST /v1/identity/group/name/{name}";
+import namespaceSchema from "schema:POST /v1/sys/namespaces/{name}";
+import leaseCountSchema from "schema:POST /v1/sys/quotas/lease-count/{name}";
+import rateLimitSchema from "schema:POST /v1/sys/quotas/rate-limit/{name}";
 import type { FieldTexts } from "../../components/schema-form.tsx";
 import type { JsonSchema } from "../../lib/schema.ts";
 
@@ -20,9 +24,26 @@ export interface Kind {
   readonly first: readonly string[];
   /** Says what the first one is for. */
   readonly about: string;
+  /** The effect of its deletion. */
+  readonly ends: string;
+  /** A write replaces all fields: one that it leaves out gets its default. */
+  readonly replaces?: boolean;
+  /** Fields without a use in the form. */
+  readonly hidden?: readonly string[];
 }
 
-const kind = (list: string, noun: string, schema: JsonSchema, first: readonly string[], about: string): Kind => ({
+const LOGINS_END = "Log-ins through it fail from now on. Tokens that are out keep their rights until they end.";
+
+const kind = (
+  list: string,
+  noun: string,
+  schema: JsonSchema,
+  first: readonly string[],
+  about: string,
+  more: Partial<Pick<Kind, "ends" | "replaces" | "hidden">> = {},
+): Kind => ({
+  ends: LOGINS_END,
+  ...more,
   list: `LIST ${list}` as Kind["list"],
   item: `${list}/{name}` as Kind["item"],
   noun,
@@ -47,6 +68,39 @@ export const GROUPS = kind(
   groupSchema,
   ["policies", "member_entity_ids", "member_group_ids"],
   "The policies of a group hold for all entities in it.",
+);
+
+export const TOKEN_ROLES = kind(
+  "/v1/auth/token/roles",
+  "token role",
+  tokenRoleSchema,
+  ["allowed_policies", "disallowed_policies", "orphan", "token_type", "token_period"],
+  "A token role says which policies tokens may have that are created through it.",
+  { ends: "No token can be created through it any more. Tokens that are out keep their rights." },
+);
+export const RATE_LIMITS = kind(
+  "/v1/sys/quotas/rate-limit",
+  "rate limit",
+  rateLimitSchema,
+  ["path", "rate", "interval", "block_interval"],
+  "A rate limit answers requests above a number in a time with 429; of one path, or of all.",
+  { ends: "Requests are no longer limited by it.", replaces: true, hidden: ["type", "role", "secondary_rate"] },
+);
+export const LEASE_LIMITS = kind(
+  "/v1/sys/quotas/lease-count",
+  "lease limit",
+  leaseCountSchema,
+  ["path", "max_leases"],
+  "A lease limit refuses credentials with 429 once an engine has as many leases.",
+  { ends: "Leases are no longer limited by it.", replaces: true, hidden: ["type"] },
+);
+export const NAMESPACES = kind(
+  "/v1/sys/namespaces",
+  "namespace",
+  namespaceSchema,
+  ["custom_metadata"],
+  "A namespace has engines, policies and tokens of its own. Namespaces in it are shown once it is selected.",
+  { ends: "Its engines, secrets, policies and tokens are deleted with it. This cannot be undone." },
 );
 
 interface Method {

@@ -11,6 +11,7 @@ import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Card, Page, Properties } from "../../components/page.tsx";
+import { RemountDialog } from "../../components/remount.tsx";
 import type { FormValue } from "../../components/schema-form.tsx";
 import { ShownOnce } from "../../components/shown-once.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
@@ -26,6 +27,7 @@ export function MethodPage({ path }: { readonly path: string }) {
     async (signal) => (await api("GET /v1/sys/auth/{path}", { path: { path }, signal })).data,
   );
   const [isConfiguring, setConfiguring] = useState(false);
+  const [moves, setMoves] = useState(false);
   const mount = `auth/${path}`;
   const type = METHODS[method.value?.type ?? ""];
   const disable = async (): Promise<void> => {
@@ -55,6 +57,7 @@ export function MethodPage({ path }: { readonly path: string }) {
             <Menu
               label="More actions"
               items={[
+                { label: "Move to another path", icon: "right", onSelect: () => setMoves(true) },
                 { label: "Disable this method", icon: "trash", isDangerous: true, onSelect: () => void disable() },
               ]}
             />
@@ -86,6 +89,13 @@ export function MethodPage({ path }: { readonly path: string }) {
           </>
         )}
       </Loaded>
+      {moves && (
+        <RemountDialog
+          path={mount}
+          onClose={() => setMoves(false)}
+          onDone={(to) => go(href("access", ["method", to.replace(/^auth\//, "")]))}
+        />
+      )}
       {isConfiguring && type?.config && (
         <ConfigDialog mount={mount} schema={type.config} onClose={() => setConfiguring(false)} />
       )}

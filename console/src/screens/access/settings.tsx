@@ -36,7 +36,7 @@ export function SettingsList({ kind, mount, more }: ListProps) {
   const at = mount === undefined ? {} : { mount };
   const names = useResource([kind.list, mount], async (signal) => {
     try {
-      return (await api(kind.list, { ...at, signal })).data.keys;
+      return (await api(kind.list, { ...at, signal })).data.keys.map((name) => name.replace(/\/$/, ""));
     } catch (failure) {
       if (failure instanceof ApiError && failure.isMissing) return [];
       throw failure;
@@ -97,7 +97,7 @@ function SettingsDialog({ kind, mount, more, name, onClose, onDone }: DialogProp
     const options = { ...at, path: { name } };
     const done = await confirm({
       title: `Delete the ${noun} ${name}`,
-      text: "Log-ins through it fail from now on. Tokens that are out keep their rights until they end.",
+      text: kind.ends,
       verb: `Delete ${noun}`,
       isDangerous: true,
       request: wireRequest(`DELETE ${item}`, options),
@@ -110,6 +110,8 @@ function SettingsDialog({ kind, mount, more, name, onClose, onDone }: DialogProp
   const form = (before: FormValue) => (
     <SettingsForm
       schema={schema}
+      hidden={kind.hidden}
+      replaces={kind.replaces}
       first={first}
       before={before}
       requestOf={(body) => wireRequest(`POST ${item}`, { ...at, path: { name: entered || "NAME" }, body })}
@@ -171,6 +173,9 @@ const propertiesOf = (stored: FormValue, schema: JsonSchema): [string, Component
 interface FormProps {
   readonly schema: JsonSchema;
   readonly first: readonly string[];
+  readonly hidden?: readonly string[] | undefined;
+  /** Sends all fields, not only those that were changed. */
+  readonly replaces?: boolean | undefined;
   readonly before: FormValue;
   readonly requestOf: (body: FormValue) => ReturnType<typeof wireRequest>;
   readonly save: (body: FormValue) => Promise<void>;
@@ -178,13 +183,22 @@ interface FormProps {
 }
 
 /** The form itself; a button with `form="settings"` sends it. */
-export function SettingsForm({ schema, first, before, requestOf, save, children }: FormProps) {
+export function SettingsForm({
+  schema,
+  first,
+  hidden = [],
+  replaces = false,
+  before,
+  requestOf,
+  save,
+  children,
+}: FormProps) {
   const fields = Object.keys(schema.properties ?? {});
   const [stored] = useState(() =>
     formOf(Object.fromEntries(Object.entries(before).filter(([name]) => fields.includes(name)))),
   );
   const [value, setValue] = useState(stored);
-  const body = changedBody(stored, value);
+  const body = replaces ? { ...value } : changedBody(stored, value);
   const write = useAction(() => save(body));
   const problems = fieldProblems(write.error instanceof ApiError ? write.error.messages : []);
   const { password, ...shown } = body;
@@ -204,7 +218,7 @@ export function SettingsForm({ schema, first, before, requestOf, save, children 
         onChange={setValue}
         texts={TEXTS}
         first={first}
-        hidden={["name", "id", "password_hash", ...(first.includes("policies") ? [] : OLD_NAMES)]}
+        hidden={["name", "id", "password_hash", ...hidden, ...(first.includes("policies") ? [] : OLD_NAMES)]}
         advanced={fields.filter((name) => !first.includes(name))}
         problems={problems}
       />

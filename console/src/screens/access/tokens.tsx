@@ -16,6 +16,8 @@ import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
+import { TOKEN_ROLES } from "./kinds.ts";
+import { SettingsList } from "./settings.tsx";
 
 export function Tokens() {
   const accessors = useResource(
@@ -82,6 +84,7 @@ export function Tokens() {
           />
         )}
       </Loaded>
+      <SettingsList kind={TOKEN_ROLES} />
       {opened !== null && (
         <TokenDialog
           accessor={opened}

@@ -1,9 +1,11 @@
+import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
 import { go, href } from "../../app/router.ts";
 import { confirm } from "../../components/confirm.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Page } from "../../components/page.tsx";
+import { RemountDialog } from "../../components/remount.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { Tabs } from "../../components/tabs.tsx";
@@ -26,6 +28,7 @@ export function EnginePage({ mount }: { readonly mount: string }) {
     async (signal) => (engine ? readConfig(engine, signal) : null),
     { skip: !engine },
   );
+  const [moves, setMoves] = useState(false);
   const counts = useResource(["lease counts"], readLeaseCounts, { everyMs: FRESH_MS });
   const crumbs = [{ label: "Credentials", href: href("credentials") }];
   if (engines.value && !engine)
@@ -66,10 +69,20 @@ export function EnginePage({ mount }: { readonly mount: string }) {
       actions={
         <Menu
           label="More actions"
-          items={[{ label: "Disable engine", icon: "trash", isDangerous: true, onSelect: () => void disable() }]}
+          items={[
+            { label: "Move to another path", icon: "right", onSelect: () => setMoves(true) },
+            { label: "Disable engine", icon: "trash", isDangerous: true, onSelect: () => void disable() },
+          ]}
         />
       }
     >
+      {moves && (
+        <RemountDialog
+          path={mount}
+          onClose={() => setMoves(false)}
+          onDone={(path) => go(href("credentials", [path]))}
+        />
+      )}
       <ul class="credentials-summary">
         {engine && settings !== undefined && (
           <li>

@@ -7,10 +7,11 @@ import { SearchInput } from "../../components/field.tsx";
 import { Icon } from "../../components/icons.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Page } from "../../components/page.tsx";
+import { RemountDialog } from "../../components/remount.tsx";
 import { Empty } from "../../components/states.tsx";
 import { VirtualList } from "../../components/virtual-list.tsx";
 import { plural } from "../../lib/text.ts";
-import { compareHref, type KvMount, manyHref, parentOf, secretHref } from "./addresses.ts";
+import { compareHref, type KvMount, manyHref, mountHref, parentOf, secretHref } from "./addresses.ts";
 import { ExpiringSecrets } from "./expiring-list.tsx";
 import { disableMount, MountSettings } from "./mount-settings.tsx";
 import { OpenByName } from "./open-by-name.tsx";
@@ -30,7 +31,7 @@ interface BrowserProps {
 /** The tree of a mount beside the selected secret. On narrow screens one of the two is shown. */
 export function Browser({ mount, secret, onMountChange }: BrowserProps) {
   const tree = useTree(mount, secret);
-  const [dialog, setDialog] = useState<"new" | "settings" | null>(null);
+  const [dialog, setDialog] = useState<"new" | "settings" | "move" | null>(null);
   useNew(() => setDialog("new"));
   const close = (): void => setDialog(null);
   const disable = (): void => {
@@ -64,6 +65,7 @@ export function Browser({ mount, secret, onMountChange }: BrowserProps) {
               ]
             : []),
           { label: "Read the tree again", icon: "refresh", onSelect: tree.reload },
+          { label: "Move to another path", icon: "right", onSelect: () => setDialog("move") },
           { label: "Disable the engine", icon: "trash", onSelect: disable, isDangerous: true },
         ]}
       />
@@ -98,6 +100,16 @@ export function Browser({ mount, secret, onMountChange }: BrowserProps) {
           )}
         </div>
       </div>
+      {dialog === "move" && (
+        <RemountDialog
+          path={mount.path}
+          onClose={close}
+          onDone={(path) => {
+            onMountChange();
+            go(mountHref(path));
+          }}
+        />
+      )}
       {dialog === "new" && (
         <SecretEditor
           mount={mount}
