@@ -7,7 +7,10 @@ export interface ClientLocation {
 
 type Region = DurableObjectLocationHint;
 
-/** Continents by Durable Object location hint; a meridian separates continents with two. */
+/**
+ * Continents by Durable Object location hint; a meridian separates continents with two. The parts of `apac` have no
+ * published border: only the setting `LOCATION_HINT` names them.
+ */
 const PLACES: ReadonlyMap<unknown, readonly [west: Region, from: number, east: Region]> = new Map([
   ["NA", ["wnam", -100, "enam"]],
   ["EU", ["weur", 20, "eeur"]],

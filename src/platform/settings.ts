@@ -54,7 +54,9 @@ export const Settings = z.object({
     )
     .default("Lease,Engine"),
   JURISDICTION: z.enum(["none", "eu", "us", "fedramp", "fedramp-high"]).default("none"),
-  LOCATION_HINT: z.enum(["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"]).optional(),
+  LOCATION_HINT: z
+    .enum(["wnam", "enam", "sam", "weur", "eeur", "apac", "apac-ne", "apac-se", "oc", "afr", "me"])
+    .optional(),
   NODE_GRACE_MS: z.coerce.number().int().min(1_000).max(3_600_000).default(60_000),
   READ_REPLICAS: z.coerce.number().int().min(0).max(64).default(1),
   RATE_LIMITS: z.enum(["on", "off"]).default("on"),
