@@ -278,6 +278,25 @@ describe("when a pause is over", () => {
     expect(await counts("in-mem/small")).toEqual({ SYNCED: 5 });
   });
 
+  it("callers that meet a Worker during the pause share its next poll", async () => {
+    const real = SyncDestination.prototype.poll;
+    const poll = vi.spyOn(SyncDestination.prototype, "poll");
+    poll.mockImplementation(async function (this: SyncDestination, ...given) {
+      const answer = await real.apply(this, given);
+      await scheduler.wait(40);
+      return answer;
+    });
+    const callers: Promise<void>[] = [];
+    for (const end = Date.now() + 1_000; Date.now() < end; await scheduler.wait(5)) {
+      callers.push(performWork(env, "in-mem/small", { budgetMs: 10_000 }));
+    }
+    await Promise.all(callers);
+    // One for each caller would be 25.
+    expect(poll.mock.calls.length).toBeLessThan(14);
+    await resume();
+    await eventually(async () => expect(await counts("in-mem/small")).toEqual({ SYNCED: 5 }));
+  });
+
   it("work that waits for a later time is due then, and not a minute after the pause was seen", async () => {
     const object = destination("in-mem/small") as DurableObjectStub<SyncDestination>;
     vi.spyOn(env.SYNC_WORK, "sendBatch").mockRejectedValue(new Error("the test polls"));

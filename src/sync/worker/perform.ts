@@ -109,6 +109,8 @@ const SILENT_MS = 2_000;
 const MIN_BUDGET_MS = 200;
 /** The wait for further callers that join a run with tasks in flight. */
 const JOINED_MS = 3;
+/** The wait for further callers that join a run without tasks, whose last poll was answered as paused. */
+const PAUSED_MS = 100;
 /** The longest interval at which a run with a free place looks for callers that have joined. */
 const MAX_TICK_MS = 48;
 /** The longest wait of a result for others, before they are reported together. */
@@ -187,7 +189,11 @@ class Run {
         await this.#untilPollIsDue();
         continue;
       }
-      if (this.#isPollOwed && Date.now() < this.#end) continue;
+      if (this.#isPollOwed && Date.now() < this.#end) {
+        // Callers that join meanwhile share the poll. During a pause each write is one.
+        await scheduler.wait(answer.running ? JOINED_MS : PAUSED_MS);
+        continue;
+      }
       // Waits for a rate limit that ends within the budget; later work is left to the alarm.
       const wait = answer.retryInMs;
       // No caller joins meanwhile, or from here on.
