@@ -51,16 +51,17 @@ const lineTo = (url: string) => new Line(() => Number(new URL(url).port)).open()
 
 export async function startEngineProviders(azure: Awaited<ReturnType<typeof startAzure>>): Promise<EngineProviders> {
   const [iam, google, producers] = await Promise.all([startIam(), startGoogle(), startProducers()]);
-  const lines = await Promise.all([iam, google, producers].map(({ url }) => lineTo(url)));
-  const [iamLine, googleLine, producerLine] = lines as [Line, Line, Line];
+  // Each provider dies alone, so it has a line of its own.
+  const lines = await Promise.all([iam, google, producers, producers].map(({ url }) => lineTo(url)));
+  const [iamLine, googleLine, gitlabLine, datadogLine] = lines as [Line, Line, Line, Line];
   const engines = [
     awsOn(iam, iamLine),
     await googleOn(google.url, googleLine),
-    await producerOn(producers.url, producerLine, "gitlab", gitlab, ({ token }) => ({
+    await producerOn(producers.url, gitlabLine, "gitlab", gitlab, ({ token }) => ({
       secrets: { token },
       vars: { project: "42" },
     })),
-    await producerOn(producers.url, producerLine, "datadog", datadog, ({ token }) => ({
+    await producerOn(producers.url, datadogLine, "datadog", datadog, ({ token }) => ({
       secrets: { api_key: token, application_key: `app-${token}` },
       vars: {},
     })),
