@@ -5,10 +5,12 @@
  */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import gitlab from "../examples/producers/gitlab-project-token.json" with { type: "json" };
 import { type AccountView, startIam } from "../test/doubles/cloud-a/server.ts";
 import { startAzure } from "../test/doubles/cloud-b/azure.ts";
 import { startGoogle } from "../test/doubles/cloud-c/server.ts";
 import { startLoginIssuers } from "../test/doubles/login-issuers.ts";
+import { type ProducerView, startProducers } from "../test/doubles/producers/server.ts";
 import { settingsOf, startStandIns } from "../test/doubles/stand-ins.ts";
 
 export interface Playground {
@@ -31,8 +33,9 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
   // The seeded engine has an application of its own, whose secret no other engine rotates away.
   const { details: seededTenant } = azure.openAccount();
   const google = await startGoogle();
-  const [iam, standIns, logins] = await Promise.all([
+  const [iam, producers, standIns, logins] = await Promise.all([
     startIam(),
+    startProducers(),
     startStandIns({ otherTenants: azure.otherTenants, otherAccounts: google.others }),
     startLoginIssuers(serviceUrl),
   ]);
@@ -40,6 +43,7 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
   const bodies: Record<string, object> = {
     ...awsBodies(iam.url, account),
     ...(await googleBodies(google.url)),
+    ...(await producerBodies(producers.url)),
     "cloud-b": engineBody(tenant),
     "cloud-b-role": roleBody(tenant),
   };
@@ -80,7 +84,7 @@ export async function startPlayground(dir: string, serviceUrl: string): Promise<
       CLOUD_C_API_URL: google.url,
     },
     close: async () => {
-      await Promise.all([azure, google, iam, logins, ...standIns].map((provider) => provider.close()));
+      await Promise.all([azure, google, iam, producers, logins, ...standIns].map((provider) => provider.close()));
     },
   };
 }
@@ -112,6 +116,18 @@ async function googleBodies(url: string): Promise<Record<string, object>> {
       token_scopes: ["https://www.googleapis.com/auth/cloud-platform"],
     },
     "cloud-c-roleset": { secret_type: "service_account_key", project: account, bindings },
+  };
+}
+
+/** Bodies of the HTTPS producer: the definition of GitLab's project tokens with a token, and a role. */
+async function producerBodies(url: string): Promise<Record<string, object>> {
+  const body = JSON.stringify({ provider: "gitlab" });
+  const answer = await fetch(`${url}/_double/accounts`, { method: "POST", body });
+  const { token } = (await answer.json()) as ProducerView;
+  const base = url + new URL(gitlab.url).pathname.replace(/\/$/, "");
+  return {
+    "https-producer": { ...gitlab, url: base, secrets: { token }, vars: { project: "42" } },
+    "https-producer-role": { ttl: "1h", max_ttl: "24h" },
   };
 }
 
