@@ -86,7 +86,7 @@ describeConsole("administration", (suite) => {
     await page.locator("dialog.dialog-box").getByRole("button", { name: "Delete namespace" }).click();
     await page.getByRole("row", { name: "console-made" }).waitFor({ state: "hidden" });
 
-    await page.getByRole("tab", { name: "Tokens" }).click();
+    await page.getByRole("tab", { name: "Token roles" }).click();
     await page.getByRole("button", { name: "Create token role" }).click();
     await dialog.getByLabel("Name").fill("console-role");
     await dialog

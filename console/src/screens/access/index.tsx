@@ -1,7 +1,7 @@
 import { href, place } from "../../app/router.ts";
 import { Page } from "../../components/page.tsx";
 import { Tabs } from "../../components/tabs.tsx";
-import { ENTITIES, GROUPS, NAMESPACES } from "./kinds.ts";
+import { ENTITIES, GROUPS, NAMESPACES, TOKEN_ROLES } from "./kinds.ts";
 import { Limits } from "./limits.tsx";
 import { MethodPage } from "./method.tsx";
 import { Methods } from "./methods.tsx";
@@ -23,6 +23,7 @@ export default function AccessScreen() {
         tabs={[
           { name: "policies", label: "Policies", content: () => <Policies /> },
           { name: "tokens", label: "Tokens", content: () => <Tokens /> },
+          { name: "token-roles", label: "Token roles", content: () => <SettingsList kind={TOKEN_ROLES} /> },
           { name: "methods", label: "Auth methods", content: () => <Methods /> },
           { name: "identities", label: "Identities", content: () => <Identities /> },
           { name: "limits", label: "Limits", content: () => <Limits /> },

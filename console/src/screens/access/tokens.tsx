@@ -6,8 +6,8 @@ import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Properties, Toolbar } from "../../components/page.tsx";
@@ -15,9 +15,7 @@ import { ShownOnce } from "../../components/shown-once.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
-import { useAction, useResource } from "../../lib/resource.ts";
-import { TOKEN_ROLES } from "./kinds.ts";
-import { SettingsList } from "./settings.tsx";
+import { useResource } from "../../lib/resource.ts";
 
 export function Tokens() {
   const accessors = useResource(
@@ -84,7 +82,6 @@ export function Tokens() {
           />
         )}
       </Loaded>
-      <SettingsList kind={TOKEN_ROLES} />
       {opened !== null && (
         <TokenDialog
           accessor={opened}
@@ -236,65 +233,55 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }) {
     no_parent: false,
   };
   const isReady = body.policies.length > 0;
-  const create = useAction(async () => {
+  const create = async (): Promise<void> => {
     const { auth } = await api("POST /v1/auth/token/create", { body, sensitive: true });
     setMade(auth.client_token);
-  });
-  return (
-    <Dialog
-      title={made ? "The token is created" : "Create a token"}
-      onClose={onClose}
-      footer={
-        made ? (
+  };
+  if (made)
+    return (
+      <Dialog
+        title="The token is created"
+        onClose={onClose}
+        footer={
           <Button kind="primary" onClick={onClose}>
             Done
           </Button>
-        ) : (
-          <>
-            <Button onClick={onClose}>Cancel</Button>
-            <Button kind="primary" type="submit" form="token" isBusy={create.isBusy} disabled={!isReady}>
-              Create token
-            </Button>
-          </>
-        )
-      }
-    >
-      {made ? (
+        }
+      >
         <div class="form">
           <p>The token is shown here only. It ends with yours, which is its parent.</p>
           <ShownOnce what="the token">
             <Masked value={made} label="the token" />
           </ShownOnce>
         </div>
-      ) : (
-        <form
-          id="token"
-          class="form"
-          onSubmit={(event) => {
-            event.preventDefault();
-            if (isReady) void create.run();
-          }}
-        >
-          <TextField
-            label="Display name"
-            value={name}
-            onChange={setName}
-            autofocus
-            hint="Shown in lists and in the audit log."
-          />
-          <TextField
-            label="Policies"
-            required
-            mono
-            value={policies}
-            onChange={setPolicies}
-            hint="Names, separated by commas."
-          />
-          <TextField label="Time to live" mono value={ttl} onChange={setTtl} hint="Such as 30m, 8h or 7d." />
-        </form>
-      )}
-      {create.error !== null && <ErrorPanel error={create.error} />}
-      {!made && <AsCommand request={wireRequest("POST /v1/auth/token/create", { body })} />}
-    </Dialog>
+      </Dialog>
+    );
+  return (
+    <FormDialog
+      title="Create a token"
+      verb="Create token"
+      shape="box"
+      onClose={onClose}
+      perform={create}
+      isReady={isReady}
+      request={wireRequest("POST /v1/auth/token/create", { body })}
+    >
+      <TextField
+        label="Display name"
+        value={name}
+        onChange={setName}
+        autofocus
+        hint="Shown in lists and in the audit log."
+      />
+      <TextField
+        label="Policies"
+        required
+        mono
+        value={policies}
+        onChange={setPolicies}
+        hint="Names, separated by commas."
+      />
+      <TextField label="Time to live" mono value={ttl} onChange={setTtl} hint="Such as 30m, 8h or 7d." />
+    </FormDialog>
   );
 }

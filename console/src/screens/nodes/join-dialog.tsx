@@ -1,16 +1,13 @@
 import { useState } from "preact/hooks";
-import { type Api, ApiError, api, wireRequest } from "../../api/client.ts";
-import { AsCommand } from "../../components/as-command.tsx";
+import { type Api, api, wireRequest } from "../../api/client.ts";
 import { Button } from "../../components/button.tsx";
 import { Code } from "../../components/code.tsx";
 import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
 import { SelectField, TextField } from "../../components/field.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { ShownOnce } from "../../components/shown-once.tsx";
 import { useLive } from "../../lib/live.ts";
-import { useAction } from "../../lib/resource.ts";
-import { fieldProblems } from "../../lib/schema.ts";
 
 type Made = Api["POST /v1/agent/tokens"]["answer"];
 
@@ -39,40 +36,35 @@ export function JoinDialog({ onClose }: { readonly onClose: () => void }) {
   const [made, setMade] = useState<Made | null>(null);
   const pools = useLive(["pools"], (options) => api("GET /v1/node/pools", options), { everyMs: 0 });
   const body = { ...(name && { Name: name }), ...(pool !== "default" && { NodePool: pool }) };
-  const create = useAction(async () => setMade(await api("POST /v1/agent/tokens", { body })));
-  const problems = fieldProblems(create.error instanceof ApiError ? create.error.messages : []);
+  const create = async (): Promise<void> => setMade(await api("POST /v1/agent/tokens", { body }));
   const choices = (pools.value ?? []).map(({ Name }) => Name).filter((each) => each !== "all");
-  return (
-    <Dialog
-      title={made ? "The join token is created" : "Join a node"}
-      shape="wide"
-      onClose={onClose}
-      footer={
-        made ? (
+  if (made)
+    return (
+      <Dialog
+        title="The join token is created"
+        shape="wide"
+        onClose={onClose}
+        footer={
           <Button kind="primary" onClick={onClose}>
             Close
           </Button>
-        ) : (
-          <>
-            <Button onClick={onClose}>Cancel</Button>
-            <Button kind="primary" type="submit" form="join" isBusy={create.isBusy}>
-              Create join token
-            </Button>
-          </>
-        )
-      }
-    >
-      {made ? (
+        }
+      >
         <Joining made={made} />
-      ) : (
-        <form
-          id="join"
-          class="form"
-          onSubmit={(event) => {
-            event.preventDefault();
-            void create.run();
-          }}
-        >
+      </Dialog>
+    );
+  return (
+    <FormDialog
+      title="Join a node"
+      verb="Create join token"
+      shape="wide"
+      onClose={onClose}
+      perform={create}
+      isShownAtField={(problems) => problems["Name"] !== undefined}
+      request={wireRequest("POST /v1/agent/tokens", { body })}
+    >
+      {({ problems }) => (
+        <>
           <TextField
             label="Name of the node"
             value={name}
@@ -87,11 +79,9 @@ export function JoinDialog({ onClose }: { readonly onClose: () => void }) {
             onChange={setPool}
             options={[...new Set(["default", ...choices])].map((value) => ({ value, label: value }))}
           />
-        </form>
+        </>
       )}
-      {create.error !== null && !problems["Name"] && <ErrorPanel error={create.error} />}
-      {!made && <AsCommand request={wireRequest("POST /v1/agent/tokens", { body })} />}
-    </Dialog>
+    </FormDialog>
   );
 }
 

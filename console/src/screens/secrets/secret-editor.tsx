@@ -1,15 +1,11 @@
 import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
 import { withoutValues } from "../../api/request-log.ts";
-import { AsCommand } from "../../components/as-command.tsx";
-import { Button } from "../../components/button.tsx";
-import { Dialog } from "../../components/dialog.tsx";
-import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Checkbox, TextField } from "../../components/field.tsx";
+import { FormDialog } from "../../components/form-dialog.tsx";
 import { KeyValue, type Pair, pair, pairsProblem } from "../../components/key-value.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { parseExact, shown } from "../../lib/exact-json.ts";
-import { useAction } from "../../lib/resource.ts";
 import type { KvMount } from "./addresses.ts";
 import type { SecretData } from "./reads.ts";
 
@@ -81,7 +77,7 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
     path: { path: name || "PATH" },
     body: { data: isPatch ? mergePatch(current ?? {}, data) : data, ...options },
   });
-  const save = useAction(async () => {
+  const save = async (): Promise<void> => {
     const data = read();
     if (!isVersioned)
       await api("POST /v1/kv-v1/{path}", { mount: mount.path, path: { path: name }, body: data, sensitive: true });
@@ -90,7 +86,7 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
     toast(`${name} is written.`);
     onDone(name);
     onClose();
-  });
+  };
   const preview = () => {
     let data: SecretData;
     try {
@@ -111,96 +107,84 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
       ? wireRequest("PATCH /v1/secret/data/{path}", { ...request, body })
       : wireRequest("POST /v1/secret/data/{path}", { ...request, body });
   };
-  const footer = (
-    <>
-      <Button onClick={onClose}>Cancel</Button>
-      <Button kind="primary" type="submit" form="secret" isBusy={save.isBusy}>
-        {isNew ? "Write the secret" : isVersioned ? "Write the new version" : "Write the values"}
-      </Button>
-    </>
-  );
   return (
-    <Dialog title={isNew ? "New secret" : `Write ${name}`} onClose={onClose} footer={footer} shape="side">
-      <form
-        id="secret"
-        onSubmit={(event) => {
-          event.preventDefault();
-          void save.run();
-        }}
-      >
-        {isNew && (
-          <TextField
-            label="Path"
-            value={typedPath}
-            onChange={setTypedPath}
-            required
-            mono
-            autofocus
-            placeholder="app/database"
-            hint={`In ${mount.path}/. Slashes make folders.`}
-          />
-        )}
-        {!isNew && current === undefined && (
-          <p class="notice">The present values cannot be read, so the editor begins empty.</p>
-        )}
-        <div class="row">
-          <div class="segments" role="group" aria-label="Form of the values">
-            <button
-              type="button"
-              class="segment"
-              aria-pressed={json === null}
-              onClick={() => {
-                if (json === null) return;
-                try {
-                  setPairs(Object.entries(read()).map(([key, value]) => pair(key, shown(value))));
-                  setJson(null);
-                } catch (failure) {
-                  toast(String(failure), "bad");
-                }
-              }}
-            >
-              Keys and values
-            </button>
-            <button
-              type="button"
-              class="segment"
-              aria-pressed={json !== null}
-              onClick={() => json === null && setJson(JSON.stringify(dataOfPairs(), null, 2))}
-            >
-              JSON
-            </button>
-          </div>
+    <FormDialog
+      title={isNew ? "New secret" : `Write ${name}`}
+      onClose={onClose}
+      perform={save}
+      request={preview()}
+      verb={isNew ? "Write the secret" : isVersioned ? "Write the new version" : "Write the values"}
+    >
+      {isNew && (
+        <TextField
+          label="Path"
+          value={typedPath}
+          onChange={setTypedPath}
+          required
+          mono
+          autofocus
+          placeholder="app/database"
+          hint={`In ${mount.path}/. Slashes make folders.`}
+        />
+      )}
+      {!isNew && current === undefined && (
+        <p class="notice">The present values cannot be read, so the editor begins empty.</p>
+      )}
+      <div class="row">
+        <div class="segments" role="group" aria-label="Form of the values">
+          <button
+            type="button"
+            class="segment"
+            aria-pressed={json === null}
+            onClick={() => {
+              if (json === null) return;
+              try {
+                setPairs(Object.entries(read()).map(([key, value]) => pair(key, shown(value))));
+                setJson(null);
+              } catch (failure) {
+                toast(String(failure), "bad");
+              }
+            }}
+          >
+            Keys and values
+          </button>
+          <button
+            type="button"
+            class="segment"
+            aria-pressed={json !== null}
+            onClick={() => json === null && setJson(JSON.stringify(dataOfPairs(), null, 2))}
+          >
+            JSON
+          </button>
         </div>
-        {json === null ? (
-          <KeyValue pairs={pairs} onChange={setPairs} noun="key" isSecret />
-        ) : (
-          <textarea
-            class="input mono secrets-json"
-            aria-label="Values as JSON"
-            value={json}
-            spellcheck={false}
-            onInput={(event) => setJson(event.currentTarget.value)}
-          />
-        )}
-        {isVersioned && !isNew && (
-          <Checkbox
-            label="Send only what changed (patch)"
-            hint="Keys that were not touched keep their value, also when another person changed them meanwhile."
-            checked={isPatch}
-            onChange={setPatch}
-          />
-        )}
-        {isVersioned && cas !== undefined && (
-          <Checkbox
-            label={isNew ? "Only if there is no such secret yet" : `Only if version ${cas} is still the newest`}
-            hint="The write is refused otherwise, so that nothing is overwritten unseen."
-            checked={isGuarded}
-            onChange={setGuarded}
-          />
-        )}
-      </form>
-      {save.error !== null && <ErrorPanel error={save.error} />}
-      <AsCommand request={preview()} />
-    </Dialog>
+      </div>
+      {json === null ? (
+        <KeyValue pairs={pairs} onChange={setPairs} noun="key" isSecret />
+      ) : (
+        <textarea
+          class="input mono secrets-json"
+          aria-label="Values as JSON"
+          value={json}
+          spellcheck={false}
+          onInput={(event) => setJson(event.currentTarget.value)}
+        />
+      )}
+      {isVersioned && !isNew && (
+        <Checkbox
+          label="Send only what changed (patch)"
+          hint="Keys that were not touched keep their value, also when another person changed them meanwhile."
+          checked={isPatch}
+          onChange={setPatch}
+        />
+      )}
+      {isVersioned && cas !== undefined && (
+        <Checkbox
+          label={isNew ? "Only if there is no such secret yet" : `Only if version ${cas} is still the newest`}
+          hint="The write is refused otherwise, so that nothing is overwritten unseen."
+          checked={isGuarded}
+          onChange={setGuarded}
+        />
+      )}
+    </FormDialog>
   );
 }
