@@ -53,7 +53,7 @@ export function kvParts(object: ObjectContext, leases: AnswerLeases): KvParts {
     delivery: new WatchDelivery(env, name, watchers, followers, outbox),
     names: new NameFeed(object, {
       page: (after, limit) => listPaths(sql, "", after, limit).keys,
-      has: (path) => secrets.find(path) !== null,
+      existing: (paths) => secrets.existing(paths),
     }),
   };
   const reads = new SecretReads(secrets, records.sealing);

@@ -4,6 +4,9 @@ import { attribution, type VersionRow } from "./version.ts";
 /** One version with its path's custom metadata. */
 type FoundVersion = VersionRow & Pick<SecretRow, "custom_metadata">;
 
+/** With the longest paths, 400 KB of one statement. */
+const PATHS_AT_ONCE = 100;
+
 /**
  * The rows of one mount's secrets and versions: statements without rules, which are in `KvStore`, the owner. Methods
  * that write are called inside the object's transaction.
@@ -17,6 +20,19 @@ export class Secrets {
 
   find(path: string): SecretRow | null {
     return this.#sql.exec<SecretRow>("SELECT * FROM secrets WHERE path = ?", path).toArray()[0] ?? null;
+  }
+
+  /** Those of the paths that exist. Costs a statement for each `PATHS_AT_ONCE`. */
+  existing(paths: readonly string[]): Set<string> {
+    const found = new Set<string>();
+    for (let at = 0; at < paths.length; at += PATHS_AT_ONCE) {
+      const rows = this.#sql.exec<{ path: string }>(
+        "SELECT path FROM secrets WHERE path IN (SELECT value FROM json_each(?))",
+        JSON.stringify(paths.slice(at, at + PATHS_AT_ONCE)),
+      );
+      for (const { path } of rows) found.add(path);
+    }
+    return found;
   }
 
   isEmpty(): boolean {

@@ -29,7 +29,8 @@ const MAX_CHANGED = 5_000;
 export interface OwnNames {
   /** One page of all names, sorted. */
   page(after: string, limit: number): string[];
-  has(name: string): boolean;
+  /** Those of the names that exist. */
+  existing(names: readonly string[]): ReadonlySet<string>;
 }
 
 /** A step of the migrations of an owner: its names are compared once. @param table that of its names */
@@ -147,7 +148,8 @@ export class NameFeed {
 
   async #send(changed: readonly string[]): Promise<void> {
     const { env, name } = this.#object;
-    const isPresent = Map.groupBy(changed, (each) => this.#names.has(each));
+    const existing = this.#names.existing(changed);
+    const isPresent = Map.groupBy(changed, (each) => existing.has(each));
     await projectNames(env.LISTINGS, name, { present: isPresent.get(true) ?? [], absent: isPresent.get(false) ?? [] });
   }
 
@@ -162,7 +164,8 @@ export class NameFeed {
     }
     if (this.#names.page("", 1).length === 0) return (await dropNames(env.LISTINGS, name)) ? null : { drop: null };
     const listed = await pageOfNames(env.LISTINGS, name, progress.drop, PAGE);
-    const absent = listed.filter(({ path }) => !this.#names.has(path)).map(({ path }) => path);
+    const existing = this.#names.existing(listed.map(({ path }) => path));
+    const absent = listed.filter(({ path }) => !existing.has(path)).map(({ path }) => path);
     await projectNames(env.LISTINGS, name, { present: [], absent });
     const last = listed.at(-1);
     return last === undefined || listed.length < PAGE ? null : { drop: last };

@@ -49,8 +49,10 @@ export class RoleStore {
     this.#onChange(name);
   }
 
-  has(name: string): boolean {
-    return this.#sql.exec("SELECT 1 FROM roles WHERE name = ?", name).toArray().length > 0;
+  /** Those of the names that are stored. */
+  existing(names: readonly string[]): Set<string> {
+    const isStored = (name: string) => this.#sql.exec("SELECT 1 FROM roles WHERE name = ?", name).toArray().length > 0;
+    return new Set(names.filter(isStored));
   }
 
   /** A page of the stored names of every kind, sorted. */
