@@ -67,7 +67,7 @@ import { TokenSecrets } from "./tokens/token-secrets.ts";
 import { TokenStore } from "./tokens/token-store.ts";
 import { Wrappings } from "./tokens/wrappings.ts";
 
-interface Dependencies {
+interface AccessHost {
   readonly ctx: DurableObjectState;
   readonly env: Env;
   readonly outbox: Outbox;
@@ -78,7 +78,7 @@ interface Dependencies {
 export type AccessParts = ReturnType<typeof accessParts>;
 
 /** Builds the components of `AccessControl` over its rows, each from those above it. */
-export function accessParts({ ctx, env, outbox, commit }: Dependencies) {
+export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
   const { sql } = ctx.storage;
   const keys = new DataKeys(sql, "access-control", () => env.MASTER_KEY);
   const hashKey = new TokenHashKey(sql, keys);

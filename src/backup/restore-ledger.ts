@@ -19,7 +19,7 @@ interface RestoreState {
   readonly phase: Phase;
 }
 
-interface Dependencies {
+interface RestoreLedgerDependencies {
   readonly env: Env;
   readonly storage: DurableObjectStorage;
   /** Blocks writes; refused for a used object. */
@@ -41,11 +41,11 @@ const STEP_MS = 1_000;
  * itself meanwhile, so the ledger is stored beside its tables.
  */
 export class RestoreLedger {
-  readonly #dependencies: Dependencies;
+  readonly #dependencies: RestoreLedgerDependencies;
   /** Whether the tables of the object were replaced under the state that it holds in memory. */
   #isStale = false;
 
-  constructor(dependencies: Dependencies) {
+  constructor(dependencies: RestoreLedgerDependencies) {
     this.#dependencies = dependencies;
   }
 

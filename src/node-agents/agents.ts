@@ -27,7 +27,7 @@ interface NodeOperations {
 /** The outbox topic that revokes a node's session; one lane a node. */
 const REVOCATION = "revocation";
 
-interface Dependencies {
+interface AgentsDependencies {
   readonly enrolment: Enrolment;
   readonly nodes: NodeRegistry;
   readonly outbox: Outbox;
@@ -37,9 +37,9 @@ interface Dependencies {
 
 /** Agents of the cluster: enrolment, removal, and the session changes that update their nodes. */
 export class Agents {
-  readonly #dependencies: Dependencies;
+  readonly #dependencies: AgentsDependencies;
 
-  constructor(dependencies: Dependencies) {
+  constructor(dependencies: AgentsDependencies) {
     this.#dependencies = dependencies;
   }
 

@@ -49,7 +49,7 @@ export class EventSource {
   }
 }
 
-interface Dependencies<Backfill> {
+interface EventPublisherDependencies<Backfill> {
   readonly source: Pick<EventSource, "append">;
   /** Rows of the topic `event`: see `deliver`. */
   readonly outbox: Pick<Outbox, "drain" | "enlist" | "settle">;
@@ -68,11 +68,11 @@ const EVENTS_PER_LINE = 100;
  * `delivered` or `published` then attempts the delivery before the caller is answered.
  */
 export class EventPublisher<Backfill> {
-  readonly #deps: Dependencies<Backfill>;
+  readonly #deps: EventPublisherDependencies<Backfill>;
   /** Entries with waiting callers of `indexOf`. */
   readonly #awaited = new Map<number, number | null>();
 
-  constructor(deps: Dependencies<Backfill>) {
+  constructor(deps: EventPublisherDependencies<Backfill>) {
     this.#deps = deps;
   }
 

@@ -17,16 +17,8 @@ import type { Login, SeenEntry } from "../contracts/auth.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
 import { accessControl } from "../rpc/stubs.ts";
-import { ROLE, roleNameOf, roleRoutes } from "./auth-roles.ts";
-import {
-  addressOf,
-  changeEntry,
-  checkRoleName,
-  foundEntry,
-  isRoleName,
-  readEntry,
-  writeEntry,
-} from "./server/auth-call.ts";
+import { changeRole, ROLE, refuseProblem, roleRoutes } from "./auth-roles.ts";
+import { addressOf, foundEntry, isRoleName, readEntry, writeEntry } from "./server/auth-call.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
@@ -43,21 +35,13 @@ const LoginBody = z.object({
 
 async function configure(call: MethodCall, body: z.infer<typeof JwtConfigBody>): Promise<Response> {
   const config = jwtConfigOf(body);
-  const problem = await jwtConfigProblem(config);
-  if (problem !== null) throw badRequest(problem);
+  refuseProblem(await jwtConfigProblem(config));
   await writeEntry(call, CONFIG, CONFIG, config);
   return noContent();
 }
 
 async function putRole(call: MethodCall<"name">, body: z.infer<typeof JwtRoleBody>): Promise<Response> {
-  const name = roleNameOf(call);
-  checkRoleName(name);
-  await changeEntry<JwtRole>(call, ROLE, name, (before) => {
-    const role = jwtRoleWith(before, body);
-    const problem = jwtRoleProblem(role);
-    if (problem !== null) throw badRequest(problem);
-    return role;
-  });
+  await changeRole<JwtRole>(call, (before) => jwtRoleWith(before, body), jwtRoleProblem);
   return noContent();
 }
 

@@ -17,16 +17,8 @@ import { tokenSettingsOf } from "../auth/token-settings.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
 import { accessControl } from "../rpc/stubs.ts";
-import { ROLE, roleNameOf, roleRoutes } from "./auth-roles.ts";
-import {
-  addressOf,
-  changeEntry,
-  checkRoleName,
-  foundEntry,
-  isRoleName,
-  readEntry,
-  writeEntry,
-} from "./server/auth-call.ts";
+import { changeRole, ROLE, refuseProblem, roleRoutes } from "./auth-roles.ts";
+import { addressOf, foundEntry, isRoleName, readEntry, writeEntry } from "./server/auth-call.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
@@ -43,21 +35,17 @@ const LoginBody = z.object({
 
 async function configure(call: MethodCall, body: z.infer<typeof KubernetesConfigBody>): Promise<Response> {
   const config = kubernetesConfigOf(body);
-  const problem = await kubernetesConfigProblem(config);
-  if (problem !== null) throw badRequest(problem);
+  refuseProblem(await kubernetesConfigProblem(config));
   await writeEntry(call, CONFIG, CONFIG, config);
   return noContent();
 }
 
 async function putRole(call: MethodCall<"name">, body: z.infer<typeof KubernetesRoleBody>): Promise<Response> {
-  const name = roleNameOf(call);
-  checkRoleName(name);
-  const role = await changeEntry<KubernetesRole>(call, ROLE, name, (before) => {
-    const changed = kubernetesRoleWith(before, body);
-    const problem = kubernetesRoleProblem(changed);
-    if (problem !== null) throw badRequest(problem);
-    return changed;
-  });
+  const role = await changeRole<KubernetesRole>(
+    call,
+    (before) => kubernetesRoleWith(before, body),
+    kubernetesRoleProblem,
+  );
   return role.audience === "" ? envelope(call, { warnings: [NO_AUDIENCE], mountType: TYPE }) : noContent();
 }
 

@@ -1,6 +1,7 @@
 import { withOlderNames } from "../auth/token-settings.ts";
 import type { TokenSettings } from "../contracts/auth.ts";
-import { deleteEntry, entryNames, foundEntry } from "./server/auth-call.ts";
+import { badRequest } from "../platform/http/errors.ts";
+import { changeEntry, checkRoleName, deleteEntry, entryNames, foundEntry } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { inMethod, type MethodCall } from "./server/route.ts";
 
@@ -10,6 +11,26 @@ export const ROLE = "role";
 
 /** The role that a path names. */
 export const roleNameOf = (call: MethodCall<"name">): string => call.params.name.toLowerCase();
+
+/** @throws RequestError 400 with the problem, unless it is null */
+export function refuseProblem(problem: string | null): void {
+  if (problem !== null) throw badRequest(problem);
+}
+
+/** Creates or changes the role of the path. @throws RequestError 400 for a bad name, or with the role's problem */
+export function changeRole<Role extends object>(
+  call: MethodCall<"name">,
+  change: (before: Role | null) => Role,
+  problemOf: (role: Role) => string | null,
+): Promise<Role> {
+  const name = roleNameOf(call);
+  checkRoleName(name);
+  return changeEntry<Role>(call, ROLE, name, (before) => {
+    const role = change(before);
+    refuseProblem(problemOf(role));
+    return role;
+  });
+}
 
 const mountType = (call: MethodCall): string => call.authMount.type;
 

@@ -5,7 +5,15 @@ import { CSI_READ_RIGHTS } from "../contracts/cluster-rights.ts";
 import type { CsiOperation, CsiRequest, Name, ReadClaim } from "../contracts/csi-volumes.ts";
 import type { GoverningRule } from "../contracts/policies.ts";
 import { type Refusal, refuse } from "../lib/result.ts";
-import { badRequest, denied, invalid, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
+import {
+  badRequest,
+  denied,
+  notFound,
+  RequestError,
+  refusalError,
+  unwrap,
+  validated,
+} from "../platform/http/errors.ts";
 import { allowsNamespace, allowsPlugin } from "../rights/cluster-rights.ts";
 import { accessControl, clusterRegistry } from "../rpc/stubs.ts";
 import { shownClaim } from "../volumes/csi/claim-views.ts";
@@ -34,13 +42,7 @@ type VolumePath = `/volume/csi/:id${"" | "/claims" | "/delete" | "/detach"}`;
 
 const nameOf = (call: VolumeCall): Name => ({ namespace: namespaceOf(call), id: call.params.id });
 
-function bodyOf(given: Readonly<Record<string, unknown>>): CsiBody {
-  try {
-    return unwrap(parseBody(given));
-  } catch (failure) {
-    throw failure instanceof z.ZodError ? invalid(failure) : failure;
-  }
-}
+const bodyOf = (given: Readonly<Record<string, unknown>>): CsiBody => validated(() => unwrap(parseBody(given)));
 
 interface CheckedRequest {
   readonly request: CsiRequest;

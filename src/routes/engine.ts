@@ -8,6 +8,7 @@ import { engineType } from "../credentials/engines/index.ts";
 import { metadataMap } from "../credentials/leases/metadata.ts";
 import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/runner/job-worker.ts";
 import { PATIENCE_MS } from "../credentials/runner/saga-runner.ts";
+import { parseFlag } from "../lib/go-bool.ts";
 import { refuse } from "../lib/result.ts";
 import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
 import { badRequest, invalid, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
@@ -130,7 +131,7 @@ const issueBody = (request: z.ZodObject) => request.extend({ verify: flag().opti
 
 /** The parameters in the query of a GET. @throws RequestError 400 */
 function queryParameters(call: MountCall<"name">, { issue: { request } }: EngineType): IssueParameters {
-  const verify = /^(1|t|true)$/i.test(call.query.get("verify") ?? "");
+  const verify = parseFlag(call.query.get("verify") ?? "") === true;
   if (!request) return { verify };
   const given = Object.keys(request.shape).flatMap((name) => {
     const value = call.query.get(name);

@@ -1,5 +1,6 @@
 import { clusterHeader } from "../compat/dialect.ts";
 import { parseTopics, type Subscription } from "../events/subscription.ts";
+import { parseFlag } from "../lib/go-bool.ts";
 import { refuse } from "../lib/result.ts";
 import { objectStub } from "../platform/durable/jurisdiction.ts";
 import { badRequest, denied, refusalError } from "../platform/http/errors.ts";
@@ -36,9 +37,9 @@ export function resumeIndex(headers: Headers): number | null {
 }
 
 function flag(name: string, text: string | null): boolean {
-  if (!text || /^(0|f|false)$/i.test(text)) return false;
-  if (/^(1|t|true)$/i.test(text)) return true;
-  throw badRequest(`${name}: ${shown(text)} is neither true nor false`);
+  const given = parseFlag(text || "false");
+  if (given !== null) return given;
+  throw badRequest(`${name}: ${shown(text ?? "")} is neither true nor false`);
 }
 
 export const SERVER_SENT = "text/event-stream";

@@ -3,7 +3,7 @@ import { METHODS } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { namedAllocations } from "../cluster/reports/named-allocations.ts";
 import type { Begun, HostVolumeRequest } from "../contracts/host-volumes.ts";
-import { badRequest, denied, invalid, unwrap } from "../platform/http/errors.ts";
+import { badRequest, denied, unwrap, validated } from "../platform/http/errors.ts";
 import { allowsNamespace } from "../rights/cluster-rights.ts";
 import { accessControl, clusterRegistry } from "../rpc/stubs.ts";
 import { type HostVolumeBody, parseBody, requestOf } from "../volumes/host/request-body.ts";
@@ -22,13 +22,7 @@ const ALL = "*";
 const RIGHTS = { create: "host-volume-create", register: "host-volume-register" } as const;
 type Intent = keyof typeof RIGHTS;
 
-function bodyOf(given: Readonly<Record<string, unknown>>): HostVolumeBody {
-  try {
-    return unwrap(parseBody(given));
-  } catch (failure) {
-    throw failure instanceof z.ZodError ? invalid(failure) : failure;
-  }
-}
+const bodyOf = (given: Readonly<Record<string, unknown>>): HostVolumeBody => validated(() => unwrap(parseBody(given)));
 
 /** Idempotency key of a request by its caller. */
 function begunBy(call: AuthorisedCall, idempotencyToken: string, what: unknown): Begun {

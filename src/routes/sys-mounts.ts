@@ -6,6 +6,7 @@ import { translateMountType } from "../compat/engine-names.ts";
 import type { ListedMount } from "../contracts/mount.ts";
 import { isEngine } from "../credentials/engines/descriptions.ts";
 import { emptyEngine } from "../credentials/runner/job-worker.ts";
+import { parseFlag } from "../lib/go-bool.ts";
 import { namespaceOf } from "../platform/http/caller.ts";
 import { denied, refusalError, unwrap } from "../platform/http/errors.ts";
 import { parseTarget } from "../platform/http/target.ts";
@@ -55,7 +56,7 @@ function tuned(mount: ListedMount) {
 
 /** The answer to a change of a mount, with a warning about an option that is stored and has no effect. */
 function withoutEffect(call: Call, options: Readonly<Record<string, string>> | null | undefined): Response {
-  if (!/^(1|t|true)$/i.test(options?.["leased_passthrough"] ?? "")) return noContent();
+  if (parseFlag(options?.["leased_passthrough"] ?? "") !== true) return noContent();
   const warning = "options.leased_passthrough has no effect: reads have a lease_duration, and no lease";
   return envelope(call, { warnings: [warning] });
 }

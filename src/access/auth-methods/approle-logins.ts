@@ -9,7 +9,7 @@ import type { AuthMethodEntries } from "./auth-method-entries.ts";
 import type { AuthMountTable } from "./auth-mounts.ts";
 import type { Logins } from "./logins.ts";
 
-interface Dependencies {
+interface ApproleLoginsDependencies {
   readonly store: ApproleStore;
   readonly mounts: AuthMountTable;
   readonly entries: AuthMethodEntries;
@@ -31,9 +31,9 @@ const INVALID = "invalid role or secret ID";
  * role id, and an unknown secret id, cost the same two reads and get the same answer.
  */
 export class ApproleLogins {
-  readonly #deps: Dependencies;
+  readonly #deps: ApproleLoginsDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: ApproleLoginsDependencies) {
     this.#deps = deps;
   }
 

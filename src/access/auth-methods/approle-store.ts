@@ -26,7 +26,7 @@ export interface StoredSecretId extends Record<string, SqlStorageValue> {
   updated: number;
 }
 
-interface Dependencies {
+interface ApproleStoreDependencies {
   readonly sql: SqlStorage;
   readonly keys: DataKeys;
   readonly tokens: TokenStore;
@@ -40,9 +40,9 @@ const context = (mount: string, role: string, accessor: string): string =>
  * by one indexed read and none can be read back. Writes run inside the object's transaction.
  */
 export class ApproleStore {
-  readonly #deps: Dependencies;
+  readonly #deps: ApproleStoreDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: ApproleStoreDependencies) {
     this.#deps = deps;
   }
 

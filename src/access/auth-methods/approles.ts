@@ -18,7 +18,7 @@ const EXPIRED_PER_TIDY = 10_000;
 /** The expiry of secret ids without one, as upstream shows it. */
 const NEVER = "0001-01-01T00:00:00Z";
 
-interface Dependencies {
+interface ApprolesDependencies {
   readonly store: ApproleStore;
   readonly entries: AuthMethodEntries;
   commit<T>(change: () => T, keys?: ChangedKeys): T;
@@ -31,9 +31,9 @@ interface Dependencies {
  *     issued ──login──► one use less ──last use, expiry, destroy, end of the role──► deleted
  */
 export class Approles {
-  readonly #deps: Dependencies;
+  readonly #deps: ApprolesDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: ApprolesDependencies) {
     this.#deps = deps;
   }
 

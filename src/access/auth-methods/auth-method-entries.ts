@@ -6,7 +6,7 @@ import type { AuthEntries } from "./auth-entries.ts";
 import { type AuthMountTable, DEFAULT_LOCKOUT } from "./auth-mounts.ts";
 import type { LoginLockouts } from "./login-lockouts.ts";
 
-interface Dependencies {
+interface AuthMethodEntriesDependencies {
   readonly mounts: AuthMountTable;
   readonly entries: AuthEntries;
   readonly lockouts: LoginLockouts;
@@ -20,9 +20,9 @@ const MAX_ENTRY_CHARACTERS = 128 * 1024;
 
 /** Entries of auth methods, and the names that are locked after failed logins. */
 export class AuthMethodEntries {
-  readonly #deps: Dependencies;
+  readonly #deps: AuthMethodEntriesDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: AuthMethodEntriesDependencies) {
     this.#deps = deps;
   }
 

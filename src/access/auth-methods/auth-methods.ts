@@ -8,7 +8,7 @@ import { type NamespaceTree, namespacePath } from "../namespaces/namespaces.ts";
 import type { AuthMountContent } from "./auth-mount-content.ts";
 import { type AuthMountTable, authConfigWith, authPath, knownAuthType, newAuthConfig } from "./auth-mounts.ts";
 
-interface Dependencies {
+interface AuthMethodsDependencies {
   readonly mounts: AuthMountTable;
   readonly content: AuthMountContent;
   readonly namespaces: NamespaceTree;
@@ -18,9 +18,9 @@ interface Dependencies {
 
 /** Enables, tunes and disables auth methods. */
 export class AuthMethods {
-  readonly #deps: Dependencies;
+  readonly #deps: AuthMethodsDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: AuthMethodsDependencies) {
     this.#deps = deps;
   }
 

@@ -14,7 +14,7 @@ import type { TokenRules } from "../tokens/token-rules.ts";
 import type { TokenStore } from "../tokens/token-store.ts";
 import type { LoginChecks } from "./login-checks.ts";
 
-interface Dependencies {
+interface LoginsDependencies {
   readonly checks: LoginChecks;
   readonly entities: Entities;
   readonly tokens: TokenStore;
@@ -24,9 +24,9 @@ interface Dependencies {
 
 /** Issues the tokens of verified logins. The entity, the token and its event are one transaction. */
 export class Logins {
-  readonly #deps: Dependencies;
+  readonly #deps: LoginsDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: LoginsDependencies) {
     this.#deps = deps;
   }
 

@@ -11,7 +11,7 @@ import type { ClusterAuthMethods } from "./cluster-auth-methods.ts";
 import type { ClusterRoles } from "./cluster-roles.ts";
 import type { ClusterTokens } from "./cluster-tokens.ts";
 
-interface Dependencies {
+interface ClusterLoginsDependencies {
   readonly methods: ClusterAuthMethods;
   readonly rules: BindingRules;
   readonly roles: ClusterRoles;
@@ -23,9 +23,9 @@ const MAX_NAME = 256;
 
 /** Issues the tokens of verified logins of the cluster API (https://developer.hashicorp.com/nomad/api-docs/acl/login). */
 export class ClusterLogins {
-  readonly #deps: Dependencies;
+  readonly #deps: ClusterLoginsDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: ClusterLoginsDependencies) {
     this.#deps = deps;
   }
 

@@ -2,7 +2,7 @@ import type { AliasRecord, EntityMerge } from "../../contracts/identity.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { IdentityAliases } from "./identity-aliases.ts";
 
-interface Dependencies {
+interface EntityMergesDependencies {
   readonly sql: SqlStorage;
   readonly aliases: IdentityAliases;
   commit<T>(change: () => T): T;
@@ -20,9 +20,9 @@ interface Plan {
  * the remaining one from then on.
  */
 export class EntityMerges {
-  readonly #deps: Dependencies;
+  readonly #deps: EntityMergesDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: EntityMergesDependencies) {
     this.#deps = deps;
   }
 

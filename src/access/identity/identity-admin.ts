@@ -15,7 +15,7 @@ import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import type { Entities, EntityRow } from "./entities.ts";
 import type { IdentityAliases } from "./identity-aliases.ts";
 
-interface Dependencies {
+interface IdentityAdminDependencies {
   readonly sql: SqlStorage;
   readonly entities: Entities;
   readonly aliases: IdentityAliases;
@@ -40,9 +40,9 @@ const TABLES = { entity: "entities", group: "groups" } as const;
 
 /** Manages the entities and groups of a namespace (https://openbao.org/api-docs/secret/identity/). */
 export class IdentityAdmin {
-  readonly #deps: Dependencies;
+  readonly #deps: IdentityAdminDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: IdentityAdminDependencies) {
     this.#deps = deps;
   }
 

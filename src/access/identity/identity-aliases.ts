@@ -3,7 +3,7 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import { type AuthMountTable, tokenMountAccessor } from "../auth-methods/auth-mounts.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 
-interface Dependencies {
+interface IdentityAliasesDependencies {
   readonly sql: SqlStorage;
   readonly mounts: AuthMountTable;
   readonly namespaces: NamespaceTree;
@@ -43,9 +43,9 @@ const OWNER = { entity: "entity", group: "group_id" } as const;
 
 /** Manages aliases: names of entities and external groups at auth mounts. */
 export class IdentityAliases {
-  readonly #deps: Dependencies;
+  readonly #deps: IdentityAliasesDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: IdentityAliasesDependencies) {
     this.#deps = deps;
   }
 

@@ -12,7 +12,7 @@ import type { MountViews } from "./mount-views.ts";
 import { configWith, type MountTable, mountPath } from "./mounts.ts";
 import type { PublishedSecrets } from "./published-secrets.ts";
 
-interface Dependencies {
+interface MountAdminDependencies {
   readonly table: MountTable;
   readonly views: MountViews;
   readonly namespaces: NamespaceTree;
@@ -32,7 +32,7 @@ export class MountAdmin {
   readonly #commit: <T>(change: () => T) => T;
 
   constructor(
-    { table, views, namespaces, deleted, published, outbox }: Dependencies,
+    { table, views, namespaces, deleted, published, outbox }: MountAdminDependencies,
     commit: <T>(change: () => T) => T,
   ) {
     this.#table = table;

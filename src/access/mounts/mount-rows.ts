@@ -4,7 +4,7 @@ import { Memo } from "../../platform/durable/memo.ts";
 /** A mount of an engine or of an auth method. */
 type StoredMount = Omit<Mount, "type" | "config"> & { readonly type: string; readonly config: object };
 
-interface Row extends Record<string, SqlStorageValue> {
+interface MountRow extends Record<string, SqlStorageValue> {
   namespace: string;
   path: string;
   type: string;
@@ -20,7 +20,7 @@ const configOf = ({ config, local, seal_wrap }: StoredMount): string =>
   JSON.stringify({ ...config, ...(local && { local }), ...(seal_wrap && { seal_wrap }) });
 
 /** The mount of a row. Types and settings are checked when a mount is written. */
-function mountOf<M extends StoredMount>(row: Row): M {
+function mountOf<M extends StoredMount>(row: MountRow): M {
   const { local = false, seal_wrap = false, ...config } = JSON.parse(row.config);
   const { namespace, path, type, accessor, uuid, description } = row;
   const options: Record<string, string> = JSON.parse(row.options);
@@ -55,7 +55,7 @@ export class MountRows<M extends StoredMount, Index> {
     this.#index = new Memo(() =>
       indexOf(
         sql
-          .exec<Row>(`SELECT * FROM ${table}`)
+          .exec<MountRow>(`SELECT * FROM ${table}`)
           .toArray()
           .map(mountOf<M>),
       ),

@@ -3,7 +3,7 @@ import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context
 import type { Outbox } from "../../platform/durable/outbox.ts";
 import type { MountTable } from "./mounts.ts";
 
-interface Dependencies {
+interface PublishedSecretsDependencies {
   readonly state: DeploymentState;
   readonly mounts: MountTable;
   readonly outbox: Outbox;
@@ -12,9 +12,9 @@ interface Dependencies {
 
 /** Whether KV mounts publish their events on demand, for those that are made while subscribers want them. */
 export class PublishedSecrets {
-  readonly #deps: Dependencies;
+  readonly #deps: PublishedSecretsDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: PublishedSecretsDependencies) {
     this.#deps = deps;
   }
 

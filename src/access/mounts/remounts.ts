@@ -6,7 +6,7 @@ import { type AuthMountTable, authPath } from "../auth-methods/auth-mounts.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { type MountTable, mountPath } from "./mounts.ts";
 
-interface Dependencies {
+interface RemountsDependencies {
   readonly sql: SqlStorage;
   readonly outbox: Outbox;
   commit<T>(change: () => T): T;
@@ -32,12 +32,12 @@ const KEPT_MS = 30 * 86_400_000;
  * paths are kept as long as the mount, because ids of leases contain the path at which they were issued.
  */
 export class Remounts {
-  readonly #deps: Dependencies;
+  readonly #deps: RemountsDependencies;
   readonly #table: MountTable;
   readonly #authMounts: AuthMountTable;
   readonly #namespaces: NamespaceTree;
 
-  constructor(table: MountTable, authMounts: AuthMountTable, namespaces: NamespaceTree, deps: Dependencies) {
+  constructor(table: MountTable, authMounts: AuthMountTable, namespaces: NamespaceTree, deps: RemountsDependencies) {
     this.#table = table;
     this.#authMounts = authMounts;
     this.#namespaces = namespaces;

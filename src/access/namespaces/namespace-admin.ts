@@ -8,7 +8,7 @@ import type { NamespacePlaces } from "./namespace-places.ts";
 import type { NamespaceRows } from "./namespace-rows.ts";
 import type { NamespaceTree } from "./namespaces.ts";
 
-interface Dependencies {
+interface NamespaceAdminDependencies {
   readonly tree: NamespaceTree;
   readonly places: NamespacePlaces;
   readonly rows: NamespaceRows;
@@ -20,9 +20,9 @@ interface Dependencies {
 export class NamespaceAdmin implements DeletableNamespaces {
   readonly kind = "secrets";
   readonly #env: Env;
-  readonly #deps: Dependencies;
+  readonly #deps: NamespaceAdminDependencies;
 
-  constructor(env: Env, deps: Dependencies) {
+  constructor(env: Env, deps: NamespaceAdminDependencies) {
     this.#env = env;
     this.#deps = deps;
   }

@@ -8,7 +8,7 @@ import type { Outbox } from "../../platform/durable/outbox.ts";
 import { rowsOf } from "../../platform/durable/outbox-lanes.ts";
 import type { MountTable } from "../mounts/mounts.ts";
 
-interface Dependencies {
+interface KeyRotationDependencies {
   readonly sql: SqlStorage;
   readonly outbox: Outbox;
   commit<T>(change: () => T, keys?: ChangedKeys): T;
@@ -16,12 +16,12 @@ interface Dependencies {
 
 /** The deployment's key term, and the objects that must rewrap their keys after a rotation. */
 export class KeyRotation {
-  readonly #deps: Dependencies;
+  readonly #deps: KeyRotationDependencies;
   readonly #state: DeploymentState;
   readonly #keys: DataKeys;
   readonly #mounts: MountTable;
 
-  constructor(deps: Dependencies, state: DeploymentState, keys: DataKeys, mounts: MountTable) {
+  constructor(deps: KeyRotationDependencies, state: DeploymentState, keys: DataKeys, mounts: MountTable) {
     this.#deps = deps;
     this.#state = state;
     this.#keys = keys;

@@ -12,7 +12,7 @@ interface Stored extends LeaseQuota {
   readonly kind: QuotaKind;
 }
 
-interface Dependencies {
+interface LeaseCountQuotasDependencies {
   readonly state: DeploymentState;
   readonly paths: PathResolver;
   readonly counts: LeaseCounts;
@@ -25,12 +25,12 @@ interface Dependencies {
  * of a path may refuse. Without a quota, nothing is counted.
  */
 export class LeaseCountQuotas {
-  readonly #deps: Dependencies;
+  readonly #deps: LeaseCountQuotasDependencies;
   readonly #scopes: QuotaScopes;
   readonly #violations = new Map<string, number>();
   #quotas: readonly Stored[] | undefined;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: LeaseCountQuotasDependencies) {
     this.#deps = deps;
     this.#scopes = new QuotaScopes(deps.paths);
   }

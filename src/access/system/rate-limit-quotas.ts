@@ -32,20 +32,20 @@ interface Counter {
   blockedUntil: number;
 }
 
-interface Dependencies {
+interface RateLimitQuotasDependencies {
   readonly state: DeploymentState;
   readonly paths: PathResolver;
   commit<T>(change: () => T): T;
 }
 
 export class RateLimitQuotas {
-  readonly #deps: Dependencies;
+  readonly #deps: RateLimitQuotasDependencies;
   readonly #scopes: QuotaScopes;
   #quotas: readonly Stored[] | undefined;
   #config: QuotasConfig | undefined;
   readonly #counters = new Map<string, Counter>();
 
-  constructor(deps: Dependencies) {
+  constructor(deps: RateLimitQuotasDependencies) {
     this.#deps = deps;
     this.#scopes = new QuotaScopes(deps.paths);
   }

@@ -10,7 +10,7 @@ const MAX_VALUE_BYTES = 512 * 1024;
 const MAX_TOTAL_BYTES = 1024 * 1024;
 const MAX_PATH = 512;
 
-interface Dependencies {
+interface CubbyholesDependencies {
   readonly sql: SqlStorage;
   readonly keys: DataKeys;
   readonly tokens: TokenStore;
@@ -22,9 +22,9 @@ interface Dependencies {
  * sealed, one row each. The rows of a token are deleted in the transaction that deletes the token.
  */
 export class Cubbyholes {
-  readonly #deps: Dependencies;
+  readonly #deps: CubbyholesDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: CubbyholesDependencies) {
     this.#deps = deps;
   }
 

@@ -3,7 +3,7 @@ import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context
 import type { Outbox } from "../../platform/durable/outbox.ts";
 import type { TokenStore } from "./token-store.ts";
 
-interface Dependencies {
+interface LeaseHoldersDependencies {
   readonly sql: SqlStorage;
   readonly tokens: TokenStore;
   readonly outbox: Outbox;
@@ -15,9 +15,9 @@ interface Dependencies {
  * token is delivered to them by the outbox topic `leases`.
  */
 export class LeaseHolders {
-  readonly #deps: Dependencies;
+  readonly #deps: LeaseHoldersDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: LeaseHoldersDependencies) {
     this.#deps = deps;
   }
 

@@ -5,7 +5,7 @@ import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import type { TokenStore } from "./token-store.ts";
 
-interface Dependencies {
+interface OneTimeTokensDependencies {
   readonly sql: SqlStorage;
   readonly keys: DataKeys;
   readonly tokens: TokenStore;
@@ -23,9 +23,9 @@ const context = (accessor: string): string => `one-time-token ${accessor}`;
  *     created ──exchange, expiry, another one, end of the token──► deleted
  */
 export class OneTimeTokens {
-  readonly #deps: Dependencies;
+  readonly #deps: OneTimeTokensDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: OneTimeTokensDependencies) {
     this.#deps = deps;
   }
 

@@ -3,7 +3,7 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { policyNames, SYSTEM_MAX_TTL } from "./token.ts";
 
-interface Dependencies {
+interface TokenRolesDependencies {
   readonly sql: SqlStorage;
   readonly namespaces: NamespaceTree;
   commit<T>(change: () => T): T;
@@ -39,9 +39,9 @@ const NEW_ROLE: Omit<TokenRole, "name"> = {
  * read when a token of the role is created or renewed.
  */
 export class TokenRoles {
-  readonly #deps: Dependencies;
+  readonly #deps: TokenRolesDependencies;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: TokenRolesDependencies) {
     this.#deps = deps;
   }
 

@@ -14,7 +14,7 @@ const MAX_OF_TOKEN = 5_000;
 
 const NOT_VALID = "wrapping token is not valid or does not exist";
 
-interface Dependencies {
+interface WrappingsDependencies {
   readonly sql: SqlStorage;
   readonly keys: DataKeys;
   readonly tokens: TokenStore;
@@ -28,11 +28,11 @@ interface Dependencies {
  * token. The row is deleted in the transaction that deletes the token: by the first unwrap, by revocation or at expiry.
  */
 export class Wrappings {
-  readonly #deps: Dependencies;
+  readonly #deps: WrappingsDependencies;
   /** Number and bytes of the stored answers; undefined until they are counted. */
   #held: { n: number; bytes: number } | undefined;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: WrappingsDependencies) {
     this.#deps = deps;
   }
 

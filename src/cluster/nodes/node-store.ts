@@ -53,7 +53,7 @@ interface Write {
   readonly drainDue?: number | null;
 }
 
-interface Row extends Record<string, SqlStorageValue> {
+interface StoredNodeRow extends Record<string, SqlStorageValue> {
   row: number;
   id: string;
   origin: string;
@@ -119,7 +119,7 @@ export class NodeStore implements IndexedRows {
 
   /** Costs one row, independent of the node's volumes. */
   place(id: string): NodePlace | null {
-    const [row] = this.#sql.exec<Row>("SELECT row, id, status, heard FROM nodes WHERE id = ?", id).toArray();
+    const [row] = this.#sql.exec<StoredNodeRow>("SELECT row, id, status, heard FROM nodes WHERE id = ?", id).toArray();
     return row ? placeOf(row) : null;
   }
 
@@ -146,7 +146,7 @@ export class NodeStore implements IndexedRows {
     const first = reverse || from < low ? low : from;
     // At most one bound per side: with two, SQLite may start the walk at either.
     const [upTo, end] = reverse && from !== "" && from < high ? ["<=", from] : ["<", high];
-    const cursor = this.#sql.exec<Row>(
+    const cursor = this.#sql.exec<StoredNodeRow>(
       `SELECT *, ${VOLUMES_TEXT} FROM nodes WHERE id >= ? AND id ${upTo} ?
        ${pool === undefined ? "" : "AND pool = ?"}
        ORDER BY id ${reverse ? "DESC" : "ASC"} LIMIT ?`,
@@ -305,17 +305,22 @@ export class NodeStore implements IndexedRows {
     );
   }
 
-  #row(id: string): Row | undefined {
-    return this.#sql.exec<Row>(`SELECT *, ${VOLUMES_TEXT} FROM nodes WHERE id = ?`, id).toArray()[0];
+  #row(id: string): StoredNodeRow | undefined {
+    return this.#sql.exec<StoredNodeRow>(`SELECT *, ${VOLUMES_TEXT} FROM nodes WHERE id = ?`, id).toArray()[0];
   }
 }
 
-const placeOf = ({ id, row, status, heard }: Row): NodePlace => ({ id, row, status: status as NodeStatus, heard });
+const placeOf = ({ id, row, status, heard }: StoredNodeRow): NodePlace => ({
+  id,
+  row,
+  status: status as NodeStatus,
+  heard,
+});
 
 /** Sorts after every id. */
 const LAST = "g";
 
-function textOf({ id, body, volumes, events, create_index, modify_index }: Row): NodeText {
+function textOf({ id, body, volumes, events, create_index, modify_index }: StoredNodeRow): NodeText {
   const shown = (JSON.parse(events) as NodeEvent[]).map((event) =>
     event.CreateIndex < 0 ? { ...event, CreateIndex: 0 } : event,
   );

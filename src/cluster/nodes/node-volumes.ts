@@ -1,6 +1,6 @@
 import type { Node, NodeVolumesChange } from "../../contracts/node.ts";
 
-interface Row extends Record<string, SqlStorageValue> {
+interface NodeVolumeRow extends Record<string, SqlStorageValue> {
   name: string;
   id: string;
   body: string;
@@ -60,14 +60,14 @@ export class NodeVolumes {
     this.#sql.exec("DELETE FROM node_volumes WHERE node_id = ?", nodeId);
   }
 
-  #rows(nodeId: string): Row[] {
+  #rows(nodeId: string): NodeVolumeRow[] {
     return this.#sql
-      .exec<Row>("SELECT name, id, body FROM node_volumes WHERE node_id = ? ORDER BY name", nodeId)
+      .exec<NodeVolumeRow>("SELECT name, id, body FROM node_volumes WHERE node_id = ? ORDER BY name", nodeId)
       .toArray();
   }
 
   #body(nodeId: string, id: string): string | undefined {
-    return this.#sql.exec<Row>(`SELECT name, id, body FROM ${BY_ID}`, nodeId, id).toArray()[0]?.body;
+    return this.#sql.exec<NodeVolumeRow>(`SELECT name, id, body FROM ${BY_ID}`, nodeId, id).toArray()[0]?.body;
   }
 
   #put(nodeId: string, name: string, id: string, body: string): void {

@@ -10,7 +10,7 @@ interface ReplacedVersion {
   readonly modify_index: number | null;
 }
 
-interface Row extends Record<string, SqlStorageValue> {
+interface JobVersionRow extends Record<string, SqlStorageValue> {
   body: string;
   create_index: number | null;
   modify_index: number | null;
@@ -117,7 +117,7 @@ export class JobVersions {
   of({ namespace, id, jobVersion }: Pick<ReportedObject, "namespace" | "id" | "jobVersion">): string[] {
     const texts: string[] = [];
     let bytes = 0;
-    const rows = this.#sql.exec<Row>(
+    const rows = this.#sql.exec<JobVersionRow>(
       `SELECT body, create_index, modify_index FROM job_versions
        WHERE namespace = ? AND job_id = ? AND gone = 0 AND version IS NOT ? ORDER BY version DESC`,
       namespace,

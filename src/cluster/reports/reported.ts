@@ -28,7 +28,7 @@ interface Applied {
   readonly after: Kept | null;
 }
 
-interface Row extends Record<string, SqlStorageValue> {
+interface ReportedRow extends Record<string, SqlStorageValue> {
   row: number;
   topic: string;
   namespace: string;
@@ -175,7 +175,7 @@ export class Reported implements IndexedRows {
 
   #page(query: ReportedQuery): ReportedPage {
     const { where, values, orderBy, order } = selection(query);
-    const cursor = this.#sql.exec<Row>(
+    const cursor = this.#sql.exec<ReportedRow>(
       `SELECT * FROM reported WHERE ${where} ORDER BY ${orderBy} LIMIT ?`,
       ...values,
       query.limit + 1,
@@ -201,8 +201,8 @@ export class Reported implements IndexedRows {
     this.versions.forget(namespace);
   }
 
-  #row(topic: ReportedTopic, namespace: string, id: string): Row | null {
-    const rows = this.#sql.exec<Row>(
+  #row(topic: ReportedTopic, namespace: string, id: string): ReportedRow | null {
+    const rows = this.#sql.exec<ReportedRow>(
       "SELECT * FROM reported WHERE topic = ? AND namespace = ? AND id = ?",
       topic,
       namespace,
@@ -211,8 +211,8 @@ export class Reported implements IndexedRows {
     return rows.toArray()[0] ?? null;
   }
 
-  #anywhere(topic: ReportedTopic, id: string): Row | null {
-    const rows = this.#sql.exec<Row>(
+  #anywhere(topic: ReportedTopic, id: string): ReportedRow | null {
+    const rows = this.#sql.exec<ReportedRow>(
       "SELECT * FROM reported WHERE topic = ? AND id = ? ORDER BY namespace LIMIT 1",
       topic,
       id,
@@ -224,7 +224,7 @@ export class Reported implements IndexedRows {
    * The version of an object's job: as reported, else that of the deployment, else that of the job when the evaluation
    * placed the allocation. Null when unknown.
    */
-  #jobVersionOf({ namespace, jobId, jobVersion, placedBy }: ObjectReport, known: Row | null): number | null {
+  #jobVersionOf({ namespace, jobId, jobVersion, placedBy }: ObjectReport, known: ReportedRow | null): number | null {
     if (jobVersion !== undefined) return jobVersion;
     if (!placedBy || jobId === null) return known?.job_version ?? null;
     const deployed = placedBy.deployment === "" ? null : this.#row("Deployment", namespace, placedBy.deployment);
@@ -233,7 +233,7 @@ export class Reported implements IndexedRows {
     return this.#row("Job", namespace, jobId)?.job_version ?? known?.job_version ?? null;
   }
 
-  #isPlacedBy({ row }: Row, evaluation: string): boolean {
+  #isPlacedBy({ row }: ReportedRow, evaluation: string): boolean {
     const query = "SELECT 1 FROM reported WHERE row = ? AND ifnull(json_extract(body, '$.EvalID'), '') = ?";
     return this.#sql.exec(query, row, evaluation).toArray().length > 0;
   }
@@ -256,7 +256,7 @@ export class Reported implements IndexedRows {
     );
   }
 
-  #update(known: Row, { jobId, nodeId, terminal, tally, body }: ObjectReport, jobVersion: number | null): void {
+  #update(known: ReportedRow, { jobId, nodeId, terminal, tally, body }: ObjectReport, jobVersion: number | null): void {
     const moved = known.job_id !== jobId || known.node_id !== nodeId || known.terminal !== (terminal ? 1 : 0);
     const still = !moved && known.tally === (tally ?? null) && known.job_version === jobVersion;
     // Unchanged index columns are not written: the update costs one row instead of one per index.
@@ -276,7 +276,7 @@ export class Reported implements IndexedRows {
     }
   }
 
-  #remove(known: Row | null): void {
+  #remove(known: ReportedRow | null): void {
     if (!known) return;
     this.#sql.exec("DELETE FROM reported WHERE row = ?", known.row);
     if (known.topic === "Job") this.versions.deleted(known);
@@ -285,7 +285,7 @@ export class Reported implements IndexedRows {
   }
 }
 
-const storedOf = ({ namespace, id, job_id, node_id, terminal, body }: Row): Kept => ({
+const storedOf = ({ namespace, id, job_id, node_id, terminal, body }: ReportedRow): Kept => ({
   namespace,
   id,
   jobId: job_id,
@@ -304,7 +304,7 @@ const storedFrom = ({ namespace, id, jobId, nodeId, terminal, body }: ObjectRepo
 });
 
 const shown = (
-  { namespace, id, job_id, job_version, body, create_index, modify_index }: Row,
+  { namespace, id, job_id, job_version, body, create_index, modify_index }: ReportedRow,
   token: string,
 ): ReportedObject => ({
   namespace,

@@ -7,7 +7,7 @@ import type { AccountStore } from "../mount/account-store.ts";
 import { LockQueue } from "../runner/lock-queue.ts";
 import type { Work } from "./job.ts";
 
-interface Row extends Record<string, SqlStorageValue> {
+interface JobRow extends Record<string, SqlStorageValue> {
   id: string;
   kind: string;
   sealed: ArrayBuffer;
@@ -187,7 +187,7 @@ export class JobStore {
   find(id: string): Job | null {
     const recent = this.#recent.get(id);
     if (recent) return recent;
-    const [row] = this.#sql.exec<Row>("SELECT * FROM jobs WHERE id = ?", id).toArray();
+    const [row] = this.#sql.exec<JobRow>("SELECT * FROM jobs WHERE id = ?", id).toArray();
     return row ? this.#remember(this.#job(row)) : null;
   }
 
@@ -219,7 +219,7 @@ export class JobStore {
 
   ofKind(kind: Work["kind"]): Job[] {
     return this.#sql
-      .exec<Row>("SELECT * FROM jobs WHERE kind = ?", kind)
+      .exec<JobRow>("SELECT * FROM jobs WHERE kind = ?", kind)
       .toArray()
       .map((row) => this.#job(row));
   }
@@ -258,7 +258,7 @@ export class JobStore {
 
   issuesOf(token: string): Job[] {
     return this.#sql
-      .exec<Row>("SELECT * FROM jobs WHERE token = ?", token)
+      .exec<JobRow>("SELECT * FROM jobs WHERE token = ?", token)
       .toArray()
       .map((row) => this.#job(row));
   }
@@ -291,7 +291,7 @@ export class JobStore {
     return this.#work.lease(1, now, { only, evenPaused: only !== undefined })[0] ?? null;
   }
 
-  #job(row: Row): Job {
+  #job(row: JobRow): Job {
     return {
       id: row.id,
       work: JSON.parse(this.#keys.openText(row.sealed, this.#context(row.id))) as Work,

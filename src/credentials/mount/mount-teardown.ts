@@ -13,7 +13,7 @@ import type { RootAccount } from "./root-account.ts";
 const CLOSING_MS = 2 * 60_000;
 const PAGE = 1_000;
 
-interface Dependencies {
+interface MountTeardownDependencies {
   readonly stores: EngineStores;
   readonly outcomes: JobOutcomes;
   readonly accounts: EngineAccounts;
@@ -38,7 +38,7 @@ export class MountTeardown {
   readonly #pool: WarmPool;
 
   constructor(
-    { stores, outcomes, accounts, commit }: Dependencies,
+    { stores, outcomes, accounts, commit }: MountTeardownDependencies,
     root: RootAccount,
     issuer: CredentialIssuer,
     lifecycle: LeaseLifecycle,

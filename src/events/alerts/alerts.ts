@@ -16,7 +16,7 @@ export const MAX_RULES = 100;
 const MAX_SUBJECTS = 1_000;
 
 /** The dependencies of `Alerts`. */
-interface Dependencies {
+interface AlertsDependencies {
   readonly sql: SqlStorage;
   readonly env: () => Env;
   /** Stores a change of the alerts and the events about it in one transaction. */
@@ -29,13 +29,13 @@ interface Dependencies {
  * delivery to channels is that of event subscriptions. Without rules there is no alarm.
  */
 export class Alerts {
-  readonly #given: Dependencies;
+  readonly #given: AlertsDependencies;
   readonly #store: AlertStore;
   /** In memory: after a restart, the next alarm evaluates. */
   #evaluatedAt = 0;
   #error: string | null = null;
 
-  constructor(given: Dependencies) {
+  constructor(given: AlertsDependencies) {
     this.#given = given;
     this.#store = new AlertStore(given.sql);
   }

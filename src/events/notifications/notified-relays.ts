@@ -20,7 +20,7 @@ interface Relay {
   registrations: number;
 }
 
-interface Dependencies {
+interface NotifiedRelaysDependencies {
   readonly sql: SqlStorage;
   /** Lines after a cursor. */
   readonly pageAfter: (cursor: number) => FeedPage;
@@ -37,12 +37,12 @@ interface Dependencies {
  * know their place, and by the relay's own check. Costs nothing without subscribers.
  */
 export class NotifiedRelays {
-  readonly #deps: Dependencies;
+  readonly #deps: NotifiedRelaysDependencies;
   readonly #names: Memo<ReadonlySet<string>>;
   readonly #relays = new Map<string, Relay>();
   #isFirst = true;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: NotifiedRelaysDependencies) {
     this.#deps = deps;
     this.#names = new Memo(
       () =>

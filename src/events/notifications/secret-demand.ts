@@ -4,14 +4,14 @@ import { mapLimit } from "../../lib/map-limit.ts";
 const LINGER_MS = 15 * 60_000;
 const MAX_CONCURRENT = 16;
 
-interface Row extends Record<string, SqlStorageValue> {
+interface SecretDemandRow extends Record<string, SqlStorageValue> {
   epoch: number;
   published: number;
   since: number;
   idle: number | null;
 }
 
-interface Dependencies {
+interface SecretDemandDependencies {
   readonly sql: SqlStorage;
   commit<T>(change: () => T): T;
   newest(): number;
@@ -31,10 +31,10 @@ interface Dependencies {
  *       └──────────── no subscriber for LINGER_MS, and an event ──────┘
  */
 export class SecretDemand {
-  readonly #deps: Dependencies;
+  readonly #deps: SecretDemandDependencies;
   #beginning: Promise<void> | null = null;
 
-  constructor(deps: Dependencies) {
+  constructor(deps: SecretDemandDependencies) {
     this.#deps = deps;
   }
 
@@ -91,7 +91,7 @@ export class SecretDemand {
     return this.#deps.sql.exec("SELECT 1 FROM secret_relays LIMIT 1").toArray().length > 0;
   }
 
-  #row(): Row {
-    return this.#deps.sql.exec<Row>("SELECT epoch, published, since, idle FROM secret_demand").one();
+  #row(): SecretDemandRow {
+    return this.#deps.sql.exec<SecretDemandRow>("SELECT epoch, published, since, idle FROM secret_demand").one();
   }
 }

@@ -5,7 +5,7 @@ import { matchesGlob } from "../../lib/glob.ts";
 import { GAP_TYPE } from "./upstream-events.ts";
 
 /** The fields of a filter; a missing value is an empty text. */
-interface Row {
+interface FilterFields {
   readonly event_type: string;
   readonly operation: string;
   readonly source_plugin_mount: string;
@@ -14,7 +14,7 @@ interface Row {
   readonly namespace: string;
 }
 
-const ROW = kind.record<Row>({
+const ROW = kind.record<FilterFields>({
   event_type: kind.string,
   operation: kind.string,
   source_plugin_mount: kind.string,
@@ -39,14 +39,14 @@ export function selectionOf({
   const own = withoutSlash(namespace);
   const others = namespaces.map((glob) => namespace + glob.replace(/^\/+|\/+$/g, ""));
   // The fields are flat, so that the length of a filter bounds its work.
-  const passes = filter === "" ? () => true : compileFilter<Row>(filter, ROW, Number.POSITIVE_INFINITY);
+  const passes = filter === "" ? () => true : compileFilter<FilterFields>(filter, ROW, Number.POSITIVE_INFINITY);
   const isNear = (name: string) => name === own || others.some((glob) => matchesGlob(name, glob));
   return (each) =>
     each.type === GAP_TYPE ||
     (matchesGlob(each.type, pattern) && isNear(withoutSlash(each.namespace)) && passes(rowOf(each)));
 }
 
-const rowOf = ({ type, namespace, metadata, plugin }: Notification): Row => ({
+const rowOf = ({ type, namespace, metadata, plugin }: Notification): FilterFields => ({
   event_type: type,
   operation: metadata["operation"] ?? "",
   source_plugin_mount: plugin?.mount_path ?? "",

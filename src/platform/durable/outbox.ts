@@ -318,13 +318,13 @@ export class Outbox {
   }
 
   /** The oldest rows of a lane, bounded by number and size; empty while it backs off. */
-  #deliverable(topic: string, lane: string): Row[] {
+  #deliverable(topic: string, lane: string): LaneRow[] {
     const state = this.#lanes.find(topic, lane);
     const after = this.#deliveredUpTo(topic, lane);
     if (!state || state.newest <= after || (state.attempts > 0 && state.due > Date.now())) return [];
     // Sums over rows cost several times the rows themselves.
     const rows = this.#sql
-      .exec<Row>(
+      .exec<LaneRow>(
         state.bytes <= BYTES_PER_DELIVERY ? OLDEST : OLDEST_WITHIN_BYTES,
         topic,
         lane,
@@ -339,7 +339,7 @@ export class Outbox {
   }
 
   /** @returns whether it succeeded */
-  async #deliver(topic: string, lane: string, rows: Row[]): Promise<boolean> {
+  async #deliver(topic: string, lane: string, rows: LaneRow[]): Promise<boolean> {
     const last = rows.at(-1);
     const deliver = this.#topics[topic];
     if (!last || !deliver) return false;
@@ -448,7 +448,7 @@ interface LaneDelivery {
   step: PromiseWithResolvers<void>;
 }
 
-interface Row extends Record<string, SqlStorageValue> {
+interface LaneRow extends Record<string, SqlStorageValue> {
   seq: number;
   body: string;
 }

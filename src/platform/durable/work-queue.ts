@@ -64,7 +64,7 @@ export type WorkOrder = "single" | "many" | "failed";
 /** Values of the column `failed`. */
 const ORDERS = { single: 0, failed: 1, many: 2 } as const satisfies Record<WorkOrder, number>;
 
-interface Row extends Record<string, SqlStorageValue> {
+interface WorkRow extends Record<string, SqlStorageValue> {
   id: string;
   generation: number;
   attempts: number;
@@ -236,7 +236,9 @@ export class WorkQueue {
     if (limit <= 0 || (!evenPaused && this.pausedUntil() > now)) return [];
     const ready =
       only !== undefined
-        ? this.#sql.exec<Row>("SELECT * FROM work WHERE id = ? AND queued = 1 AND ready_at <= ?", only, now).toArray()
+        ? this.#sql
+            .exec<WorkRow>("SELECT * FROM work WHERE id = ? AND queued = 1 AND ready_at <= ?", only, now)
+            .toArray()
         : this.#inOrder(limit, now, trial);
     return ready.map((row) => {
       const lease = `${holder ?? ""} ${crypto.randomUUID()}`;
@@ -254,7 +256,7 @@ export class WorkQueue {
     });
   }
 
-  #inOrder(limit: number, now: number, trial: boolean): Row[] {
+  #inOrder(limit: number, now: number, trial: boolean): WorkRow[] {
     const singles = this.#ready("single", limit, now);
     if (!this.#failedLast) return singles;
     const fresh = this.#interleaved(singles, this.#ready("many", limit, now), limit);
@@ -268,8 +270,8 @@ export class WorkQueue {
   }
 
   /** Single changes, and one of many after each few of them. */
-  #interleaved(singles: readonly Row[], many: readonly Row[], limit: number): Row[] {
-    const rows: Row[] = [];
+  #interleaved(singles: readonly WorkRow[], many: readonly WorkRow[], limit: number): WorkRow[] {
+    const rows: WorkRow[] = [];
     for (let [single, other] = [0, 0]; rows.length < limit; ) {
       const [next, oneOfMany] = [singles[single], many[other]];
       const takesMany = oneOfMany && (!next || this.#singles >= SINGLES_IN_A_ROW);
@@ -283,7 +285,7 @@ export class WorkQueue {
     return rows;
   }
 
-  #ready(order: WorkOrder, limit: number, now: number): Row[] {
+  #ready(order: WorkOrder, limit: number, now: number): WorkRow[] {
     const failed = ORDERS[order];
     const first = this.#firstReady.get()[failed] ?? Number.POSITIVE_INFINITY;
     // A leased row is ready when its lease has ended.
@@ -291,7 +293,7 @@ export class WorkQueue {
     const part = (where: string) =>
       `SELECT * FROM (SELECT * FROM work WHERE ${where} AND failed = ?1 AND ready_at <= ?2 ORDER BY ready_at LIMIT ?3)`;
     return this.#sql
-      .exec<Row>(
+      .exec<WorkRow>(
         `${part("lease IS NULL AND queued = 1")} UNION ALL ${part("lease IS NOT NULL")} ORDER BY ready_at LIMIT ?3`,
         failed,
         now,
@@ -408,8 +410,8 @@ export class WorkQueue {
     return [...this.#leases.get().values()];
   }
 
-  #find(id: string): Row | null {
-    return this.#sql.exec<Row>("SELECT * FROM work WHERE id = ?", id).toArray()[0] ?? null;
+  #find(id: string): WorkRow | null {
+    return this.#sql.exec<WorkRow>("SELECT * FROM work WHERE id = ?", id).toArray()[0] ?? null;
   }
 
   #markFailed(id: string): void {

@@ -1,4 +1,4 @@
-import type * as z from "zod";
+import * as z from "zod";
 import { FilterError } from "../../lib/bexpr/errors.ts";
 import type { Reason, Refusal, Result } from "../../lib/result.ts";
 import { isStorageLost } from "../durable/birth.ts";
@@ -80,6 +80,15 @@ export function invalid(failure: z.ZodError): RequestError {
     return isWhole || message.includes(`'${field}'`) ? message : `${field}: ${message}`;
   });
   return new RequestError(400, messages);
+}
+
+/** The result of a parse. @throws RequestError 400 where a schema refuses */
+export function validated<T>(parse: () => T): T {
+  try {
+    return parse();
+  } catch (failure) {
+    throw failure instanceof z.ZodError ? invalid(failure) : failure;
+  }
 }
 
 /** The platform's messages for an object that is restarting or overloaded; earlier answers remain valid. */

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { parseFlag } from "../../lib/go-bool.ts";
 
 /*
  * Field types of request bodies. Command-line clients send every value as a string ("true", "5", "a,b", "k=v"), so each
@@ -10,8 +11,7 @@ export const flag = () =>
   z.preprocess((value) => {
     if (typeof value === "number" && (value === 0 || value === 1)) return value === 1;
     if (typeof value !== "string") return value;
-    if (/^(1|t|true)$/i.test(value)) return true;
-    return /^(0|f|false)?$/i.test(value) ? false : value;
+    return value === "" ? false : (parseFlag(value) ?? value);
   }, z.boolean("must be true or false"));
 
 /** An integer, or its decimal text; an empty one is 0. @param rule the error message for other values, instead of zod's */

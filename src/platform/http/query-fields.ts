@@ -1,17 +1,15 @@
 import * as z from "zod";
+import { parseFlag } from "../../lib/go-bool.ts";
 
 /* Types of query parameters. Each has a value without the parameter, or is optional. */
 
 export const text = () => z.string().default("");
 
-const FLAGS: Readonly<Record<string, boolean>> = { "": true, "1": true, t: true, true: true, "0": false, f: false };
-
 /** `?name` and `?name=true` set it. */
 export const flag = () =>
   z
     .preprocess(
-      (given) =>
-        typeof given === "string" ? (FLAGS[given.toLowerCase()] ?? (/^false$/i.test(given) ? false : given)) : given,
+      (given) => (typeof given === "string" ? given === "" || (parseFlag(given) ?? given) : given),
       z.boolean("must be true or false"),
     )
     .default(false);

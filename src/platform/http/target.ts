@@ -1,3 +1,4 @@
+import { parseFlag } from "../../lib/go-bool.ts";
 import type { Area } from "./areas.ts";
 import { badRequest } from "./errors.ts";
 import type { HeaderReader } from "./request-headers.ts";
@@ -79,7 +80,7 @@ function verbOf({ method, headers }: Described, query: URLSearchParams, area: Ar
 }
 
 const isSet = (query: URLSearchParams, name: string): boolean =>
-  query !== NO_QUERY && /^(1|t|true)$/i.test(query.get(name) ?? "");
+  query !== NO_QUERY && parseFlag(query.get(name) ?? "") === true;
 
 /**
  * Decodes a path by segments, once.

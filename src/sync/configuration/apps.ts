@@ -4,7 +4,7 @@ import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { NamespaceContent } from "../../platform/durable/ended-namespaces.ts";
 import { parseAppKey } from "../../providers/repo-host-github/app-key.ts";
 
-interface Row extends Record<string, SqlStorageValue> {
+interface AppRow extends Record<string, SqlStorageValue> {
   namespace: string;
   name: string;
   app_id: string;
@@ -119,9 +119,10 @@ export class Apps {
     );
   }
 
-  #find(namespace: string, name: string): Row | null {
+  #find(namespace: string, name: string): AppRow | null {
     return (
-      this.#sql.exec<Row>("SELECT * FROM apps WHERE namespace = ? AND name = ?", namespace, name).toArray()[0] ?? null
+      this.#sql.exec<AppRow>("SELECT * FROM apps WHERE namespace = ? AND name = ?", namespace, name).toArray()[0] ??
+      null
     );
   }
 }

@@ -16,7 +16,7 @@ interface BreakerView {
   readonly openUntil: number;
 }
 
-interface Row extends Record<string, SqlStorageValue> {
+interface BreakerRow extends Record<string, SqlStorageValue> {
   /** Failures since the last success. */
   readonly failures: number;
   /** 0 while it is closed. */
@@ -29,7 +29,7 @@ interface Row extends Record<string, SqlStorageValue> {
   readonly trials: number;
 }
 
-const NEW: Row = { failures: 0, open_until: 0, events: 0, succeeded: 0, trials: 0 };
+const NEW: BreakerRow = { failures: 0, open_until: 0, events: 0, succeeded: 0, trials: 0 };
 
 /**
  * The circuit breaker of one destination. A failure that affects every secret (provider down, credentials revoked) is
@@ -45,11 +45,11 @@ const NEW: Row = { failures: 0, open_until: 0, events: 0, succeeded: 0, trials: 
  */
 export class Breaker {
   readonly #sql: SqlStorage;
-  readonly #row: Memo<Row | null>;
+  readonly #row: Memo<BreakerRow | null>;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
-    this.#row = new Memo(() => sql.exec<Row>("SELECT * FROM breaker").toArray()[0] ?? null);
+    this.#row = new Memo(() => sql.exec<BreakerRow>("SELECT * FROM breaker").toArray()[0] ?? null);
   }
 
   /** Drops the cached row after a rollback. */
@@ -118,7 +118,7 @@ export class Breaker {
     return this.#sql.exec<{ n: number }>(query, after, ASSOCIATIONS).one().n;
   }
 
-  #store({ failures, open_until, events, succeeded, trials }: Row): void {
+  #store({ failures, open_until, events, succeeded, trials }: BreakerRow): void {
     this.#sql.exec(
       `INSERT INTO breaker (id, failures, open_until, events, succeeded, trials) VALUES (1, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET failures = excluded.failures, open_until = excluded.open_until,

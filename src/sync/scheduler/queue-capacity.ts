@@ -10,7 +10,7 @@ const scarceBelow = (capacity: number): number => Math.max(SCARCE_QUOTA, capacit
 export const EXTRA_QUOTA = 64;
 
 /** A destination's row: the quota it has, and the operations that it needs quota for. */
-interface Row extends Record<string, SqlStorageValue> {
+interface QuotaRow extends Record<string, SqlStorageValue> {
   granted: number;
   wanted: number;
 }
@@ -85,14 +85,14 @@ export class QueueCapacity {
     return this.#sql.exec<Total>("SELECT granted, short FROM total").one();
   }
 
-  #find(destination: string): Row {
+  #find(destination: string): QuotaRow {
     const [row] = this.#sql
-      .exec<Row>("SELECT granted, wanted FROM shares WHERE destination = ?", destination)
+      .exec<QuotaRow>("SELECT granted, wanted FROM shares WHERE destination = ?", destination)
       .toArray();
     return row ?? { granted: 0, wanted: 0 };
   }
 
-  #store(destination: string, { granted, wanted }: Row): void {
+  #store(destination: string, { granted, wanted }: QuotaRow): void {
     if (granted === 0 && wanted === 0) {
       this.#sql.exec("DELETE FROM shares WHERE destination = ?", destination);
       return;

@@ -9,7 +9,7 @@ import type { CsiOperations } from "./csi-operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import { isSchedulable } from "./volume-views.ts";
 
-interface Dependencies {
+interface ClaimContextsDependencies {
   readonly sql: SqlStorage;
   readonly claims: CsiClaimStore;
   readonly plugins: CsiPlugins;
@@ -21,9 +21,9 @@ interface Dependencies {
  * reads.
  */
 export class ClaimContexts {
-  readonly #dependencies: Dependencies;
+  readonly #dependencies: ClaimContextsDependencies;
 
-  constructor(dependencies: Dependencies) {
+  constructor(dependencies: ClaimContextsDependencies) {
     this.#dependencies = dependencies;
   }
 

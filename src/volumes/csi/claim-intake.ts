@@ -19,7 +19,7 @@ type VolumeRequest = Pick<
   "source" | "perAlloc" | "readOnly" | "accessMode" | "attachmentMode" | "mount"
 >;
 
-interface Dependencies {
+interface ClaimIntakeDependencies {
   readonly sql: SqlStorage;
   readonly claims: CsiClaimStore;
   readonly jobVolumes: JobVolumes;
@@ -36,9 +36,9 @@ const UNCHANGED: ChangeSet = { events: [], backfills: [] };
  * once. Reports may arrive in any order: allocation before job, either before the volume.
  */
 export class ClaimIntake {
-  readonly #dependencies: Dependencies;
+  readonly #dependencies: ClaimIntakeDependencies;
 
-  constructor(dependencies: Dependencies) {
+  constructor(dependencies: ClaimIntakeDependencies) {
     this.#dependencies = dependencies;
   }
 

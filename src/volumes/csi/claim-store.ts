@@ -17,7 +17,7 @@ type Changes = Partial<
   > & { readonly publishContext: Uint8Array | null }
 >;
 
-interface Row extends Record<string, SqlStorageValue> {
+interface CsiClaimRow extends Record<string, SqlStorageValue> {
   row: number;
   namespace: string;
   volume_id: string;
@@ -133,7 +133,7 @@ export class CsiClaimStore {
   /** The users of a volume, pending and releasing claims included. */
   usersOf({ namespace, id }: Name): Pick<FoundCsiVolume, "users" | "modes"> {
     const rows = this.#sql
-      .exec<Pick<Row, "alloc_id" | "node_id" | "mode" | "state" | "volume_mode" | "attachment_mode">>(
+      .exec<Pick<CsiClaimRow, "alloc_id" | "node_id" | "mode" | "state" | "volume_mode" | "attachment_mode">>(
         `SELECT alloc_id, node_id, mode, state, volume_mode, attachment_mode FROM csi_claims WHERE ${OF_VOLUME}
          ORDER BY row LIMIT ?`,
         namespace,
@@ -271,13 +271,13 @@ export class CsiClaimStore {
 
   #rows(condition: string, ...values: SqlStorageValue[]): CsiClaim[] {
     return this.#sql
-      .exec<Row>(`SELECT * FROM csi_claims WHERE ${condition}`, ...values)
+      .exec<CsiClaimRow>(`SELECT * FROM csi_claims WHERE ${condition}`, ...values)
       .toArray()
       .map(claimOf);
   }
 }
 
-const claimOf = (row: Row): CsiClaim => ({
+const claimOf = (row: CsiClaimRow): CsiClaim => ({
   row: row.row,
   namespace: row.namespace,
   volumeId: row.volume_id,

@@ -40,7 +40,7 @@ export interface NewCsiOperation
   readonly sealed: Uint8Array | null;
 }
 
-interface Row extends Record<string, SqlStorageValue> {
+interface CsiOperationRow extends Record<string, SqlStorageValue> {
   gen: number;
   id: string;
   plugin_id: string;
@@ -87,7 +87,7 @@ const STARTED = "state = 'running'";
 export class CsiOperations implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #outbox: Outbox;
-  readonly #store: OperationStore<Row>;
+  readonly #store: OperationStore<CsiOperationRow>;
   /** Fairness: the last turn of each namespace (users and claims apart) per plugin, while a queue exists. */
   readonly #turns = new Map<string, Map<string, number>>();
 
@@ -294,7 +294,7 @@ function keyOf({ id, method, pluginId, namespace, volumeId, change, locks }: Csi
   return locks ? csiVolumeKey(pluginId, namespace, volumeId) : `csi:${pluginId}:${id}`;
 }
 
-const operationOf = (row: Row): CsiOperation => ({
+const operationOf = (row: CsiOperationRow): CsiOperation => ({
   id: row.id,
   gen: row.gen,
   pluginId: row.plugin_id,

@@ -37,7 +37,7 @@ const READY: CsiStep = { kind: "ready" };
 /** Upper bound of a volume's operations that are searched for its deletion. */
 const LATER_OPERATIONS = 100;
 
-interface Dependencies {
+interface CsiVolumesDependencies {
   readonly publisher: EventPublisher<IndexBackfill>;
   readonly store: CsiVolumeStore;
   readonly plugins: CsiPlugins;
@@ -60,9 +60,9 @@ const isDeletion = ({ method, state }: CsiOperation): boolean =>
  * called. Read by the volume routes through the registry object.
  */
 export class CsiVolumes implements Effects {
-  readonly #dependencies: Dependencies;
+  readonly #dependencies: CsiVolumesDependencies;
 
-  constructor(dependencies: Dependencies) {
+  constructor(dependencies: CsiVolumesDependencies) {
     this.#dependencies = dependencies;
   }
 

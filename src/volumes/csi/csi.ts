@@ -21,7 +21,7 @@ import { ProviderCalls } from "./provider-calls.ts";
 import { CsiSecrets } from "./secrets.ts";
 import { CSI_VOLUME, CsiVolumeStore } from "./volume-store.ts";
 
-interface Dependencies {
+interface CsiDependencies {
   readonly sql: SqlStorage;
   readonly publisher: EventPublisher<IndexBackfill>;
   readonly keys: RegisteredKeys;
@@ -44,7 +44,7 @@ export class Csi {
   readonly volumes: CsiVolumes;
   readonly calls: ProviderCalls;
 
-  constructor({ sql, env, publisher, keys, outbox }: Dependencies) {
+  constructor({ sql, env, publisher, keys, outbox }: CsiDependencies) {
     this.plugins = new CsiPlugins(sql);
     this.claimStore = new CsiClaimStore(sql);
     this.store = new CsiVolumeStore(sql, this.plugins, this.claimStore);

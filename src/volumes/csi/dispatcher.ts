@@ -36,7 +36,7 @@ export interface Effects {
   doneAgain?(operation: CsiOperation, nodeId: string, result: Readonly<Record<string, unknown>>): void;
 }
 
-interface Dependencies {
+interface CsiDispatcherDependencies {
   readonly env: Env;
   readonly publisher: EventPublisher<IndexBackfill>;
   readonly plugins: CsiPlugins;
@@ -53,10 +53,10 @@ const ELSEWHERE: ReadonlySet<string> = new Set(["unavailable", "busy"]);
  */
 export class CsiDispatcher implements Timed, NodeFollower {
   readonly due = "SELECT min(due) FROM csi_operations WHERE due IS NOT NULL";
-  readonly #dependencies: Dependencies;
+  readonly #dependencies: CsiDispatcherDependencies;
   #effects: { readonly volumes: Effects; readonly claims: Effects } | null = null;
 
-  constructor(dependencies: Dependencies) {
+  constructor(dependencies: CsiDispatcherDependencies) {
     this.#dependencies = dependencies;
   }
 

@@ -21,7 +21,7 @@ export interface JobVolumeRequest {
   readonly lastVersion: number;
 }
 
-interface Row extends Record<string, SqlStorageValue> {
+interface JobVolumeRow extends Record<string, SqlStorageValue> {
   source: string;
   per_alloc: number;
   task_group: string;
@@ -104,9 +104,9 @@ export class JobVolumes {
     return isNew;
   }
 
-  #rows(namespace: string, jobId: string): Row[] {
+  #rows(namespace: string, jobId: string): JobVolumeRow[] {
     return this.#sql
-      .exec<Row>("SELECT * FROM csi_job_volumes WHERE namespace = ? AND job_id = ?", namespace, jobId)
+      .exec<JobVolumeRow>("SELECT * FROM csi_job_volumes WHERE namespace = ? AND job_id = ?", namespace, jobId)
       .toArray();
   }
 }

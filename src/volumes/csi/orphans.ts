@@ -22,7 +22,7 @@ interface Orphan extends Record<string, SqlStorageValue> {
   attempts: number;
 }
 
-interface Dependencies {
+interface OrphansDependencies {
   readonly sql: SqlStorage;
   readonly publisher: EventPublisher<IndexBackfill>;
   readonly plugins: CsiPlugins;
@@ -38,9 +38,9 @@ const MAX_PER_ALARM = 50;
  */
 export class Orphans implements NodeFollower, Timed {
   readonly due = "SELECT min(due) FROM csi_leftovers WHERE due IS NOT NULL";
-  readonly #dependencies: Dependencies;
+  readonly #dependencies: OrphansDependencies;
 
-  constructor(dependencies: Dependencies) {
+  constructor(dependencies: OrphansDependencies) {
     this.#dependencies = dependencies;
   }
 

@@ -18,7 +18,7 @@ import type { CsiSecrets } from "./secrets.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";
 import { remoteId } from "./volume-views.ts";
 
-interface Dependencies {
+interface ProviderCallsDependencies {
   readonly store: CsiVolumeStore;
   readonly plugins: CsiPlugins;
   readonly operations: CsiOperations;
@@ -32,9 +32,9 @@ const NO_VOLUME: Name = { namespace: "", id: "" };
 
 /** Plugin operations without a row in the registry: listing the provider's volumes, and snapshots. */
 export class ProviderCalls {
-  readonly #dependencies: Dependencies;
+  readonly #dependencies: ProviderCallsDependencies;
 
-  constructor(dependencies: Dependencies) {
+  constructor(dependencies: ProviderCallsDependencies) {
     this.#dependencies = dependencies;
   }
 

@@ -21,7 +21,7 @@ export const REGISTERED = "CSIVolumeRegistered";
 export const DEREGISTERED = "CSIVolumeDeregistered";
 export const CLAIMED = "CSIVolumeClaim";
 
-interface Row extends Record<string, SqlStorageValue> {
+interface CsiVolumeRow extends Record<string, SqlStorageValue> {
   namespace: string;
   id: string;
   plugin_id: string;
@@ -52,7 +52,7 @@ export class CsiVolumeStore implements IndexedRows {
 
   find({ namespace, id }: Name): CsiVolume | null {
     const [row] = this.#sql
-      .exec<Row>("SELECT * FROM csi_volumes WHERE namespace = ? AND id = ?", namespace, id)
+      .exec<CsiVolumeRow>("SELECT * FROM csi_volumes WHERE namespace = ? AND id = ?", namespace, id)
       .toArray();
     return row ? volumeOf(row) : null;
   }
@@ -89,7 +89,7 @@ export class CsiVolumeStore implements IndexedRows {
     if (from[0] !== "" && from[0] === namespace) conditions.push([`id ${order} ?`, [from[1]]]);
     else if (from[0] !== "") conditions.push([`(namespace, id) ${order} (?, ?)`, from]);
     const direction = reverse ? "DESC" : "ASC";
-    const cursor = this.#sql.exec<Row>(
+    const cursor = this.#sql.exec<CsiVolumeRow>(
       `SELECT * FROM csi_volumes ${conditions.length === 0 ? "" : `WHERE ${conditions.map(([sql]) => sql).join(" AND ")}`}
        ORDER BY namespace ${direction}, id ${direction}`,
       ...conditions.flatMap(([, values]) => values),
@@ -179,7 +179,7 @@ export const csiVolumeBackfill = ({ namespace, id }: Name): IndexBackfill => ({
   row: [namespace, id],
 });
 
-const volumeOf = (row: Row): CsiVolume => ({
+const volumeOf = (row: CsiVolumeRow): CsiVolume => ({
   ...(JSON.parse(row.body) as Omit<CsiVolume, "createIndex" | "modifyIndex">),
   createIndex: row.create_index,
   modifyIndex: row.modify_index,

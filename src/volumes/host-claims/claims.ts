@@ -20,7 +20,7 @@ interface JobBody {
   readonly TaskGroups?: readonly TaskGroup[] | null;
 }
 
-interface Dependencies {
+interface VolumeClaimsDependencies {
   readonly sql: SqlStorage;
   readonly publisher: EventPublisher<IndexBackfill>;
   readonly store: ClaimStore;
@@ -46,7 +46,7 @@ export class VolumeClaims {
   readonly #volumes: HostVolumeStore;
   readonly #requests: PendingRequests;
 
-  constructor({ sql, publisher, store, volumes }: Dependencies) {
+  constructor({ sql, publisher, store, volumes }: VolumeClaimsDependencies) {
     this.#sql = sql;
     this.#publisher = publisher;
     this.#store = store;

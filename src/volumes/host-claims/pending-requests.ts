@@ -9,7 +9,7 @@ export interface ClaimRequest {
   readonly taskGroup: string;
 }
 
-interface Row extends Record<string, SqlStorageValue> {
+interface ClaimRequestRow extends Record<string, SqlStorageValue> {
   namespace: string;
   alloc_id: string;
   node_id: string;
@@ -54,7 +54,11 @@ export class PendingRequests {
     const values = [namespace, jobId, UNKNOWN, ...(version === null ? [] : [version])];
     const requests = groups.flatMap((group) =>
       this.#sql
-        .exec<Row>(`SELECT * FROM claim_asks WHERE ${which} AND task_group = ? ORDER BY row`, ...values, group)
+        .exec<ClaimRequestRow>(
+          `SELECT * FROM claim_asks WHERE ${which} AND task_group = ? ORDER BY row`,
+          ...values,
+          group,
+        )
         .toArray(),
     );
     this.#sql.exec(`DELETE FROM claim_asks WHERE ${which}`, ...values);
@@ -65,7 +69,7 @@ export class PendingRequests {
   takeForVolume(nodeId: string, namespace: string, name: string): ClaimRequest[] {
     const which = "node_id = ? AND namespace = ? AND volume_name = ?";
     const requests = this.#sql
-      .exec<Row>(`SELECT * FROM claim_asks WHERE ${which} ORDER BY row`, nodeId, namespace, name)
+      .exec<ClaimRequestRow>(`SELECT * FROM claim_asks WHERE ${which} ORDER BY row`, nodeId, namespace, name)
       .toArray();
     if (requests.length > 0) this.#sql.exec(`DELETE FROM claim_asks WHERE ${which}`, nodeId, namespace, name);
     return requests.map(requestOf);
@@ -101,7 +105,7 @@ export class PendingRequests {
   }
 }
 
-const requestOf = ({ namespace, alloc_id, node_id, job_id, task_group }: Row): ClaimRequest => ({
+const requestOf = ({ namespace, alloc_id, node_id, job_id, task_group }: ClaimRequestRow): ClaimRequest => ({
   namespace,
   allocId: alloc_id,
   nodeId: node_id,

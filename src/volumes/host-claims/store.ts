@@ -11,7 +11,7 @@ export const VOLUME_CLAIM = "VolumeClaim";
 /** The unique key of a claim. */
 type Claimant = Pick<StoredClaim, "namespace" | "jobId" | "taskGroup" | "volumeId">;
 
-interface Row extends Record<string, SqlStorageValue> {
+interface VolumeClaimRow extends Record<string, SqlStorageValue> {
   id: string;
   namespace: string;
   job_id: string;
@@ -38,13 +38,13 @@ export class ClaimStore implements IndexedRows {
   }
 
   find(id: string): StoredClaim | null {
-    const [row] = this.#sql.exec<Row>("SELECT * FROM volume_claims WHERE id = ?", id).toArray();
+    const [row] = this.#sql.exec<VolumeClaimRow>("SELECT * FROM volume_claims WHERE id = ?", id).toArray();
     return row ? claimOf(row) : null;
   }
 
   of({ volumeId, namespace, jobId, taskGroup }: Claimant): StoredClaim | null {
     const [row] = this.#sql
-      .exec<Row>(
+      .exec<VolumeClaimRow>(
         "SELECT * FROM volume_claims WHERE volume_id = ? AND namespace = ? AND job_id = ? AND task_group = ?",
         volumeId,
         namespace,
@@ -61,7 +61,7 @@ export class ClaimStore implements IndexedRows {
    */
   page(query: ClaimQuery): ClaimPage {
     const { index, where, values, columns } = selection(query);
-    const cursor = this.#sql.exec<Row>(
+    const cursor = this.#sql.exec<VolumeClaimRow>(
       `SELECT * FROM volume_claims ${index} ${where.length === 0 ? "" : `WHERE ${where.join(" AND ")}`}
        ORDER BY ${columns.map((column) => `${column} ${query.reverse ? "DESC" : "ASC"}`).join(", ")}`,
       ...values,
@@ -171,11 +171,11 @@ const NARROWING = [
   ["task_group", "taskGroup", "by_group"],
 ] as const;
 
-function matches(row: Row, query: ClaimQuery): boolean {
+function matches(row: VolumeClaimRow, query: ClaimQuery): boolean {
   return NARROWING.every(([column, name]) => query[name] === undefined || row[column] === query[name]);
 }
 
-const claimOf = (row: Row): StoredClaim => ({
+const claimOf = (row: VolumeClaimRow): StoredClaim => ({
   id: row.id,
   namespace: row.namespace,
   jobId: row.job_id,

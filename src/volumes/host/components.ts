@@ -11,7 +11,7 @@ import { VOLUME_OPERATION, VolumeOperations } from "./volume-operations.ts";
 import { VolumeStates } from "./volume-states.ts";
 import { HOST_VOLUME, HostVolumeStore } from "./volume-store.ts";
 
-interface Dependencies {
+interface HostVolumeComponentsDependencies {
   readonly sql: SqlStorage;
   readonly publisher: EventPublisher<IndexBackfill>;
   readonly env: Env;
@@ -27,7 +27,7 @@ export class HostVolumeComponents {
   readonly volumes: HostVolumes;
   readonly #operations: VolumeOperations;
 
-  constructor({ sql, env, publisher, outbox }: Dependencies) {
+  constructor({ sql, env, publisher, outbox }: HostVolumeComponentsDependencies) {
     this.store = new HostVolumeStore(sql);
     this.claimStore = new ClaimStore(sql);
     this.claims = new VolumeClaims({ sql, publisher, store: this.claimStore, volumes: this.store });

@@ -32,7 +32,7 @@ import {
 import { stateOn } from "./volume-states.ts";
 import { DELETED, type HostVolumeStore, hostVolumeBackfill, hostVolumeEvent, REGISTERED } from "./volume-store.ts";
 
-interface Dependencies {
+interface HostVolumesDependencies {
   readonly sql: SqlStorage;
   readonly publisher: EventPublisher<IndexBackfill>;
   readonly store: HostVolumeStore;
@@ -48,9 +48,9 @@ const quoted = JSON.stringify;
  */
 export class HostVolumes implements Timed {
   readonly due = "SELECT min(due) FROM volume_operations WHERE due IS NOT NULL";
-  readonly #dependencies: Dependencies & { readonly nodes: NodeView; readonly usage: VolumeUsage };
+  readonly #dependencies: HostVolumesDependencies & { readonly nodes: NodeView; readonly usage: VolumeUsage };
 
-  constructor(dependencies: Dependencies) {
+  constructor(dependencies: HostVolumesDependencies) {
     this.#dependencies = {
       ...dependencies,
       nodes: new NodeView(dependencies.sql),

@@ -43,7 +43,7 @@ interface NewOperation {
   readonly change: Change | null;
 }
 
-interface Row extends Record<string, SqlStorageValue> {
+interface VolumeOperationRow extends Record<string, SqlStorageValue> {
   id: string;
   volume_id: string;
   node_id: string;
@@ -81,7 +81,7 @@ export class VolumeOperations implements IndexedRows {
   readonly #sql: SqlStorage;
   readonly #env: Env;
   readonly #outbox: Outbox;
-  readonly #store: OperationStore<Row>;
+  readonly #store: OperationStore<VolumeOperationRow>;
 
   constructor(sql: SqlStorage, env: Env, outbox: Outbox) {
     this.#sql = sql;
@@ -207,7 +207,7 @@ export class VolumeOperations implements IndexedRows {
     };
   }
 
-  async #start(row: Row): Promise<Refusal | null> {
+  async #start(row: VolumeOperationRow): Promise<Refusal | null> {
     const method = row.method as VolumeMethod;
     const started = await nodeSession(this.#env, row.node_id).start({
       id: row.id,
@@ -242,7 +242,7 @@ export class VolumeOperations implements IndexedRows {
 /** Gives an operation the index of the line of its end. */
 export const operationBackfill = ({ id }: VolumeOperation): IndexBackfill => ({ table: VOLUME_OPERATION, row: [id] });
 
-const operationOf = (row: Row): VolumeOperation => ({
+const operationOf = (row: VolumeOperationRow): VolumeOperation => ({
   id: row.id,
   volumeId: row.volume_id,
   nodeId: row.node_id,
