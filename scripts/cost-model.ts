@@ -73,6 +73,8 @@ export interface Deployment {
   readonly nodes: number;
   /** Open event streams. */
   readonly streams: number;
+  /** Open subscriptions to event notifications over WebSocket. */
+  readonly subscribers: number;
   /** Synced secrets, each changed `changes` times a month. */
   readonly synced: number;
   readonly changes: number;
@@ -99,6 +101,7 @@ export const DEFAULTS: Deployment = {
   logins: 60,
   nodes: 0,
   streams: 0,
+  subscribers: 0,
   synced: 0,
   changes: 30,
   destinations: 10,
@@ -124,9 +127,14 @@ export const ASSUMED = {
   isolates: 10,
   /** Interval of scrapes; each calls every mount, destination and single object. */
   scrapeSeconds: 30,
+  /** Times a day that a subscription is opened again. */
+  reconnects: 4,
   /** Days that stored lines stay. */
   logDays: 7,
 } as const;
+
+/** Rows of the event of a changed secret, which there are while there is a subscription. */
+export const EVENT_ROWS = 6;
 
 /** Lines of the audit log by operation without a request, and calls of its collector by request in a closed area. */
 export const AUDITED = { linesPerRequest: 2, callsPerRequest: 1 } as const;
@@ -209,10 +217,23 @@ export function bill(of: Deployment): { lines: BillLine[]; total: number } {
   // A lease of two seconds is extended in its second half, by one question to its owner.
   const extensions = replicas * owners * Math.min(1, of.reads) * MONTH_SECONDS;
 
+  const opened = of.subscribers * 30 * ASSUMED.reconnects;
+  // The alarm of each relay with subscriptions, CHECK_MS in src/events/notifications/subscriptions.ts.
+  const checks = of.subscribers > 0 ? (of.places * MONTH_SECONDS) / 60 : 0;
+  const notified = of.subscribers > 0 ? of.writes * HOURS + of.synced * of.changes : 0;
+
   const audit = auditOf(of, sum(parts((one) => one.requests)) / MONTH_SECONDS);
-  const requests = parts((one) => one.requests, { scrapes, "snapshot schedule": MONTH_SECONDS / 300 });
+  const requests = parts((one) => one.requests, {
+    subscriptions: opened,
+    scrapes,
+    "snapshot schedule": MONTH_SECONDS / 300,
+  });
   const calls = parts((one) => one.calls + one.alarms, {
     "leases of replicas": extensions,
+    // The right, the start in the log, and the socket; the log and the relay of each event.
+    subscriptions: 3 * opened,
+    "events of secrets": (1 + of.places) * notified,
+    "checks of relays": 2 * checks,
     "counts of isolates": handIns,
     "lines of the audit log": audit.calls,
     scrapes: scrapes * (SINGLE_OBJECTS + of.mounts + of.destinations + of.places),
@@ -220,6 +241,8 @@ export function bill(of: Deployment): { lines: BillLine[]; total: number } {
   });
   const rows = parts((one) => one.rows + one.leased + one.alarms, {
     "rows of replicas": (replicas * owners * MONTH_SECONDS) / 300,
+    "events of secrets": EVENT_ROWS * notified,
+    "checks of relays": checks,
     "counters of metrics": 3 * (scrapes + MONTH_SECONDS / 60),
     "resync of destinations": of.destinations * HOURS * 3,
   });

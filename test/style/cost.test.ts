@@ -33,6 +33,14 @@ describe("the bill", () => {
     );
   });
 
+  it("of 10 000 idle subscriptions is below a dollar more, and has no time of objects", () => {
+    const [without, idle] = [bill(DEFAULTS), bill({ ...DEFAULTS, subscribers: 10_000 })];
+    expect(idle.total - without.total).toBeGreaterThan(0.5);
+    expect(idle.total - without.total).toBeLessThan(1);
+    const time = ({ lines }: typeof idle) => lines.find(({ item }) => item === "time of objects")?.dollars;
+    expect(time(idle)).toBe(time(without));
+  });
+
   it("counts every stored line", () => {
     expect(dollarsOf({ ...MEDIUM, sampling: 1 }, "log, ingested")).toBeGreaterThan(80);
     expect(dollarsOf(MEDIUM, "log, ingested")).toBe(0);
