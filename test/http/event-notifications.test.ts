@@ -1,12 +1,18 @@
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
+import { readdirSync, readFileSync } from "node:fs";
+import { type AddressInfo, connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { createGateway, type Gateway } from "../../scripts/gateway.ts";
+import { MOUNT, makeChanges } from "../clients/notified-changes.ts";
+import { SocketRecorder } from "../clients/socket-recorder.ts";
+import { amount } from "../support/long.ts";
 import { Service } from "./events-service.ts";
 
 /* Event notifications through the gateway, with a WebSocket client that is not the runtime's own. */
+
+const KILLS = amount(4, 300);
 
 const service = new Service({ SERVICE_EVENTS: "Secret,Lease,Engine" });
 let gateway: Gateway;
@@ -51,6 +57,7 @@ class Subscriber {
   socket: WebSocket | undefined;
 
   async connect(): Promise<this> {
+    this.socket?.terminate();
     const more = this.next === null ? "" : `&index=${this.next}`;
     const headers = { "X-Vault-Token": "root", "X-Vault-Namespace": "" };
     const socket = new WebSocket(`ws://${base()}/v1/sys/events/subscribe/kv%2A?json=true${more}`, { headers });
@@ -117,21 +124,61 @@ describe("sys/events/subscribe through the gateway", { timeout: 180_000 }, () =>
     expect(plain.status).toBe(426);
   });
 
-  it("has each event once and in order for a subscriber that resumes after the service was killed", async () => {
-    const subscriber = await new Subscriber().connect();
-    const expected: string[] = [];
-    for (let round = 0; round < 3; round += 1) {
-      for (const name of ["a", "b", "c"]) {
-        await write(`${round}-${name}`);
-        expected.push(`kv/data/${round}-${name}`);
+  it(
+    "has each event once and in order for subscribers that resume after the service was killed",
+    async () => {
+      const readers = [new Subscriber(), new Subscriber(), new Subscriber()];
+      for (const reader of readers) await reader.connect();
+      const expected: string[] = [];
+      for (let round = 0; round < KILLS; round += 1) {
+        for (const name of ["a", "b", "c"].slice(round % 3)) {
+          await write(`${round}-${name}`);
+          expected.push(`kv/data/${round}-${name}`);
+        }
+        // The events of these writes reach a reader before the kill, or after it, or in part.
+        await sleep((round * 7) % 40);
+        await service.kill();
+        await service.start();
+        pointGateway();
+        for (const reader of readers) await reader.connect();
       }
-      await service.kill();
-      await service.start();
-      pointGateway();
-      await subscriber.connect();
-    }
-    await write("end");
-    await subscriber.until("kv/data/end");
-    expect(subscriber.paths).toEqual([...expected, "kv/data/end"]);
+      await write("end");
+      for (const reader of readers) {
+        await reader.until("kv/data/end");
+        expect(reader.paths).toEqual([...expected, "kv/data/end"]);
+      }
+    },
+    KILLS * 60_000,
+  );
+});
+
+const TRANSCRIPTS = "test/clients/transcripts";
+const clients = readdirSync(TRANSCRIPTS).flatMap((file) => /^events-(.*)\.txt$/.exec(file)?.[1] ?? []);
+
+/* The requests that test/clients/event-subscribers.test.ts has recorded of the programs themselves. */
+describe("the recorded exchange of a client", { timeout: 60_000 }, () => {
+  beforeAll(() => call("POST", `/v1/sys/mounts/${MOUNT}`, { type: "kv", options: { version: "2" } }));
+
+  it.each(clients)("is the same again: %s", async (name) => {
+    const recorded = readFileSync(`${TRANSCRIPTS}/events-${name}.txt`, "utf8").trimEnd().split("\n");
+    const end = recorded.findIndex((line) => line.startsWith("< "));
+    const [first = "", ...headers] = recorded.slice(0, end).map((line) => line.slice(2));
+    const values: Readonly<Record<string, string>> = {
+      "x-vault-token": "root",
+      "sec-websocket-key": Buffer.from("sixteen bytes...").toString("base64"),
+      "user-agent": "test",
+      host: base(),
+    };
+    const filled = headers.map((header) => header.replace(/: :(.+)$/, (_all, key: string) => `: ${values[key] ?? ""}`));
+    const recorder = await SocketRecorder.before(`http://${base()}`);
+    const { hostname, port } = new URL(recorder.address);
+    const socket = connect(Number(port), hostname);
+    socket.write(`${[first, ...filled].join("\r\n")}\r\n\r\n`);
+    await once(socket, "data");
+    if (recorded.includes("> ping")) socket.write(Buffer.from([0x89, 0x80, 0, 0, 0, 0]));
+    await makeChanges((verb, path, body) => call(verb, `/v1/${path}`, body));
+    await expect.poll(() => recorder.lines(`${MOUNT}/`)).toEqual(recorded);
+    socket.destroy();
+    recorder.close();
   });
 });

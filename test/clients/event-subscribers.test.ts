@@ -1,0 +1,135 @@
+import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { CHANGED_TYPES, MOUNT, makeChanges } from "./notified-changes.ts";
+import { pythonEnvironment, runsPip } from "./python.ts";
+import { SocketRecorder } from "./socket-recorder.ts";
+import { sourceCheckout } from "./source-checkout.ts";
+
+/*
+ * Clients of event notifications, unmodified: the event sources of Ansible and Falco, from their repositories. test/http/event-notifications.test.ts replays what each
+ * of them sends.
+ */
+
+const { address, token } = inject("service");
+const dir = mkdtempSync(join(tmpdir(), "sallyport-subscribers-"));
+const children: ChildProcess[] = [];
+const EVENT_MS = 60_000;
+
+const ansible = eventSourceOfAnsible();
+const falco = eventSourceOfFalco();
+const tried = { "Ansible's event source": ansible, "Falco's plugin": falco };
+for (const [name, { missing }] of Object.entries(tried)) {
+  if (missing !== null) console.warn(`${name}: not tried: ${missing}.`);
+}
+
+interface Source {
+  readonly path: string;
+  readonly missing: string | null;
+}
+
+const NO_SOURCE = "npm run test:long tries it, where its repository can be fetched";
+
+function eventSourceOfAnsible(): Source & { readonly python: string } {
+  const python = join(dir, "python/bin/python");
+  const source = sourceCheckout("gitrgoliveira/vault-eda-delivery", "77c16f8977d7cb75bdd85fb77c028e6083f89c10");
+  if (source === null) return { path: "", python, missing: NO_SOURCE };
+  const path = join(
+    source,
+    "collections/ansible_collections/gitrgoliveira/vault_eda/plugins/event_source/vault_events.py",
+  );
+  const pip = pythonEnvironment(join(dir, "python"));
+  const installs = pip !== null && runsPip(pip, ["install", "--quiet", "websockets==16.0"], 120_000);
+  return { path, python, missing: installs ? null : "its package websockets cannot be installed" };
+}
+
+function eventSourceOfFalco(): Source {
+  const source = sourceCheckout("falcosecurity/plugins", "0e2c4b178a9e624c9ab7308900f4550b202f2b2b");
+  if (source === null) return { path: "", missing: NO_SOURCE };
+  const cwd = join(source, "plugins/hashicorp-vault");
+  mkdirSync(join(cwd, "cmd"), { recursive: true });
+  copyFileSync(resolve("test/clients/falco/main.go"), join(cwd, "cmd/main.go"));
+  const path = join(dir, "falco");
+  const { status } = spawnSync("nice", ["go", "build", "-o", path, "./cmd"], { cwd, timeout: 600_000 });
+  return { path, missing: status === 0 ? null : "it cannot be built" };
+}
+
+async function call(method: string, path: string, body?: object): Promise<Response> {
+  const headers = { "X-Vault-Token": token, "Content-Type": "application/json" };
+  return fetch(`${address}/v1/${path}`, { method, headers, ...(body && { body: JSON.stringify(body) }) });
+}
+
+const change = async (method: string, path: string, body?: object) => {
+  const { ok, status } = await call(method, path, body);
+  if (!ok) throw new Error(`${method} ${path}: ${status}`);
+};
+
+beforeAll(() => change("POST", `sys/mounts/${MOUNT}`, { type: "kv", options: { version: "2" } }));
+
+afterAll(async () => {
+  for (const child of children) child.kill("SIGKILL");
+  await call("DELETE", `sys/mounts/${MOUNT}`);
+  rmSync(dir, { recursive: true, force: true });
+});
+
+function started(program: string, args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const child = spawn(program, args, {
+    stdio: ["ignore", "pipe", "pipe"],
+    env: { PATH: process.env["PATH"], HOME: dir, ...env },
+  });
+  children.push(child);
+  const printed = { stdout: "", all: "" };
+  child.stdout.on("data", (bytes) => {
+    printed.stdout += bytes;
+    printed.all += bytes;
+  });
+  child.stderr.on("data", (bytes) => (printed.all += bytes));
+  return { child, printed };
+}
+
+async function until(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
+  const deadline = Date.now() + EVENT_MS;
+  while (!(await isSo())) {
+    if (Date.now() > deadline) throw new Error(what);
+    await sleep(50);
+  }
+}
+
+/** The types of the events about the mount that a client printed, one line each. */
+const typesIn = (stdout: string): string[] =>
+  stdout
+    .split("\n")
+    .filter((line) => line.endsWith("}"))
+    .map((line) => JSON.parse(line).data)
+    .filter(({ plugin_info: plugin }) => plugin?.mount_path === `${MOUNT}/`)
+    .map(({ event_type: type }) => type);
+
+/** Runs a client that prints every event, makes the changes, and compares what both said. */
+async function followed(name: string, start: (recorder: SocketRecorder) => ReturnType<typeof started>): Promise<void> {
+  const recorder = await SocketRecorder.before(address);
+  const { child, printed } = start(recorder);
+  await until(`${name} does not subscribe: ${printed.all}`, () => recorder.lines(`${MOUNT}/`).length > 0);
+  await makeChanges(change);
+  await until(`${name} lacks events: ${printed.all}`, () => typesIn(printed.stdout).length >= CHANGED_TYPES.length);
+  expect(typesIn(printed.stdout)).toEqual(CHANGED_TYPES);
+  const pings = () => recorder.lines(`${MOUNT}/`).includes("< pong");
+  if (name === "ansible") await until("no ping is answered", pings);
+  child.kill("SIGKILL");
+  await once(child, "close");
+  recorder.compare(name, `${MOUNT}/`);
+  recorder.close();
+}
+
+it.runIf(ansible.missing === null)("Ansible's event source hands every change to the rulebook, and pings", () =>
+  followed("ansible", ({ address: at }) =>
+    started(ansible.python, [resolve("test/clients/eda_flow.py"), ansible.path, at, token, "kv-v2/*"]),
+  ),
+);
+
+it.runIf(falco.missing === null)("Falco's plugin hands every change to Falco", () =>
+  followed("falco", ({ address: at }) => started(falco.path, [new URL(at).host, token])),
+);
