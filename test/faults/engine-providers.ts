@@ -176,7 +176,8 @@ async function googleOn(url: string, line: Line): Promise<EngineProvider> {
       return (await keys()).some((each) => each.includes(id) && !each.endsWith(" disabled"));
     },
     async strange() {
-      const root = (await keys()).filter(ofRoot).length;
+      // A key that may be of another maker is disabled, not deleted.
+      const root = (await keys()).filter((each) => ofRoot(each) && !each.endsWith(" disabled")).length;
       return root === 1 ? [] : [`the root has ${root} keys`];
     },
   };
