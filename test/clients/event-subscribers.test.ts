@@ -11,8 +11,8 @@ import { SocketRecorder } from "./socket-recorder.ts";
 import { sourceCheckout } from "./source-checkout.ts";
 
 /*
- * Clients of event notifications, unmodified: the event sources of Ansible and Falco, from their repositories. test/http/event-notifications.test.ts replays what each
- * of them sends.
+ * Clients of event notifications, unmodified: the event sources of Ansible and Falco, from their repositories.
+ * test/http/event-notifications.test.ts replays what each of them sends.
  */
 
 const { address, token } = inject("service");
