@@ -163,6 +163,8 @@ describe("notifications", () => {
     await rule("expiry", { condition: "secret-expires", channels: ["ops"], within: "41d" });
     await pass(61);
     await expect.poll(async () => (await active()).length).toBe(4);
+    // The retry of a message that meets the one before it on its way comes by an alarm, for which the clock stands still.
+    await expect.poll(async () => (await ops.titles()).at(-1)).toBe("Secrets expire: 4");
     for (const name of ["soon", "past", "later", "offset"]) await expires(name, day(100));
     await pass(61);
     await expect.poll(async () => (await ops.titles()).at(-1)).toBe("Resolved: Secrets expire");

@@ -372,14 +372,14 @@ describe("the destinations of a secret", () => {
       const { status, body } = await get(`${LISTED}/${query}`);
       expect([status, body], query).toEqual([404, { errors: [] }]);
     }
-    for (const [query, text] of [
+    for (const [query, ...texts] of [
       ["destinations?mount=kv", "secret_name: required"],
       ["destinations?secret_name=app", "mount: required"],
-      ["destinations", "mount: required"],
+      ["destinations", "mount: required", "secret_name: required"],
       ["kv", "secret_name: required"],
     ]) {
       const { status, body } = await get(`${LISTED}/${query}`);
-      expect([status, body.errors], query).toEqual([400, [text]]);
+      expect([status, body.errors], query).toEqual([400, texts]);
     }
   });
 
