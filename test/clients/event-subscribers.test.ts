@@ -19,6 +19,7 @@ const { address, token } = inject("service");
 const dir = mkdtempSync(join(tmpdir(), "sallyport-subscribers-"));
 const children: ChildProcess[] = [];
 const EVENT_MS = 60_000;
+const NO_SOURCE = "npm run test:long tries it, where its repository can be fetched";
 
 const ansible = eventSourceOfAnsible();
 const falco = eventSourceOfFalco();
@@ -31,8 +32,6 @@ interface Source {
   readonly path: string;
   readonly missing: string | null;
 }
-
-const NO_SOURCE = "npm run test:long tries it, where its repository can be fetched";
 
 function eventSourceOfAnsible(): Source & { readonly python: string } {
   const python = join(dir, "python/bin/python");

@@ -289,21 +289,21 @@ describeConsole("events", (suite) => {
       .getByText(/Error subscribing/)
       .waitFor();
     await opened.expectClean();
-    await page.getByLabel("Filter").fill('data_path matches "^secret/data/console-followed"');
+    await page.getByLabel("Filter").fill('data_path matches "^secret/data/subscribed/followed"');
     await page.getByRole("button", { name: "Subscribe", exact: true }).click();
     await page.getByText("Subscribed", { exact: true }).waitFor();
-    await write("console-left-out");
-    await write(encodeURIComponent(`console-followed ${CANARY.replaceAll("/", "")}`));
-    const row = page.getByRole("row").filter({ hasText: "console-followed" });
+    await write("subscribed/left-out");
+    await write(`subscribed/${encodeURIComponent(`followed ${CANARY.replaceAll("/", "")}`)}`);
+    const row = page.getByRole("row").filter({ hasText: "subscribed/followed" });
     await row.getByText("kv-v2/data-write", { exact: true }).waitFor();
-    expect(await page.getByText("console-left-out").count()).toBe(0);
+    expect(await page.getByText("subscribed/left-out").count()).toBe(0);
     expect(await page.getByText("not-to-be-shown").count()).toBe(0);
     await opened.shot("events-subscription");
     await opened.expectClean();
     await page.getByRole("button", { name: "Unsubscribe" }).click();
     await page.getByText("Not subscribed").first().waitFor();
-    await write("console-followed-later");
-    expect(await page.getByText("console-followed-later").count()).toBe(0);
+    await write("subscribed/followed-later");
+    expect(await page.getByText("subscribed/followed-later").count()).toBe(0);
     await opened.close();
   });
 

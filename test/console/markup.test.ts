@@ -83,6 +83,9 @@ describeConsole("markup in texts", (suite) => {
     const { page } = opened;
     const screens = [
       "",
+      // First, before other events take the places of these.
+      "events",
+      "events?tab=service",
       "secrets",
       "secrets/markup",
       `secrets/markup/at/${name}`,
@@ -95,8 +98,6 @@ describeConsole("markup in texts", (suite) => {
       "sync/in-mem/markup?tab=objects",
       "credentials",
       `credentials/${name}`,
-      "events",
-      "events?tab=service",
       `events?topics=Job:${name}`,
       "nodes?tab=jobs",
       `nodes/job/${name}`,

@@ -129,15 +129,17 @@ const SKIPPED_WAIT_MS = 200;
  * only advances time.
  * @param step interval in ms
  * @param ahead first interval in ms
+ * @param skipped shortest wait of a Worker that only advances time, in ms
  */
 export async function byItself(
   uuid: string,
   check: () => Promise<void> | void,
   step = 15_000,
   ahead = 0,
+  skipped = SKIPPED_WAIT_MS,
 ): Promise<void> {
   const clock = new ShiftedClock(ahead);
-  const waits = skipWaits(clock, SKIPPED_WAIT_MS);
+  const waits = skipWaits(clock, skipped);
   try {
     await checkInRounds(60, check, async (round) => {
       if (round > 2) clock.advance(step);

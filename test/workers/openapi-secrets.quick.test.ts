@@ -662,7 +662,7 @@ it("describes sync", async () => {
   await ok("POST", `${at}/rules/web/confirm`, { plan_id: narrowed.body.data.plan_id });
   await ok("DELETE", `${at}/rules/web`);
   await any("DELETE", at);
-  await ok("POST", `${at}/associations/remove`, wish);
+  await ok("POST", `${at}/associations/remove?dry_run=false`, wish);
   await ok("DELETE", at);
   await any("GET", at);
 });
