@@ -47,7 +47,7 @@ const VITEST = ["node_modules/vitest/vitest.mjs", "run"];
 const DOUBLES = "test/doubles/";
 /** Files of one run at once; each has a runtime or services, of up to half a GiB. */
 const memory = Math.min(totalmem(), process.constrainedMemory() || totalmem());
-const FILES_AT_ONCE = Math.max(3, Math.min(4 * availableParallelism() + 2, Math.floor(memory / 2 ** 30) - 1, 14));
+const FILES_AT_ONCE = Math.max(3, Math.min(3 * availableParallelism() + 2, Math.floor(memory / 2 ** 30) - 1, 14));
 /** Each run has a process of its own: vitest runs project after project. The suites of Workers wait most. */
 const [WORKERS_AT_ONCE, OTHERS_AT_ONCE] = [Math.ceil((FILES_AT_ONCE - 1) / 2), Math.floor((FILES_AT_ONCE - 1) / 2)];
 /** Suites of `npm test`: all of these projects, and of the others the files of this name. */
