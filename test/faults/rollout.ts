@@ -20,7 +20,7 @@ export interface ToRollout extends ToRuntime {
   readonly former: Former;
 }
 
-/** One of this many starts moves a class. */
+/** One of this many starts moves a class, on average. */
 const MOVES = 2;
 
 const run = promisify(execFile);
