@@ -11,8 +11,8 @@ interface Lease {
   busy: boolean;
 }
 
-/** Less than the minute after which the work of a dead Worker is retried. */
-const PATIENCE_MS = 30_000;
+/** More than the minute after which the work of a dead Worker is retried: credentials of many calls, such as Google's, are issued, too. */
+const PATIENCE_MS = 90_000;
 /** Keys that IAM and Azure permit during a rotation. */
 const MOST_STATIC_KEYS = 2;
 
