@@ -96,6 +96,38 @@ describe("put", () => {
     },
   );
 
+  it("marks a secret that does not live before its data, one that lives afterwards", async () => {
+    await at.put("app/db");
+    expect(account.calls).toEqual(["GET metadata", "POST metadata", "POST data"]);
+    foreign("app/other");
+    account.calls.length = 0;
+    await at.put("app/other");
+    expect(account.calls).toEqual(["GET metadata", "POST data", "PATCH metadata"]);
+  });
+
+  it.each([
+    ["owned-only", { outcome: "client", code: "not_owned" }],
+    ["if-not-exists", { outcome: "ok", left: true }],
+  ] as const)("under %s gives way to a writer who creates the secret meanwhile", async (updatePolicy, expected) => {
+    const { engine } = account;
+    const announce = engine.announce.bind(engine);
+    engine.announce = (name, body) => {
+      announce(name, body);
+      engine.write(name, { options: { cas: 0 }, data: { theirs: "x" } });
+    };
+    expect(await at.put("app/db", { updatePolicy, tags: { team: "web" } })).toMatchObject(expected);
+    expect(secret()).toEqual({ data: { theirs: "x" }, custom: {}, version: 1 });
+  });
+
+  it("finds and removes what a refused write has left", async () => {
+    account.denied.add("post data");
+    expect(await at.put("app/db")).toMatchObject({ outcome: "client", code: "permission_denied" });
+    expect(account.engine.announced()).toEqual(["app/db"]);
+    expect(await at.inspect("app/db")).toMatchObject({ state: "present", owned: true });
+    expect(await at.remove("app/db", { ownedOnly: true })).toEqual({ outcome: "ok" });
+    expect(account.engine.announced()).toEqual([]);
+  });
+
   it("reports a write that was answered with 503 as unsure, and recognises it later", async () => {
     account.faults.push({ kind: "status", status: 503 });
     expect(await at.put("app/db")).toMatchObject({ outcome: "external", code: "provider_unavailable", unsure: true });

@@ -119,9 +119,11 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
     const values = new Map(wanted.map(({ name, value }) => [name, value]));
     const write = () => place.write(`Writing ${subject([...values.keys()])}`, values);
     let written = await write();
-    // The next attempt repeats the write. Under these policies it would find a variable that it cannot recognise.
+    // The next attempt repeats the write. Under these policies it would find a variable that it cannot recognise, and a
+    // removal would leave it.
     const isUnsure = "outcome" in written && written.outcome === "unknown";
-    if (isUnsure && !showsValues && wanted.some(isCautious)) written = await write();
+    if (isUnsure && wanted.some(isCautious))
+      written = showsValues ? await foundAfter(written, place, wanted) : await write();
     // A refusal of the whole is found by smaller batches.
     if ("outcome" in written && (outcomes.size === 0 || written.outcome === "client")) return written;
     for (const { name } of wanted) {
@@ -130,6 +132,18 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
       else outcomes.set(name, "outcome" in written ? written : unnamed);
     }
     return outcomes;
+  }
+
+  /** The outcome of a write without an answer: the references when all its values are there, else the failure. */
+  async function foundAfter(
+    failed: Batched<string>,
+    place: BulkPlace,
+    wanted: readonly ExternalObject[],
+  ): Promise<Batched<string>> {
+    const present = await place.all();
+    if ("outcome" in present) return failed;
+    const isThere = wanted.every(({ name, value }) => present.get(name)?.value === value);
+    return isThere ? new Map(wanted.map(({ name }) => [name, present.get(name)?.version ?? WRITTEN])) : failed;
   }
 
   async function removeMany(

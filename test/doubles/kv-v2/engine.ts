@@ -47,7 +47,19 @@ const Write = z.strictObject({
   options: z.strictObject({ cas: z.int().min(0) }),
   data: z.record(z.string(), z.unknown()),
 });
+const Announce = z.strictObject({ custom_metadata: z.record(z.string(), z.string()) });
 const Patch = z.strictObject({ custom_metadata: z.record(z.string(), z.string().nullable()) });
+
+function checked(custom: Record<string, string>): Record<string, string> {
+  if (Object.keys(custom).length > 64)
+    throw bad("custom_metadata validation failed: payload must contain at most 64 keys");
+  for (const [key, value] of Object.entries(custom)) {
+    if (key.length < 1 || key.length > 128) throw bad("custom_metadata validation failed: length of key");
+    if (value.length < 1 || value.length > 512) throw bad("custom_metadata validation failed: length of value");
+    if (/[^\x20-\x7e]/.test(key + value)) throw bad("custom_metadata validation failed: unprintable characters");
+  }
+  return custom;
+}
 
 export class Engine {
   readonly #secrets = new Map<string, Secret>();
@@ -109,14 +121,16 @@ export class Engine {
       if (value === null) delete custom[key];
       else custom[key] = value;
     }
-    if (Object.keys(custom).length > 64)
-      throw bad("custom_metadata validation failed: payload must contain at most 64 keys");
-    for (const [key, value] of Object.entries(custom)) {
-      if (key.length < 1 || key.length > 128) throw bad("custom_metadata validation failed: length of key");
-      if (value.length < 1 || value.length > 512) throw bad("custom_metadata validation failed: length of value");
-      if (/[^\x20-\x7e]/.test(key + value)) throw bad("custom_metadata validation failed: unprintable characters");
-    }
-    secret.custom = custom;
+    secret.custom = checked(custom);
+  }
+
+  /** Replaces the custom metadata; without a secret it begins one that has no version. */
+  announce(name: string, body: unknown): void {
+    const parsed = Announce.safeParse(body);
+    if (!parsed.success) throw bad("invalid request body");
+    const secret = this.#secrets.get(name) ?? this.#new();
+    secret.custom = checked(parsed.data.custom_metadata);
+    this.#secrets.set(name, secret);
   }
 
   /** Deletes the newest version; another deletion keeps its time. */
@@ -146,6 +160,11 @@ export class Engine {
       return data === null ? [] : [[name, { data, custom, version: current }] as const];
     });
     return new Map(living);
+  }
+
+  /** The names of secrets that were never written. */
+  announced(): string[] {
+    return [...this.#secrets].flatMap(([name, { current }]) => (current === 0 ? [name] : []));
   }
 
   #new(): Secret {

@@ -164,6 +164,10 @@ function engine(
     case "PUT data":
       if (type !== "application/json") throw new ApiError(415, ["content type"]);
       return { status: 200, body: { data: of.write(name, parse(text)) } };
+    case "POST metadata":
+      if (type !== "application/json") throw new ApiError(415, ["content type"]);
+      of.announce(name, parse(text));
+      return { status: 204 };
     case "PATCH metadata":
       if (type !== "application/merge-patch+json") throw new ApiError(415, ["content type"]);
       of.patch(name, parse(text));

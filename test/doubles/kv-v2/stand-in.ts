@@ -23,12 +23,14 @@ export async function startStandIn(): Promise<StandIn> {
         wrongCredentials: { ...body, token: "hvs.wrong" },
         missing: { ...body, mount: "missing" },
         objects: () =>
-          new Map(
-            [...engine.all()].map(([name, { data, custom }]): [string, StoredObject] => [
+          new Map([
+            ...[...engine.all()].map(([name, { data, custom }]): [string, StoredObject] => [
               name,
               { value: textOf(data), owned: custom["managed_by"] === "sallyport", tags: custom },
             ]),
-          ),
+            // A name without a version is in the lists of people, too.
+            ...engine.announced().map((name): [string, StoredObject] => [name, { value: "", owned: true, tags: {} }]),
+          ]),
         write(name, value) {
           const before = engine.all().get(name)?.version;
           engine.deleteAll(name);

@@ -93,12 +93,35 @@ const policies = (["if-not-exists", "owned-only"] satisfies UpdatePolicy[]).map(
   }),
 );
 
+/** A removal as a task does it after a push of unknown outcome: what an inspection says is of others stays. */
+async function removedAfterDoubt(subject: Subject, reference: string | null, ownedOnly: boolean): Promise<void> {
+  const seen = await subject.inspect({ reference });
+  expect(seen.outcome).toBe("ok");
+  if (seen.outcome === "ok" && seen.state !== "absent" && seen.owned !== false) {
+    await subject.removed(reference, ownedOnly);
+  }
+}
+
+const abandoned = (["replace", "if-not-exists", "owned-only"] satisfies UpdatePolicy[]).map(
+  (updatePolicy): Case => ({
+    name: `removes what a push with a lost answer has made, by ${updatePolicy}`,
+    async run(subject) {
+      subject.place.fail("lost", 1);
+      const put = await subject.put({ updatePolicy });
+      const reference = put.outcome === "ok" ? (put.reference ?? null) : null;
+      await removedAfterDoubt(subject, reference, updatePolicy !== "replace");
+      expect(subject.place.objects().size).toBe(0);
+    },
+  }),
+);
+
 /** Faults of the network and the provider, each for creations, changes and removals. */
 export const faultCases: readonly Case[] = [
   ...creations,
   ...changes,
   ...removals,
   ...policies,
+  ...abandoned,
   {
     name: "writes a newer value after a lost answer",
     async run(subject) {

@@ -48,8 +48,9 @@ const connection = memo(kvV2Connection);
  * `secret-path` its data is ours, with `secret-key` it has the one key `value`.
  *
  * Every write states the current version (`cas`), so a repeat writes no second version and no other writer's version is
- * overwritten unseen. The marker is custom metadata, written after the data: an unmarked version of our own, left by a
- * lost answer, is recognised by its data.
+ * overwritten unseen. The marker is custom metadata, which is a call of its own. A secret that does not live is marked
+ * before its data is written: what a lost answer leaves can be removed. One that lives is marked after its data:
+ * an unmarked version of our own is recognised by its data.
  */
 export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
   kind: "remote",
@@ -93,14 +94,27 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
     }
 
     let contended: Failure | undefined;
+    /** The tags with which this push has marked a secret that it found without a living version. */
+    let announced: Tags = {};
     for (let round = 0; round < MAX_ROUNDS; round++) {
       const found = await engine.metadata(object.name);
       if (!found.ok) return found.outcome;
       const { metadata } = found;
       const own = await ownVersion(engine, object, metadata, data);
-      if (own === null && metadata !== null && metadata.created !== null) {
-        if (object.updatePolicy === "if-not-exists") return { outcome: "ok", left: true };
-        if (object.updatePolicy === "owned-only" && !isMarked(metadata)) return notOwned(object.name);
+      const isLiving = metadata !== null && metadata.created !== null;
+      if (own === null && isLiving) {
+        // Another writer was faster, and its secret carries the marker of this push.
+        const isOwned = isMarked(metadata) && !(MARKER[0] in announced);
+        if (object.updatePolicy === "if-not-exists" || (object.updatePolicy === "owned-only" && !isOwned)) {
+          const cleared = await clear(engine, object.name, announced);
+          if (cleared !== null) return cleared.outcome;
+          return object.updatePolicy === "if-not-exists" ? { outcome: "ok", left: true } : notOwned(object.name);
+        }
+      }
+      if (own === null && !isLiving) {
+        const given = await announce(engine, object, tags, metadata);
+        if (!given.ok) return given.outcome;
+        announced = { ...announced, ...given.tags };
       }
       const written = own ?? (await engine.write(object.name, data, metadata?.current ?? 0));
       if (!written.ok) {
@@ -108,7 +122,7 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
         contended = written.outcome;
         continue;
       }
-      const marked = await mark(engine, object, tags, metadata);
+      const marked = isLiving ? await mark(engine, object, tags, metadata) : null;
       return marked === null ? done(written) : marked.outcome;
     }
     return contended ?? failure("external", "contended", `${object.name} is being changed by another caller.`);
@@ -134,9 +148,13 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
     const found = await engine.metadata(name);
     if (!found.ok) return found.outcome;
     const { metadata } = found;
-    if (metadata === null || metadata.created === null) return { outcome: "ok", state: "absent", owned: null };
-    const owned = isMarked(metadata);
     const recorded = readReference(reference);
+    // Marked, and never written: what a push of unknown outcome has left.
+    const isAnnounced = metadata !== null && recorded === null && metadata.current === 0 && isMarked(metadata);
+    if (metadata === null || (metadata.created === null && !isAnnounced)) {
+      return { outcome: "ok", state: "absent", owned: null };
+    }
+    const owned = isMarked(metadata);
     if (recorded === null) return { outcome: "ok", state: "present", owned };
     const isSame = metadata.current === recorded.version && metadata.created === recorded.created;
     const hasTags = Object.entries(shown(tags ?? {})).every(([key, value]) => metadata.tags[key] === value);
@@ -227,13 +245,40 @@ function tagsOf({ tags, previousTagKeys }: ExternalObject, origin: string | unde
 async function mark(
   engine: KvV2,
   { name }: ExternalObject,
-  tags: Readonly<Record<string, string | null>>,
+  tags: Tags,
   metadata: Metadata | null,
 ): Promise<Refused | null> {
   const changed = Object.entries(tags).filter(([key, value]) => (metadata?.tags[key] ?? null) !== value);
   if (changed.length === 0) return null;
   const marked = await engine.tag(name, Object.fromEntries(changed));
   return marked.ok ? null : marked;
+}
+
+type Tags = Readonly<Record<string, string | null>>;
+
+/** Marks a secret without a living version. @returns the tags that it did not carry before */
+async function announce(
+  engine: KvV2,
+  object: ExternalObject,
+  tags: Tags,
+  metadata: Metadata | null,
+): Promise<{ readonly ok: true; readonly tags: Tags } | Refused> {
+  const given = Object.fromEntries(
+    Object.entries(tags).filter((entry): entry is [string, string] => entry[1] !== null),
+  );
+  const refused =
+    metadata === null ? await engine.announce(object.name, given) : await mark(engine, object, tags, metadata);
+  if (refused !== null && !refused.ok) return refused;
+  const before = metadata?.tags ?? {};
+  return { ok: true, tags: Object.fromEntries(Object.entries(given).filter(([key, value]) => before[key] !== value)) };
+}
+
+/** Takes tags of this push from a secret that is another writer's. */
+async function clear(engine: KvV2, name: string, announced: Tags): Promise<Refused | null> {
+  const keys = Object.keys(announced);
+  if (keys.length === 0) return null;
+  const cleared = await engine.tag(name, Object.fromEntries(keys.map((key) => [key, null])));
+  return cleared.ok ? null : cleared;
 }
 
 /** The current version, if an earlier push of this object with an unknown outcome has written it; otherwise null. */

@@ -51,6 +51,8 @@ export interface KvV2 {
   write(name: string, data: string, cas: number): Promise<({ ok: true } & Version) | Refused>;
   /** Merges into the custom metadata; null removes a key. */
   tag(name: string, tags: Readonly<Record<string, string | null>>): Promise<{ ok: true } | Refused>;
+  /** Makes the metadata of a secret that has none, without a version. Replaces custom metadata made meanwhile. */
+  announce(name: string, tags: Readonly<Record<string, string>>): Promise<{ ok: true } | Refused>;
   /** Deletes all versions with the metadata, or the newest version. Succeeds without any. */
   remove(name: string, mode: "metadata" | "version"): Promise<{ ok: true } | Refused>;
   /** Refuses a mount that is not KV v2, and one of this service itself. Cached. */
@@ -165,6 +167,12 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
       const body = JSON.stringify({ custom_metadata: tags });
       const type = "application/merge-patch+json";
       const answer = await call(`Marking ${name}`, "PATCH", at("metadata", name), { body, type });
+      return answer.ok ? { ok: true } : answer;
+    },
+
+    async announce(name, tags) {
+      const body = JSON.stringify({ custom_metadata: tags });
+      const answer = await call(`Marking ${name}`, "POST", at("metadata", name), { body });
       return answer.ok ? { ok: true } : answer;
     },
 
