@@ -1,6 +1,6 @@
 /**
- * The least that can be taken for cloud-b's login, directory and resource manager: a separate process that validates nothing
- * and answers at once or after a set time. The doubles of the tests validate every request and would dominate the measurement.
+ * The least that can be taken for cloud-b's login, directory and resource manager, for IAM and STS of cloud-a, and for
+ * the tokens of cloud-c: a separate process that validates nothing and answers at once or after a set time. The doubles of the tests validate every request and would dominate the measurement.
  */
 import { randomUUID } from "node:crypto";
 import { createServer, type Socket } from "node:net";
@@ -31,6 +31,8 @@ export interface Seen {
 const HEAD_END = "\r\n\r\n";
 const LENGTH = /\r\ncontent-length: *(\d+)/i;
 const END = /"endDateTime":"([^"]+)"/;
+const ACTION = /(?:^|&)Action=(\w+)/;
+const HOUR_MS = 3_600_000;
 const HTTP = {
   ok: "200 OK",
   created: "201 Created",
@@ -57,6 +59,16 @@ function throttled(): number {
   return window.left >= 0 ? 0 : window.ends - now;
 }
 
+/** The answer to an action of IAM or STS: a key, which belongs to a session where it has a token. */
+function answerOf(action: string): string {
+  const key = `<AccessKeyId>AKIA${randomUUID().slice(0, 8)}</AccessKeyId><SecretAccessKey>${randomUUID()}</SecretAccessKey>`;
+  const end = new Date(Date.now() + HOUR_MS).toISOString();
+  const session = `${key}<SessionToken>token</SessionToken><Expiration>${end}</Expiration>`;
+  const arn = "<Arn>arn:aws:sts::123456789012:assumed-role/app/bench</Arn>";
+  const result = action === "CreateAccessKey" ? key : `${session}${arn}`;
+  return `<${action}Response><${action}Result>${result}</${action}Result></${action}Response>`;
+}
+
 /** @returns the response to a call */
 function take(method: string, path: string, body: string): [status: string, body: string] {
   if (method === "DELETE") {
@@ -68,9 +80,15 @@ function take(method: string, path: string, body: string): [status: string, body
     return [HTTP.empty, ""];
   }
   const [target = ""] = path.split("?", 1);
+  const [, action] = ACTION.exec(body) ?? [];
+  if (action !== undefined) return [HTTP.ok, answerOf(action)];
   const say = (status: string, answer: unknown): [string, string] => [status, JSON.stringify(answer)];
   if (target.endsWith("/token"))
     return say(HTTP.ok, { token_type: "Bearer", expires_in: 86_399, access_token: "token" });
+  if (target.endsWith(":generateAccessToken")) {
+    return say(HTTP.ok, { accessToken: "token", expireTime: new Date(Date.now() + HOUR_MS).toISOString() });
+  }
+  if (target.includes("/serviceAccounts/")) return say(HTTP.ok, { email: "app@bench.example", projectId: "bench" });
   if (target.endsWith("/addPassword")) {
     const endDateTime = END.exec(body)?.[1];
     return say(HTTP.ok, { keyId: randomUUID(), secretText: `secret-${randomUUID()}`, endDateTime });
@@ -99,13 +117,14 @@ function serve(socket: Socket): void {
       const [method = "", path = ""] = head.split(" ", 2);
       const [status, body] = take(method, path, pending.toString("utf8", from, to));
       pending = pending.subarray(to);
-      const length =
-        status === HTTP.empty ? "" : `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n`;
+      const length = status === HTTP.empty ? "" : `Content-Type: ${typeOf(body)}\r\nContent-Length: ${body.length}\r\n`;
       const retry = status === HTTP.throttled ? `Retry-After: ${/\d+/.exec(body)?.[0]}\r\n` : "";
       answered(() => socket.write(`HTTP/1.1 ${status}\r\n${retry}${length}\r\n${body}`));
     }
   });
 }
+
+const typeOf = (body: string): string => (body.startsWith("<") ? "text/xml" : "application/json");
 
 /** Sends a response after its delay. */
 function answered(send: () => void): void {

@@ -1,10 +1,11 @@
 /** Sides of the engine bench: the service with its mounts, the bare Worker, and the cloud stand-in that both call. */
 import { type ChildProcess, fork } from "node:child_process";
-import { randomBytes, randomUUID } from "node:crypto";
+import { generateKeyPairSync, randomBytes, randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import type { OtherKind } from "./bare/cloud.mts";
 import { startDeployment } from "./deployment.ts";
 import type { Seen, Ask as ToDouble } from "./engine-double.ts";
 import { Server } from "./server.ts";
@@ -74,7 +75,12 @@ export interface EngineService {
   readonly token: string;
   readonly mount: (name: string) => Promise<EngineMount>;
   readonly side: (mount: EngineMount) => EngineSide;
+  /** The path that issues credentials of another engine, which is mounted with a role. */
+  readonly other: (kind: OtherKind) => Promise<string>;
 }
+
+/** The path of the bare Worker that sends the same calls. */
+export const bareOther = (kind: OtherKind): string => `/others/${kind}${UNREAD}`;
 
 /** Neither side reads it: keys' names are appended to every path. */
 const UNREAD = "?bench=";
@@ -86,6 +92,10 @@ export async function startEngines(dir: string, double: CloudDouble): Promise<En
     CLOUD_B_LOGIN_URL: double.url,
     CLOUD_B_GRAPH_URL: double.url,
     CLOUD_B_ARM_URL: double.url,
+    CLOUD_A_IAM_URL: double.url,
+    CLOUD_A_STS_URL: double.url,
+    CLOUD_C_API_URL: double.url,
+    CLOUD_C_TOKEN_URL: `${double.url}/token`,
   };
   const inspector = process.env["BENCH_INSPECTOR"];
   const { server, token, ask } = await startDeployment(join(dir, "engine-ours"), { vars, inspector });
@@ -98,6 +108,12 @@ export async function startEngines(dir: string, double: CloudDouble): Promise<En
       issue: `/v1/${name}/creds/app${UNREAD}`,
       revoke: (set) => `/v1/sys/leases/revoke/${name}/creds/${set}/`,
     }),
+    async other(kind) {
+      const { type, documents, issue } = others(kind);
+      await ask("PUT", `/v1/sys/mounts/${kind}`, { type });
+      for (const [path, body] of documents) await ask("PUT", `/v1/${kind}/${path}`, body);
+      return `/v1/${kind}/${issue}${UNREAD}`;
+    },
     async mount(name) {
       await ask("PUT", `/v1/sys/mounts/${name}`, { type: "cloud-b" });
       await ask("PUT", `/v1/${name}/config`, {
@@ -148,6 +164,50 @@ export async function startEngines(dir: string, double: CloudDouble): Promise<En
         },
       };
     },
+  };
+}
+
+interface Other {
+  readonly type: string;
+  readonly documents: readonly (readonly [path: string, body: unknown])[];
+  readonly issue: string;
+}
+
+function others(kind: OtherKind): Other {
+  if (kind === "google-token") {
+    const email = "app@bench.example";
+    const credentials = {
+      type: "service_account",
+      project_id: "bench-project",
+      private_key_id: randomBytes(20).toString("hex"),
+      private_key: generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({
+        type: "pkcs8",
+        format: "pem",
+      }),
+      client_email: "sallyport@bench.iam.gserviceaccount.com",
+    };
+    const account = { service_account_email: email, token_scopes: ["https://www.googleapis.com/auth/cloud-platform"] };
+    return {
+      type: "cloud-c",
+      documents: [
+        ["config", { credentials: JSON.stringify(credentials) }],
+        ["impersonated-account/app", account],
+      ],
+      issue: "impersonated-account/app/token",
+    };
+  }
+  const root = { access_key: "AKIABENCH", secret_key: randomBytes(20).toString("hex"), region: "us-east-1" };
+  const role =
+    kind === "aws-user"
+      ? { credential_type: "iam_user", policy_arns: ["arn:aws:iam::aws:policy/ReadOnlyAccess"] }
+      : { credential_type: "assumed_role", role_arns: ["arn:aws:iam::123456789012:role/app"] };
+  return {
+    type: "cloud-a",
+    documents: [
+      ["config/root", root],
+      ["roles/app", role],
+    ],
+    issue: kind === "aws-user" ? "creds/app" : "sts/app",
   };
 }
 

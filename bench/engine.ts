@@ -1,6 +1,7 @@
 /** Cost of credentials: against the same calls without a service, leases that end together, and many leases. */
 
 import {
+  bareOther,
   CALLS_A_REMOVAL,
   type CloudDouble,
   type EngineMount,
@@ -76,6 +77,12 @@ const POOL = 50;
 const POOL_TAKEN = 45;
 /** Of the time that the calls take: 100 ms against more than 200. */
 const POOL_AIM = 0.4;
+/** Credentials of the other engines, and the calls that each takes. */
+const OTHERS = {
+  "aws-session": "an AWS session, 1 call",
+  "aws-user": "an AWS user with its key, 3 calls",
+  "google-token": "a Google access token, 1 call",
+} as const;
 const WARM_UP_MS = 1_000;
 const HOUR_MS = 3_600_000;
 /** Number of leases to revoke in one slice, more than it can revoke. */
@@ -152,7 +159,7 @@ export class EngineBench {
         );
       }
     }
-    rows.push(await this.#pooled());
+    rows.push(await this.#pooled(), ...(await this.#others()));
     await this.#double.ask({ kind: "begin", delayMs: 0 });
     return rows;
   }
@@ -174,6 +181,28 @@ export class EngineBench {
     );
     await mount.pool(0);
     return { ...row, aims: { time: POOL_AIM, cpu: CPU_AIMS.credentials } };
+  }
+
+  /** Credentials of the other engines, with delayed answers. */
+  async #others(): Promise<CostRow[]> {
+    const rows: CostRow[] = [];
+    for (const kind of Object.keys(OTHERS) as (keyof typeof OTHERS)[]) {
+      const { server, token } = this.#service;
+      const ours = { server, token, issue: await this.#service.other(kind), revoke: () => "" };
+      const bare = { ...this.#bare, issue: bareOther(kind) };
+      for (const connections of AT_ONCE) {
+        const row = await this.#compare(
+          `${OTHERS[kind]}, ${connections} at a time, answers after ${DELAYS_MS[1]} ms`,
+          (side) => {
+            const job = this.#issue(side === this.#bare ? bare : side);
+            return this.#slice(side.server, job, side.token, connections, this.#scale.slowSliceMs);
+          },
+          ours,
+        );
+        rows.push({ ...row, aims: { time: DELAYED_AIM, cpu: CPU_AIMS.credentials } });
+      }
+    }
+    return rows;
   }
 
   #compare(name: string, slice: (side: EngineSide) => Promise<Slice>, ours: EngineSide): Promise<Row> {

@@ -1,3 +1,5 @@
+import { AwsClient } from "aws4fetch";
+
 /** The requests that make and remove credentials, sent one after the other with a token that is held; nothing is decided or kept. */
 
 const GRAPH = "https://graph.microsoft.com";
@@ -72,4 +74,42 @@ export async function removeCredentials(url: string, { scope, group }: Rights): 
     `/v1.0/applications/${application}`,
   ];
   for (const path of paths) await call(url, "DELETE", path);
+}
+
+/** Credentials of the other engines, by the last part of the path. */
+export type OtherKind = "aws-session" | "aws-user" | "google-token";
+
+export const OTHERS: Readonly<Record<OtherKind, (url: string) => Promise<unknown>>> = {
+  "aws-session": (url) =>
+    action(url, "sts", "AssumeRole", { RoleArn: "arn:aws:iam::123456789012:role/app", RoleSessionName: "bench" }),
+
+  /** A user with a policy and a key. */
+  async "aws-user"(url) {
+    const UserName = `vault-${crypto.randomUUID()}`;
+    await action(url, "iam", "CreateUser", { UserName });
+    await action(url, "iam", "AttachUserPolicy", { UserName, PolicyArn: "arn:aws:iam::aws:policy/ReadOnlyAccess" });
+    return action(url, "iam", "CreateAccessKey", { UserName });
+  },
+
+  "google-token": (url) =>
+    call(url, "POST", "/v1/projects/-/serviceAccounts/app@bench.example:generateAccessToken", {
+      scope: ["https://www.googleapis.com/auth/cloud-platform"],
+      lifetime: "3600s",
+    }),
+};
+
+async function action(
+  url: string,
+  service: "iam" | "sts",
+  name: string,
+  parameters: Readonly<Record<string, string>>,
+): Promise<string> {
+  const key = { accessKeyId: "AKIABENCH", secretAccessKey: "secret" };
+  const client = new AwsClient({ ...key, service, region: "us-east-1", retries: 0 });
+  const body = new URLSearchParams({ Action: name, Version: "2011-06-15", ...parameters }).toString();
+  const headers = { "content-type": "application/x-www-form-urlencoded; charset=utf-8" };
+  const response = await client.fetch(url, { method: "POST", headers, body });
+  const text = await response.text();
+  if (!response.ok) throw new Error(`${name}: ${response.status}`);
+  return text;
 }

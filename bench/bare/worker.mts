@@ -4,7 +4,7 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { AwsClient } from "aws4fetch";
-import { makeCredentials, type Rights, removeCredentials } from "./cloud.mts";
+import { makeCredentials, OTHERS, type OtherKind, type Rights, removeCredentials } from "./cloud.mts";
 import { type DumpPage, dump } from "./dump.mts";
 import type { Sockets } from "./sockets.mts";
 
@@ -261,6 +261,7 @@ async function answer(request: Request, env: Env, { pathname, searchParams }: UR
     await pushes(await request.json());
     return json({});
   }
+  if (kind === "others") return json(await OTHERS[name as OtherKind](env.CLOUD_URL ?? ""));
   if (kind === "credentials") {
     const rights = JSON.parse(env.RIGHTS ?? "{}") as Rights;
     if (request.method === "GET") return json(await makeCredentials(env.CLOUD_URL ?? "", rights));
