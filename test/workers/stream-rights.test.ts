@@ -2,7 +2,8 @@ import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { NewEvent } from "../../src/contracts/event.ts";
 import type { StreamAnswer, StreamQuestion } from "../../src/contracts/stream-rights.ts";
-import { AccessControl, EventLog } from "../../src/worker.ts";
+import { settings } from "../../src/platform/settings.ts";
+import { AccessControl, EventLog, EventRelay, ReadReplica } from "../../src/worker.ts";
 import { del, put, send } from "./client.ts";
 import { append, appendKeys, closeAll, event, kill, noReaders, openStream, state, withSettings } from "./streams.ts";
 import { newHook, SECRET } from "./webhooks.ts";
@@ -125,6 +126,33 @@ describe("a token that loses its rights", () => {
     // Bytes that the runtime has read already are still delivered; the rest is dropped.
     expect((await toTheEnd(stream)).keys.length).toBeLessThan(60);
     await noReaders();
+  });
+
+  it("leaves no stream open when the request is refused after the stream was opened", async () => {
+    const token = await tokenOf(["read"]);
+    const server = settings(env).EVENT_RELAYS > 0 ? EventRelay.prototype : EventLog.prototype;
+    const open = server.fetch;
+    let isOpen = false;
+    vi.spyOn(server, "fetch").mockImplementationOnce(async function (this: typeof server, request: Request) {
+      const response = await open.call(this as never, request);
+      // Longer than the moment for which a judgement stands.
+      await scheduler.wait(20);
+      isOpen = true;
+      return response;
+    });
+    // The second judgement of the request comes too late for its stream.
+    const judge = ReadReplica.prototype.authorize;
+    vi.spyOn(ReadReplica.prototype, "authorize").mockImplementation(async function (this: ReadReplica, ...asked) {
+      if (isOpen) {
+        isOpen = false;
+        await del(`/v1/acl/token/${token.AccessorID}`);
+      }
+      return judge.apply(this, asked);
+    });
+    expect((await jobs(token)).response.status).toBe(403);
+    // Less than the time after which a stalled reader is cut.
+    await vi.waitFor(async () => expect((await state()).readers).toBe(0), { timeout: 5_000 });
+    expect(settings(env).EVENT_STALL_MS).toBeGreaterThan(10_000);
   });
 
   it("cannot open a stream during the change", async () => {

@@ -45,6 +45,7 @@ import { parseQuery } from "./query.ts";
 import { errorResponse, withWarnings } from "./respond.ts";
 import { type AuthorisedCall, type Call, type ClusterRoute, capabilityOf, type SecretsRoute } from "./route.ts";
 import type { RoutedPath, Routes, RouteTables } from "./route-tables.ts";
+import { discard, headOf } from "./unsent.ts";
 import { requestedWrapTtl, wrapAnswer } from "./wrap-answer.ts";
 
 type Base = Omit<Call, "params" | "grant" | "authMount" | "identify"> & {
@@ -203,7 +204,12 @@ async function answer(
     const answered = await withWarnings(call, await route.handle(call, body), ignored(unknown));
     // A read is answered only to a token that may still read; the effect of a write is answered in any case.
     // The read of a wrapped answer has ended its token.
-    if (READS.has(target.verb) && !call.grant.identity.policies.includes(WRAPPING_POLICY_NAME)) await recheckLater();
+    if (READS.has(target.verb) && !call.grant.identity.policies.includes(WRAPPING_POLICY_NAME)) {
+      await recheckLater().catch((failure: unknown) => {
+        discard(answered);
+        throw failure;
+      });
+    }
     return route.unwrapped ? answered : await wrapAnswer(call, call.grant.path, answered);
   } catch (failure) {
     throw inDialect(failure, dialect);
@@ -432,10 +438,4 @@ function inDialect(failure: unknown, dialect: Dialect): unknown {
   if (dialect === "neutral" || !(failure instanceof RequestError)) return failure;
   const messages = failure.messages.map((message) => translateField(translateMessage(dialect, message)));
   return new RequestError(failure.status, messages, { ...failure.headers });
-}
-
-/** An answer without its body, which is cancelled: a stream would otherwise stay open. */
-function headOf(response: Response): Response {
-  void response.body?.cancel();
-  return new Response(null, response);
 }
