@@ -13,3 +13,6 @@ export const BUILD_DATE = "2026-11-25T00:00:00Z";
 
 /** The cluster name that answers show. */
 export const CLUSTER_NAME = "sallyport";
+
+/** The version of every engine and auth method: all are built in. */
+export const PLUGIN_VERSION = `v${VERSION.replace(/\+.*$/, "")}+builtin`;

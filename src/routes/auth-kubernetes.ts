@@ -30,7 +30,7 @@ const NO_AUDIENCE = "This role does not specify an audience, so it accepts token
 
 const LoginBody = z.object({
   role: z.string().max(128).optional(),
-  jwt: z.string().max(32_768).optional(),
+  jwt: z.string().max(32_768).trim().optional(),
 });
 
 async function configure(call: MethodCall, body: z.infer<typeof KubernetesConfigBody>): Promise<Response> {

@@ -2,6 +2,7 @@ import { AuthMountRequest, AuthTuneRequest, tokenMountAccessor } from "../access
 import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
 import type { AuthMount } from "../contracts/auth.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { PLUGIN_VERSION } from "../platform/version.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
@@ -19,7 +20,7 @@ export const authRecord = (mount: AuthMount) => ({
   external_entropy_access: false,
   options: mount.options,
   plugin_version: "",
-  running_plugin_version: "",
+  running_plugin_version: PLUGIN_VERSION,
   running_sha256: "",
   deprecation_status: "supported",
   config: mount.config,
@@ -36,9 +37,9 @@ export const tokenRecord = (namespaceId: string) => ({
   external_entropy_access: false,
   options: null,
   plugin_version: "",
-  running_plugin_version: "",
+  running_plugin_version: PLUGIN_VERSION,
   running_sha256: "",
-  deprecation_status: "supported",
+  deprecation_status: "",
   config: {
     default_lease_ttl: 0,
     max_lease_ttl: 0,

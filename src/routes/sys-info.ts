@@ -3,7 +3,7 @@ import { translateMountType } from "../compat/engine-names.ts";
 import { ORCHESTRATOR_VERSION } from "../compat/orchestrator.ts";
 import { AUTH_TYPES } from "../contracts/auth.ts";
 import { badRequest, notFound } from "../platform/http/errors.ts";
-import { BUILD_DATE, CLUSTER_NAME, RELEASE, VERSION } from "../platform/version.ts";
+import { BUILD_DATE, CLUSTER_NAME, PLUGIN_VERSION, RELEASE, VERSION } from "../platform/version.ts";
 import { mountTypes } from "../rights/mount-routes.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
@@ -62,8 +62,6 @@ const sanitized = (call: AuthorisedCall) => ({
   seals: [{ type: "keyring", disabled: false }],
   storage: { type: "durable-object", cluster_addr: "", redirect_addr: "", disable_clustering: true },
 });
-
-const PLUGIN_VERSION = `v${VERSION.replace(/\+.*$/, "")}+builtin`;
 
 /** Built-in plugins by upstream's type. */
 const pluginsOf = (dialect: Dialect): Readonly<Record<string, readonly string[]>> => ({

@@ -10,6 +10,7 @@ import { parseFlag } from "../lib/go-bool.ts";
 import { namespaceOf } from "../platform/http/caller.ts";
 import { denied, refusalError, unwrap } from "../platform/http/errors.ts";
 import { parseTarget } from "../platform/http/target.ts";
+import { PLUGIN_VERSION } from "../platform/version.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
@@ -23,6 +24,9 @@ const wirePath = (call: AuthorisedCall<"path">): string => call.params.path;
 const optionsOf = ({ type, options }: Pick<ListedMount, "type" | "options">): ListedMount["options"] | null =>
   !isEngine({ type }) && Object.keys(options).length === 0 ? null : options;
 
+/** Whether a mount is one of each namespace, which no plugin makes. */
+const isBuiltIn = ({ type }: Pick<ListedMount, "type">): boolean => type !== "kv" && !isEngine({ type });
+
 const record = ({ dialect }: Call, mount: ListedMount) => ({
   type: translateMountType(dialect, mount.type),
   description: mount.description,
@@ -33,9 +37,9 @@ const record = ({ dialect }: Call, mount: ListedMount) => ({
   external_entropy_access: false,
   options: optionsOf(mount),
   plugin_version: "",
-  running_plugin_version: "",
+  running_plugin_version: PLUGIN_VERSION,
   running_sha256: "",
-  deprecation_status: "supported",
+  deprecation_status: isBuiltIn(mount) ? "" : "supported",
   config: mount.config,
 });
 

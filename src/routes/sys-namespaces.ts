@@ -23,6 +23,19 @@ const put = async (call: AuthorisedCall<"name">, { custom_metadata }: z.infer<ty
   return envelope(call, { data: unwrap(made) });
 };
 
+const MISSING = "requested namespace does not exist";
+
+/** Clients of upstream read a body, which says whether there was such a namespace. */
+async function remove(call: AuthorisedCall<"name">): Promise<Response> {
+  const access = accessControl(call.env);
+  const found = call.dialect === "upstream" ? await access.readNamespace(below(call)) : null;
+  unwrap(await access.deleteNamespace(below(call)));
+  if (found === null) return noContent();
+  return found.ok
+    ? envelope(call, { data: { status: "deleted" } })
+    : envelope(call, { data: null, warnings: [MISSING] });
+}
+
 export const namespaceRoutes = [
   secrets({
     verb: "LIST",
@@ -67,9 +80,6 @@ export const namespaceRoutes = [
     verb: "DELETE",
     path: "/sys/namespaces/:name",
     fresh: "owner",
-    handle: async (call) => {
-      unwrap(await accessControl(call.env).deleteNamespace(below(call)));
-      return noContent();
-    },
+    handle: remove,
   }),
 ];

@@ -72,6 +72,11 @@ export const sealRoutes = [
   }),
   ...operation("/sys/rekey/init", NO_REKEY, REKEY),
   refused("/sys/rekey/update", REKEY),
+  // The same by the names of OpenBao.
+  ...operation("/sys/rotate/root/init", NO_REKEY, REKEY),
+  refused("/sys/rotate/root/update", REKEY),
+  ...operation("/sys/generate-root-token/attempt", NO_GENERATION, ROOT_TOKEN),
+  refused("/sys/generate-root-token/update", ROOT_TOKEN),
   secrets({
     verb: "GET",
     path: "/sys/rekey/backup",

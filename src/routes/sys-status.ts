@@ -120,6 +120,20 @@ async function unseal(call: Call): Promise<Response> {
   throw badRequest(`unseal: there are no key shares; set MASTER_KEY in the deployment (${status.sealedBecause})`);
 }
 
+/** Rotation of the encryption key, by one of its names. */
+const rotation = (path: "/sys/rotate" | "/sys/rotate/keyring") =>
+  secrets({
+    verb: "POST",
+    path,
+    access: "sudo",
+    fresh: true,
+    handle: async (call) => {
+      onlyInRoot(call.grant.namespace);
+      unwrap(await accessControl(call.env).rotateKeys());
+      return noContent();
+    },
+  });
+
 export const statusRoutes = [
   open({
     verb: "GET",
@@ -209,15 +223,7 @@ export const statusRoutes = [
       return envelope(call, { data, flat: true });
     },
   }),
-  secrets({
-    verb: "POST",
-    path: "/sys/rotate",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) => {
-      onlyInRoot(call.grant.namespace);
-      unwrap(await accessControl(call.env).rotateKeys());
-      return noContent();
-    },
-  }),
+  rotation("/sys/rotate"),
+  // OpenBao's name.
+  rotation("/sys/rotate/keyring"),
 ];

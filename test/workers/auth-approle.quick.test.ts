@@ -432,7 +432,7 @@ describe("a secret id", () => {
       await put(`${none}/secret-id-accessor/destroy`, { secret_id_accessor: "x" }),
     ];
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 404));
-    expect(answers.map(({ body }) => body)).toEqual(answers.map(() => ({ errors: ["role does not exist"] })));
+    expect(answers.map(({ body }) => body)).toEqual(answers.map(() => ({ errors: ['role "none" does not exist'] })));
   });
 
   it("is not found through another role of its mount", async () => {

@@ -51,6 +51,14 @@ describe("a login by a signed token", () => {
     expect(data).toMatchObject({ display_name: "jwt-repo:app", path: "auth/jwt/login" });
   });
 
+  it("accepts the token as it is in a file, with a line feed at its end", async () => {
+    expect((await login(`${await issuer.sign(MAIN)}\n`)).status).toBe(200);
+    expect(await refusal((await issuer.sign(MAIN)).replace(".", ".\n"))).toEqual([
+      400,
+      expect.stringMatching(/malformed/),
+    ]);
+  });
+
   it("uses the configured role, and accepts the token of Cloudflare Access", async () => {
     await configure({ oidc_discovery_url: issuer.url, default_role: "ci" });
     const headers = { "Cf-Access-Jwt-Assertion": await issuer.sign(MAIN) };

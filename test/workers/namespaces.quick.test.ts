@@ -33,6 +33,16 @@ describe("namespaces", () => {
     expect((await del("/v1/sys/namespaces/a")).status).toBe(204);
   });
 
+  it("return a status or a warning to clients of upstream, which read a body", async () => {
+    const headers = { "X-Vault-Request": "true" };
+    await make("a");
+    const gone = [await del("/v1/sys/namespaces/a", { headers }), await del("/v1/sys/namespaces/a", { headers })];
+    expect(gone).toMatchObject([
+      { status: 200, body: { data: { status: "deleted" }, warnings: null } },
+      { status: 200, body: { data: null, warnings: ["requested namespace does not exist"] } },
+    ]);
+  });
+
   it("return 404 without errors for an empty list", async () => {
     const answer = await list("/v1/sys/namespaces");
     expect([answer.status, answer.body]).toEqual([404, { errors: [] }]);

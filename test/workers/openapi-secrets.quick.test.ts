@@ -357,7 +357,7 @@ it("describes the deployment, its mounts, namespaces and keys", async () => {
   await ok("GET", "/v1/sys/internal/ui/mounts", undefined, { token: null });
   await ok("GET", "/v1/sys/internal/ui/mounts/secret/data/app");
   await ok("POST", "/v1/sys/activation-flags/secrets-sync/activate");
-  await ok("POST", "/v1/sys/rotate");
+  for (const path of ["rotate", "rotate/keyring"]) await ok("POST", `/v1/sys/${path}`);
   await ok("POST", "/v1/sys/mounts/secret/tune", { default_lease_ttl: "1h", listing_visibility: "unauth" });
   await ok("GET", "/v1/sys/mounts/secret/tune");
   await ok("GET", "/v1/sys/internal/ui/mounts", undefined, { token: null });
@@ -401,7 +401,9 @@ it("describes the deployment, its mounts, namespaces and keys", async () => {
     "config/state/sanitized",
     "rotate/config",
     "rekey/init",
+    "rotate/root/init",
     "generate-root/attempt",
+    "generate-root-token/attempt",
     ...["requests", "tokens", "entities", "activity", "activity/monthly", "config"].map(
       (name) => `internal/counters/${name}`,
     ),
@@ -430,7 +432,8 @@ it("describes the deployment, its mounts, namespaces and keys", async () => {
     await ok("POST", `/v1/sys/tools/${path}`, { format: "hex" });
   for (const path of ["hash", "hash/sha2-512"]) await ok("POST", `/v1/sys/tools/${path}`, { input: "YQ==" });
   for (const path of ["unseal", "step-down"]) await ok("POST", `/v1/sys/${path}`);
-  for (const path of ["rekey/init", "generate-root/attempt"]) await ok("DELETE", `/v1/sys/${path}`);
+  for (const path of ["rekey/init", "rotate/root/init", "generate-root/attempt", "generate-root-token/attempt"])
+    await ok("DELETE", `/v1/sys/${path}`);
   await ok("GET", "/v1/sys/audit");
   await ok("GET", "/v1/sys/audit/lines?text=sys&kind=answer&before=2099-01-01T00:00:00Z&limit=10&cursor=");
   await ok("POST", "/v1/sys/audit-hash", { input: "a value" });

@@ -131,6 +131,10 @@ describe("operations on seal, key shares and servers", () => {
       ["rekey/update", "sys/rotate"],
       ["generate-root/attempt", "/v1/acl/bootstrap"],
       ["generate-root/update", "/v1/acl/bootstrap"],
+      ["rotate/root/init", "sys/rotate"],
+      ["rotate/root/update", "sys/rotate"],
+      ["generate-root-token/attempt", "/v1/acl/bootstrap"],
+      ["generate-root-token/update", "/v1/acl/bootstrap"],
       ["rotate/config", "call sys/rotate"],
       ["audit/file", "AUDIT_LOG"],
       ["plugins/catalog/secret/mine", "built in"],
@@ -143,7 +147,7 @@ describe("operations on seal, key shares and servers", () => {
   });
 
   it("report that nothing is in progress, and cancel nothing", async () => {
-    for (const path of ["rekey/init", "generate-root/attempt"]) {
+    for (const path of ["rekey/init", "rotate/root/init", "generate-root/attempt", "generate-root-token/attempt"]) {
       expect((await get(`/v1/sys/${path}`, { token: null })).body).toMatchObject({ started: false, progress: 0 });
       expect((await del(`/v1/sys/${path}`, { token: null })).status).toBe(204);
     }

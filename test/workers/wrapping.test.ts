@@ -101,7 +101,7 @@ describe("a request with X-Vault-Wrap-TTL", () => {
   });
 
   it("wraps lists, writes with an answer, and warnings", async () => {
-    infoOf(await list("/v1/kv/metadata", asked()));
+    expect(infoOf(await list("/v1/kv/metadata", asked())).creation_path).toBe("kv/metadata/");
     const { token } = infoOf(await put("/v1/kv/data/app", { data: {}, unknown_field: 1 }, asked()));
     expect((await unwrap(token)).body).toMatchObject({ data: { version: 2 }, warnings: [expect.any(String)] });
   });
@@ -111,6 +111,15 @@ describe("a request with X-Vault-Wrap-TTL", () => {
     const { auth } = (await unwrap(created.token)).body;
     expect(created).toMatchObject({ wrapped_accessor: auth.accessor, creation_path: "auth/token/create" });
     expect((await get("/v1/auth/token/lookup-self", { token: auth.client_token })).status).toBe(200);
+  });
+
+  it("names a secret id inside the answer by its accessor", async () => {
+    await put("/v1/sys/auth/approle", { type: "approle" });
+    await put("/v1/auth/approle/role/app", {});
+    const { token, wrapped_accessor } = infoOf(await put("/v1/auth/approle/role/app/secret-id", {}, asked()));
+    expect((await unwrap(token)).body.data.secret_id_accessor).toBe(wrapped_accessor);
+    await put("/v1/kv/data/odd", { data: { secret_id_accessor: "mine" } });
+    expect(infoOf(await get("/v1/kv/data/odd", asked())).wrapped_accessor).toBe("");
   });
 
   it("wraps a login", async () => {

@@ -143,7 +143,7 @@ export class Approles {
   #found(name: ApproleName): Result<Approle> {
     const text = this.read(name);
     if (!text.ok) return text;
-    if (text.value === null) return refuse("missing", "role does not exist");
+    if (text.value === null) return refuse("missing", `role ${JSON.stringify(name.role)} does not exist`);
     return ok(JSON.parse(text.value) as Approle);
   }
 }

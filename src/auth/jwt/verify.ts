@@ -44,7 +44,9 @@ const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
  * The claims of a token whose signature, issuer, subject, audience and times hold. Refusals state the rule, never a
  * claim's value.
  */
-export async function verifyToken(token: string, keys: Keys, expected: Expected): Promise<Result<Claims>> {
+export async function verifyToken(given: string, keys: Keys, expected: Expected): Promise<Result<Claims>> {
+  // Clients send a file as it is, with the line feed at its end.
+  const token = given.trim();
   const algorithm = algorithmOf(token);
   const allowed = expected.algorithms.length > 0 ? expected.algorithms : ALGORITHMS;
   if (algorithm === null) return refuse("invalid", "malformed token");

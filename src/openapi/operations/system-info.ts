@@ -282,6 +282,28 @@ export const systemInfo = group(
       description: nothingToCancel,
       answers: noContent,
     },
+    "GET /sys/rotate/root/init": {
+      id: "readRootRotation",
+      summary: "Read the progress of a root key's rotation (none)",
+      answers: plain("The progress.", Rekey),
+    },
+    "DELETE /sys/rotate/root/init": {
+      id: "cancelRootRotation",
+      summary: "Cancel a root key's rotation (none)",
+      description: nothingToCancel,
+      answers: noContent,
+    },
+    "GET /sys/generate-root-token/attempt": {
+      id: "readRootTokenGeneration",
+      summary: "Read the progress of a root token's generation (none)",
+      answers: plain("The progress.", RootGeneration),
+    },
+    "DELETE /sys/generate-root-token/attempt": {
+      id: "cancelRootTokenGeneration",
+      summary: "Cancel a root token's generation (none)",
+      description: nothingToCancel,
+      answers: noContent,
+    },
     "GET /sys/generate-root/attempt": {
       id: "readRootGeneration",
       summary: "Read the progress of a root token's generation (none)",

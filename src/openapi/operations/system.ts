@@ -180,6 +180,7 @@ export const system = group(
       ),
     },
     "POST /sys/rotate": { id: "rotateKeys", summary: "Rotate the encryption key", answers: noContent },
+    "POST /sys/rotate/keyring": { id: "rotateKeyring", summary: "Rotate the encryption key", answers: noContent },
     "GET /sys/activation-flags": { id: "readActivationFlags", summary: "Read activation flags", answers: flags },
     "POST /sys/activation-flags/secrets-sync/activate": {
       id: "activateSync",
@@ -285,6 +286,7 @@ export const system = group(
     "DELETE /sys/namespaces/:name": {
       id: "deleteNamespace",
       summary: "Delete an empty namespace",
+      description: "A client of upstream gets 200, with a `status` or a warning that there was none.",
       answers: noContent,
     },
     "GET /identity/oidc/plugins/.well-known/openid-configuration": {

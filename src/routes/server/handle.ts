@@ -210,7 +210,7 @@ async function answer(
         throw failure;
       });
     }
-    return route.unwrapped ? answered : await wrapAnswer(call, call.grant.path, answered);
+    return route.unwrapped ? answered : await wrapAnswer(call, wrappedPath(target, call.grant.path), answered);
   } catch (failure) {
     throw inDialect(failure, dialect);
   } finally {
@@ -346,6 +346,9 @@ const isSystemPath = (path: string): boolean => SERVICE_ROOTS.has(path.split("/"
 
 /** Reads must see a revocation immediately; a write may use a cached grant, unless its route sets `fresh`. */
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST", "SCAN"]);
+/** The path that a wrapping token shows; a list has a slash at its end. */
+const wrappedPath = ({ verb }: Target, path: string): string => (LISTS.has(verb) ? path.replace(/\/*$/, "/") : path);
+
 const LISTS: ReadonlySet<Target["verb"]> = new Set(["LIST", "SCAN"]);
 
 /** How a request is judged: see `Authorization` and `AuthorizeRequest`. */

@@ -50,13 +50,20 @@ export async function wrapAnswer(call: Call, path: string, response: Response): 
   const auth = isPlainObject(parsed["auth"]) ? parsed["auth"] : null;
   // Strangers must not fill the store with public answers.
   if (call.grant === null && auth === null && !UNWRAP.test(path)) return new Response(body, response);
-  const accessor = String(auth?.["accessor"] ?? "");
+  const accessor = wrappedAccessor(call, parsed, auth);
   const namespace = call.grant?.namespace ?? call.authMount?.namespace ?? namespaceOf(call.request.headers);
   const asker = call.grant?.identity.accessor ?? null;
   const request = { namespace, path, ttl: call.wrapTtl, body, accessor, asker };
   const info = unwrap(await accessControl(call.env).wrap(request));
   recordAction("answer-wrapped", { requestId: call.requestId, accessor: info.accessor });
   return wrapEnvelope(call, info);
+}
+
+/** The accessor of the token or of the AppRole secret id in an answer; empty without one. */
+function wrappedAccessor(call: Call, body: Record<string, unknown>, auth: Record<string, unknown> | null): string {
+  if (auth) return String(auth["accessor"] ?? "");
+  const data = call.authMount?.type === "approle" ? body["data"] : null;
+  return isPlainObject(data) ? String(data["secret_id_accessor"] ?? "") : "";
 }
 
 /** Public answers hold no secret. Others that are not an envelope are not sent. */
