@@ -6,6 +6,8 @@ import type { Forwarding } from "./forwarding.ts";
 import { checkedHead, isEventStream } from "./gateway-rules.ts";
 import {
   type Body,
+  datedHead,
+  dateLine,
   type Head,
   headBytes,
   lists,
@@ -309,7 +311,7 @@ export class Connection {
 
   #beginAnswer(head: Head): Body {
     const status = responseStatus(head);
-    this.#toClient(headBytes(head));
+    this.#toClient(headBytes(status < 200 ? head : datedHead(head)));
     const exchange = this.#exchange;
     if (exchange?.mayLeaveHttp && status === 101) {
       this.#tunnel = true;
@@ -427,6 +429,7 @@ function withFlag(target: string, flag: string): string {
 export function plainAnswer(status: Status, text: string): string {
   return [
     `HTTP/1.1 ${status} ${REASONS[status]}`,
+    dateLine(),
     "Content-Type: text/plain; charset=utf-8",
     `Content-Length: ${Buffer.byteLength(text)}`,
     ...(status === 503 ? ["Retry-After: 1"] : []),

@@ -44,6 +44,17 @@ export interface Head {
 export const headBytes = ({ startLine, lines }: Pick<Head, "startLine" | "lines">): Buffer =>
   Buffer.from([startLine, ...lines, "", ""].join(CRLF), "latin1");
 
+/**
+ * The head of a final answer with its time, which the platform adds and the local runtime does not. Clients with a cache
+ * need it (RFC 9110, 6.6.1).
+ */
+export const datedHead = ({ startLine, fields, lines }: Head): Pick<Head, "startLine" | "lines"> => ({
+  startLine,
+  lines: fields.has("date") ? lines : [...lines, dateLine()],
+});
+
+export const dateLine = (): string => `Date: ${new Date().toUTCString()}`;
+
 export type Body =
   | { kind: "length"; bytes: number }
   | { kind: "chunked" }

@@ -38,6 +38,9 @@ function transcript() {
   };
 }
 
+/** Answers without the time that the gateway adds to final ones. */
+export const undated = (text: string): string => text.replace(/\r\nDate: [^\r]*GMT(?=\r\n)/g, "");
+
 export async function listen(server: Server): Promise<number> {
   server.listen(0, "127.0.0.1");
   await once(server, "listening");

@@ -101,7 +101,7 @@ export class PolicyStore {
         `policy name: ${JSON.stringify(name.slice(0, 130))} must be 1 to 128 of a-z 0-9 . _ @ - and space`,
       );
     }
-    if (name === "root") return refuse("invalid", "cannot update root policy");
+    if (name === "root") return refuse("invalid", 'cannot update "root" policy');
     if (name === WRAPPING_POLICY_NAME) return refuse("invalid", `cannot update ${JSON.stringify(name)} policy`);
     if (Buffer.byteLength(text) > MAX_TEXT_BYTES) {
       return refuse("invalid", `policy: the document may have at most ${MAX_TEXT_BYTES} bytes`);
