@@ -1,29 +1,34 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
+import { freePort } from "../smoke/local-service.ts";
+import { goProgram } from "./go-program.ts";
 import { CHANGED_TYPES, MOUNT, makeChanges } from "./notified-changes.ts";
 import { pythonEnvironment, runsPip } from "./python.ts";
 import { SocketRecorder } from "./socket-recorder.ts";
 import { sourceCheckout } from "./source-checkout.ts";
 
 /*
- * Clients of event notifications, unmodified: the event sources of Ansible and Falco, from their repositories.
- * test/http/event-notifications.test.ts replays what each of them sends.
+ * Clients of event notifications, unmodified: the command line and the proxy of Vault, built from its module, and the
+ * event sources of Ansible and Falco, from their repositories. test/http/event-notifications.test.ts replays what each
+ * of them sends.
  */
 
 const { address, token } = inject("service");
 const dir = mkdtempSync(join(tmpdir(), "sallyport-subscribers-"));
 const children: ChildProcess[] = [];
 const EVENT_MS = 60_000;
-const NO_SOURCE = "npm run test:long tries it, where its repository can be fetched";
+/** The mount of the proxied secret: its events are no part of the transcript. */
+const PROXIED = "proxied";
 
+const vault = goProgram("vault", "vault", "github.com/hashicorp/vault");
 const ansible = eventSourceOfAnsible();
 const falco = eventSourceOfFalco();
-const tried = { "Ansible's event source": ansible, "Falco's plugin": falco };
+const tried = { "Vault's command line and proxy": vault, "Ansible's event source": ansible, "Falco's plugin": falco };
 for (const [name, { missing }] of Object.entries(tried)) {
   if (missing !== null) console.warn(`${name}: not tried: ${missing}.`);
 }
@@ -32,6 +37,8 @@ interface Source {
   readonly path: string;
   readonly missing: string | null;
 }
+
+const NO_SOURCE = "npm run test:long tries it, where its repository can be fetched";
 
 function eventSourceOfAnsible(): Source & { readonly python: string } {
   const python = join(dir, "python/bin/python");
@@ -123,6 +130,12 @@ async function followed(name: string, start: (recorder: SocketRecorder) => Retur
   recorder.close();
 }
 
+it.runIf(vault.missing === null)("vault events subscribe prints every change", () =>
+  followed("vault", ({ address: at }) =>
+    started(vault.path, ["events", "subscribe", "-namespaces=*", "kv*"], { VAULT_ADDR: at, VAULT_TOKEN: token }),
+  ),
+);
+
 it.runIf(ansible.missing === null)("Ansible's event source hands every change to the rulebook, and pings", () =>
   followed("ansible", ({ address: at }) =>
     started(ansible.python, [resolve("test/clients/eda_flow.py"), ansible.path, at, token, "kv-v2/*"]),
@@ -131,4 +144,53 @@ it.runIf(ansible.missing === null)("Ansible's event source hands every change to
 
 it.runIf(falco.missing === null)("Falco's plugin hands every change to Falco", () =>
   followed("falco", ({ address: at }) => started(falco.path, [new URL(at).host, token])),
+);
+
+it.runIf(vault.missing === null)(
+  "Vault Proxy serves a cached secret, and its next value without a request",
+  async () => {
+    const recorder = await SocketRecorder.before(address);
+    const at = `127.0.0.1:${await freePort()}`;
+    const tokenFile = join(dir, "token");
+    const config = join(dir, "proxy.hcl");
+    writeFileSync(tokenFile, token);
+    writeFileSync(
+      config,
+      `vault { address = "${recorder.address}" }
+auto_auth {
+  method {
+    type   = "token_file"
+    config = { token_file_path = "${tokenFile}" }
+  }
+}
+api_proxy { use_auto_auth_token = true }
+cache { cache_static_secrets = true }
+listener "tcp" {
+  address     = "${at}"
+  tls_disable = true
+}
+`,
+    );
+    const { child, printed } = started(vault.path, ["proxy", `-config=${config}`, "-log-level=debug"]);
+    await change("POST", `sys/mounts/${PROXIED}`, { type: "kv", options: { version: "2" } });
+    await change("POST", `${PROXIED}/data/app`, { data: { value: "first" } });
+    const read = async () => {
+      const answer = await fetch(`http://${at}/v1/${PROXIED}/data/app`, { headers: { "X-Vault-Token": token } });
+      return { cache: answer.headers.get("x-cache"), value: (await answer.json()).data?.data?.value };
+    };
+    await until(`the proxy does not subscribe: ${printed.all}`, () => recorder.lines(`${MOUNT}/`).length > 0);
+    await until(`the proxy caches nothing: ${printed.all}`, async () => (await read()).cache === "HIT");
+    expect((await read()).value).toBe("first");
+    await change("POST", `${PROXIED}/data/app`, { data: { value: "second" } });
+    await until(`the proxy keeps the old value: ${printed.all}`, async () => (await read()).value === "second");
+    expect(await read()).toEqual({ cache: "HIT", value: "second" });
+    await makeChanges(change);
+    const frames = () => recorder.lines(`${MOUNT}/`).filter((line) => line.startsWith('< "')).length;
+    await until(`the proxy lacks events: ${printed.all}`, () => frames() >= CHANGED_TYPES.length);
+    await change("DELETE", `sys/mounts/${PROXIED}`);
+    child.kill("SIGKILL");
+    await once(child, "close");
+    recorder.compare("proxy", `${MOUNT}/`);
+    recorder.close();
+  },
 );
