@@ -115,6 +115,46 @@ const abandoned = (["replace", "if-not-exists", "owned-only"] satisfies UpdatePo
   }),
 );
 
+/** A push takes fewer requests than that. */
+const most = 20;
+
+/**
+ * Whether an object may be another writer's for all that the provider shows: without a marker, the policies that spare
+ * such objects spare one of a Worker that died, too.
+ */
+const isSpared = ({ stored }: Subject, updatePolicy: UpdatePolicy): boolean =>
+  updatePolicy !== "replace" && stored?.owned === null;
+
+const deaths = (["replace", "if-not-exists", "owned-only"] satisfies UpdatePolicy[]).flatMap((updatePolicy): Case[] => [
+  {
+    name: `removes what a Worker has left that died at any request, by ${updatePolicy}`,
+    async run(subject) {
+      let requests = 1;
+      for (; await subject.putAndDie(requests, { updatePolicy }); requests++) {
+        expect(requests).toBeLessThan(most);
+        const left = isSpared(subject, updatePolicy) ? 1 : 0;
+        await removedAfterDoubt(subject, null, updatePolicy !== "replace");
+        expect(subject.place.objects().size, `after request ${requests}`).toBe(left);
+        if (left > 0) await subject.removed();
+      }
+      expect(requests).toBeGreaterThan(1);
+    },
+  },
+  {
+    name: `pushes again after a Worker that died at any request, by ${updatePolicy}`,
+    async run(subject) {
+      for (let requests = 1; await subject.putAndDie(requests, { updatePolicy }); requests++) {
+        expect(requests).toBeLessThan(most);
+        const isUnknown = isSpared(subject, updatePolicy);
+        const put = await subject.put({ updatePolicy, unsureSince: Date.now() - 1000 });
+        if (!isUnknown) expect(put, `after request ${requests}`).toMatchObject({ outcome: "ok" });
+        subject.holds(canary());
+        await subject.removed(put.outcome === "ok" ? put.reference : null);
+      }
+    },
+  },
+]);
+
 /** Faults of the network and the provider, each for creations, changes and removals. */
 export const faultCases: readonly Case[] = [
   ...creations,
@@ -122,6 +162,7 @@ export const faultCases: readonly Case[] = [
   ...removals,
   ...policies,
   ...abandoned,
+  ...deaths,
   {
     name: "writes a newer value after a lost answer",
     async run(subject) {

@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { sender } from "../../../src/providers/outcome.ts";
+import { type Send, sender } from "../../../src/providers/outcome.ts";
 import { normalise } from "../../../src/sync/associations/naming.ts";
 import {
   type Batched,
@@ -54,6 +54,28 @@ export class Subject {
   async put(changed: Partial<ExternalObject> = {}, to: Body = this.place.body): Promise<Put> {
     const object = this.#object(changed);
     return this.#checked(await this.type.put(object, this.#connection(to), this.#context()), to, object.value);
+  }
+
+  /**
+   * A push whose Worker dies with its request of this number: it arrives, and its answer is not read.
+   * @returns false when the push has fewer requests; then it is complete
+   */
+  async putAndDie(requests: number, changed: Partial<ExternalObject> = {}): Promise<boolean> {
+    const send = sender({ deadlineMs: 20_000 });
+    const died = Promise.withResolvers<true>();
+    let sent = 0;
+    const context = this.#context(async (request) => {
+      sent += 1;
+      const answer = sent <= requests ? await send(request) : null;
+      if (answer && sent < requests) return answer;
+      died.resolve(true);
+      return new Promise(() => undefined);
+    });
+    const put = async () => {
+      await this.type.put(this.#object(changed), this.#connection(this.place.body), context);
+      return false;
+    };
+    return Promise.race([put(), died.promise]);
   }
 
   /** A push that succeeds; its reference, for later calls. */
@@ -159,8 +181,8 @@ export class Subject {
     return this.type.resolve?.(parsed) ?? parsed;
   }
 
-  #context(): CallContext {
-    return { settings: this.#settings, send: sender({ deadlineMs: 20_000 }) };
+  #context(send: Send = sender({ deadlineMs: 20_000 })): CallContext {
+    return { settings: this.#settings, send };
   }
 
   #checked<Outcome extends Put | Done | Inspection>(outcome: Outcome, body: Body, value = canary()): Outcome {
