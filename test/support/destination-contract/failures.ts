@@ -155,6 +155,36 @@ const deaths = (["replace", "if-not-exists", "owned-only"] satisfies UpdatePolic
   },
 ]);
 
+const laterDeaths: readonly Case[] = [
+  {
+    name: "changes again after a Worker that died at any request",
+    async run(subject) {
+      const known = await subject.pushed();
+      const change = { ...known, value: canary("-2") };
+      for (let requests = 1; await subject.putAndDie(requests, change); requests++) {
+        expect(requests).toBeLessThan(most);
+        const changed = await subject.pushed({ ...change, unsureSince: Date.now() - 1000 });
+        subject.holds(canary("-2"));
+        Object.assign(change, await subject.pushed({ ...changed, idempotencyToken: `back-${requests}` }));
+        change.idempotencyToken = `intent-${requests + 2}`;
+        subject.holds(canary());
+      }
+    },
+  },
+  {
+    name: "removes again after a Worker that died at any request",
+    async run(subject) {
+      let { reference } = await subject.pushed();
+      for (let requests = 1; await subject.removeAndDie(requests, reference); requests++) {
+        expect(requests).toBeLessThan(most);
+        await subject.removed(reference);
+        expect(subject.place.objects().size, `after request ${requests}`).toBe(0);
+        ({ reference } = await subject.pushed({ idempotencyToken: `intent-${requests + 2}` }));
+      }
+    },
+  },
+];
+
 /** Faults of the network and the provider, each for creations, changes and removals. */
 export const faultCases: readonly Case[] = [
   ...creations,
@@ -163,6 +193,7 @@ export const faultCases: readonly Case[] = [
   ...policies,
   ...abandoned,
   ...deaths,
+  ...laterDeaths,
   {
     name: "writes a newer value after a lost answer",
     async run(subject) {

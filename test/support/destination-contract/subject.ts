@@ -57,10 +57,10 @@ export class Subject {
   }
 
   /**
-   * A push whose Worker dies with its request of this number: it arrives, and its answer is not read.
-   * @returns false when the push has fewer requests; then it is complete
+   * An operation whose Worker dies with its request of this number: it arrives, and its answer is not read.
+   * @returns false when the operation has fewer requests; then it is complete
    */
-  async putAndDie(requests: number, changed: Partial<ExternalObject> = {}): Promise<boolean> {
+  async #dying(requests: number, operation: (context: CallContext) => Promise<unknown>): Promise<boolean> {
     const send = sender({ deadlineMs: 20_000 });
     const died = Promise.withResolvers<true>();
     let sent = 0;
@@ -71,11 +71,17 @@ export class Subject {
       died.resolve(true);
       return new Promise(() => undefined);
     });
-    const put = async () => {
-      await this.type.put(this.#object(changed), this.#connection(this.place.body), context);
-      return false;
-    };
-    return Promise.race([put(), died.promise]);
+    return Promise.race([operation(context).then(() => false), died.promise]);
+  }
+
+  putAndDie(requests: number, changed: Partial<ExternalObject> = {}): Promise<boolean> {
+    const object = this.#object(changed);
+    return this.#dying(requests, (context) => this.type.put(object, this.#connection(this.place.body), context));
+  }
+
+  removeAndDie(requests: number, reference: string | null): Promise<boolean> {
+    const object = { name: this.name, reference, ownedOnly: false };
+    return this.#dying(requests, (context) => this.type.remove(object, this.#connection(this.place.body), context));
   }
 
   /** A push that succeeds; its reference, for later calls. */
