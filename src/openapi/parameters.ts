@@ -44,8 +44,6 @@ export const mustPage: Parameters = {
 };
 export const list: Parameters = { ...paged, ...waiting };
 
-export const forced = (description: string): Parameters => ({ force: flag(description) });
-
 /** Secrets for volume plugins. */
 export const csiSecrets: Parameters = {
   [requestHeader.csiSecrets[0]]: text("Secrets for the plugin, `key=value,key2=value2`; they win over stored ones."),

@@ -6,12 +6,13 @@ import type { Result } from "../lib/result.ts";
 import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
+import { readQuery } from "../platform/http/read-query.ts";
 import { settings } from "../platform/settings.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { listAcl, readAcl } from "./server/acl-reads.ts";
 import { blocking } from "./server/blocking.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
-import { type AuthorisedCall, cluster, open } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, cluster, open } from "./server/route.ts";
 
 /** Policies and tokens of the cluster API (https://developer.hashicorp.com/nomad/api-docs/acl). */
 
@@ -73,8 +74,10 @@ async function writePolicy(call: AuthorisedCall<"name">, body: z.output<typeof P
 }
 
 const MAX_PER_PAGE = 1_000;
+const TokensQuery = z.object({ prefix: query.text(), global: query.trueOnly() });
+type TokensCall = AuthorisedCall & Asked<typeof TokensQuery>;
 
-async function listTokens(call: AuthorisedCall): Promise<Response> {
+async function listTokens(call: TokensCall): Promise<Response> {
   const access = accessControl(call.env);
   return blocking(
     call,
@@ -88,22 +91,19 @@ async function listTokens(call: AuthorisedCall): Promise<Response> {
 }
 
 /** One page, in order of creation as upstream; with a prefix by accessor. Costs a walk over all tokens. */
-async function tokenPage(call: AuthorisedCall): Promise<{ tokens: readonly AclToken[]; next: string | null }> {
-  const perPage = call.query.get("per_page") ?? "0";
-  if (!/^\d{1,9}$/.test(perPage)) throw badRequest("per_page: must be a number, 0 or more");
+async function tokenPage(call: TokensCall): Promise<{ tokens: readonly AclToken[]; next: string | null }> {
+  const { perPage, nextToken: from } = readQuery(call.query);
   const all = await tokensOf(call);
-  if (!call.query.get("prefix")) all.sort(byCreation);
-  const from = call.query.get("next_token") ?? "";
+  if (call.asked.prefix === "") all.sort(byCreation);
   const position = from === "" ? 0 : all.findIndex((token) => pageTokenOf(token) === from);
   if (position < 0) throw badRequest("next_token: is not one of this list");
-  const end = position + (Number(perPage) || all.length);
+  const end = position + (perPage || all.length);
   const following = all[end];
   return { tokens: all.slice(position, end), next: following ? pageTokenOf(following) : null };
 }
 
-async function tokensOf(call: AuthorisedCall): Promise<AclToken[]> {
-  const prefix = call.query.get("prefix") ?? "";
-  const onlyGlobal = call.query.get("global") === "true";
+async function tokensOf(call: TokensCall): Promise<AclToken[]> {
+  const { prefix, global: onlyGlobal } = call.asked;
   const tokens: AclToken[] = [];
   for (let from: string | null = ""; from !== null; ) {
     const page = await accessControl(call.env).listClusterTokens(prefix, from, MAX_PER_PAGE, onlyGlobal);
@@ -204,7 +204,14 @@ export const aclRoutes = [
       return clusterEmpty({ index });
     },
   }),
-  cluster({ verb: "GET", path: "/acl/tokens", rights: "management", fresh: true, handle: listTokens }),
+  cluster({
+    verb: "GET",
+    path: "/acl/tokens",
+    rights: "management",
+    fresh: true,
+    query: TokensQuery,
+    handle: listTokens,
+  }),
   cluster({
     verb: "GET",
     path: "/acl/token/self",

@@ -1,20 +1,30 @@
+import * as z from "zod";
 import { type AllocationFields, allocationStub } from "../cluster/reports/list-views.ts";
 import { textOf } from "../cluster/reports/topics/topic.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { allowsNamespace, allowsNamespaceAny, allowsNode } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
-import { listReported, mayList, namespaceOf, readOne, truth } from "./server/cluster-reads.ts";
-import { type AuthorisedCall, cluster } from "./server/route.ts";
+import { listReported, mayList, namespaceOf, readOne } from "./server/cluster-reads.ts";
+import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Allocations as reported by schedulers. */
 
 /** Optional fields of a list of allocations. */
-export const allocationFields = (call: Pick<AuthorisedCall, "query">): AllocationFields => ({
-  resources: truth(call, "resources", false),
-  taskStates: truth(call, "task_states", true),
+export const AllocationsQuery = z.object({
+  resources: query.goFlag(undefined, { bare: true }),
+  task_states: query.goFlag(undefined, { bare: true, usual: true }),
+});
+
+export const allocationFields = ({ asked }: Asked<typeof AllocationsQuery>): AllocationFields => ({
+  resources: asked.resources,
+  taskStates: asked.task_states,
 });
 
 /** Allocations of a job created by an evaluation or a deployment; empty when it is unknown. */
-async function madeBy(call: AuthorisedCall<"id">, topic: "Evaluation" | "Deployment"): Promise<Response> {
+async function madeBy(
+  call: AuthorisedCall<"id"> & Asked<typeof AllocationsQuery>,
+  topic: "Evaluation" | "Deployment",
+): Promise<Response> {
   const [id, field] = [call.params.id, topic === "Evaluation" ? "EvalID" : "DeploymentID"];
   const { object } = await clusterRegistry(call.env).readReported(topic, id, namespaceOf(call), true);
   const fields = allocationFields(call);
@@ -35,6 +45,7 @@ export const allocationRoutes = [
     verb: "GET",
     path: "/allocations",
     rights: mayList("read-job"),
+    query: AllocationsQuery,
     handle: async (call) => {
       const fields = allocationFields(call);
       const stub = (allocation: Parameters<typeof allocationStub>[0]) => allocationStub(allocation, fields);
@@ -63,12 +74,14 @@ export const allocationRoutes = [
     verb: "GET",
     path: "/evaluation/:id/allocations",
     rights: mayReadJobs,
+    query: AllocationsQuery,
     handle: (call) => madeBy(call, "Evaluation"),
   }),
   cluster({
     verb: "GET",
     path: "/deployment/allocations/:id",
     rights: mayReadJobs,
+    query: AllocationsQuery,
     handle: (call) => madeBy(call, "Deployment"),
   }),
 ];

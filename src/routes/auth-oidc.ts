@@ -4,10 +4,11 @@ import { hashed, newState, openState, sealState } from "../auth/jwt/oidc-state.t
 import { isAllowedRedirect } from "../auth/oidc/redirects.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { configOf, issued, roleOf } from "./auth-jwt.ts";
 import { addressOf } from "./server/auth-call.ts";
 import { envelope } from "./server/respond.ts";
-import { type MethodCall, openInMethod } from "./server/route.ts";
+import { type Asked, type MethodCall, openInMethod } from "./server/route.ts";
 
 /**
  * Logins of people in a browser, at an OpenID provider (https://developer.hashicorp.com/vault/api-docs/auth/jwt).
@@ -90,20 +91,25 @@ async function receiveForm(call: MethodCall, body: z.infer<typeof FormBody>): Pr
   return new Response(page, { headers: PAGE_HEADERS });
 }
 
+const CallbackQuery = z.object({
+  state: query.text(),
+  code: query.text(),
+  client_nonce: query.text(),
+  iss: query.text(),
+  error: query.text(),
+});
+
 /** Exchanges the code of a login at the provider, and issues the token. */
-async function complete(call: MethodCall): Promise<Response> {
-  const given = (name: string) => call.query.get(name) ?? "";
+async function complete(call: MethodCall & Asked<typeof CallbackQuery>): Promise<Response> {
+  const { state: sealed, client_nonce: clientNonce, error, code, iss: issuer } = call.asked;
   const { config, seen } = await configOf(call);
-  const state = openState(given("state"), config.state_key, call.authMount.uuid, Date.now());
+  const state = openState(sealed, config.state_key, call.authMount.uuid, Date.now());
   if (state === null) throw badRequest("Vault login failed. Expired or missing OAuth state.");
-  const clientNonce = given("client_nonce");
   if (state.client !== "" && hashed(clientNonce) !== state.client) throw badRequest("invalid client_nonce");
-  const error = given("error");
   if (error !== "") {
     const known = REPORTED.has(error) ? `: ${error}` : "";
     throw badRequest(`Vault login failed. The provider reported an error${known}.`);
   }
-  const code = given("code");
   if (code === "" || code.length > MAX_CODE_CHARACTERS) throw badRequest("Vault login failed. No code received.");
   const { name, role, seen: seenRole } = await roleOf(call, state.role, config);
   if (role.role_type !== "oidc" || !isAllowedRedirect(state.redirectUri, role.allowed_redirect_uris)) {
@@ -112,7 +118,6 @@ async function complete(call: MethodCall): Promise<Response> {
   // Before the exchange: a caller from elsewhere costs no request to the provider.
   if (!isWithinNetworks(addressOf(call), role.token_bound_cidrs)) throw denied();
   const provider = unwrap(await providerOfConfig(config));
-  const issuer = given("iss");
   // RFC 9207, before the code is sent: that of another provider must not reach this one.
   if (issuer !== "" && issuer !== provider.issuer) {
     throw badRequest("Vault login failed. The redirect is from another issuer.");
@@ -125,6 +130,6 @@ async function complete(call: MethodCall): Promise<Response> {
 
 export const oidcRoutes = [
   openInMethod({ verb: "POST", path: "/oidc/auth_url", body: AuthUrlBody, handle: begin }),
-  openInMethod({ verb: "GET", path: "/oidc/callback", handle: complete }),
+  openInMethod({ verb: "GET", path: "/oidc/callback", query: CallbackQuery, handle: complete }),
   openInMethod({ verb: "POST", path: "/oidc/callback", body: FormBody, handle: receiveForm }),
 ];

@@ -7,6 +7,7 @@ import type { Capability } from "../contracts/policies.ts";
 import type { TokenKind, TokenName } from "../contracts/tokens.ts";
 import { badRequest, denied, RequestError, unwrap } from "../platform/http/errors.ts";
 import { duration } from "../platform/http/fields.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { formFields } from "./server/body.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
@@ -164,10 +165,8 @@ export const tokenRoutes = [
     path: "/auth/token/lookup",
     access: "token",
     fresh: true,
-    handle: (call) => {
-      const given = { ...formFields(call.query), token: call.query.get("token") };
-      return lookup(call, byTokenOrOwn(call, given, "read"));
-    },
+    query: z.object({ token: query.text() }),
+    handle: (call) => lookup(call, byTokenOrOwn(call, { ...formFields(call.query), ...call.asked }, "read")),
   }),
   secrets({
     verb: "POST",

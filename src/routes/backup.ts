@@ -1,3 +1,4 @@
+import * as z from "zod";
 import { rebuildListings } from "../backup/rebuild-listings.ts";
 import { restoreSnapshot } from "../backup/restore.ts";
 import { listSnapshots, openSnapshot } from "../backup/scheduled-snapshots.ts";
@@ -7,7 +8,9 @@ import { Sealed } from "../platform/crypto/keyring.ts";
 import { unwrap } from "../platform/http/errors.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
+
+const RestoreQuery = z.object({ object: z.string().optional() });
 
 /** Snapshots, restore, and rebuilding the listings (docs/operate/backup.md). */
 export const backupRoutes = [
@@ -46,6 +49,7 @@ export const backupRoutes = [
     path: "/sys/snapshot",
     access: "sudo",
     fresh: true,
+    query: RestoreQuery,
     streams: true,
     handle: async (call) => {
       const restored = unwrap(
@@ -104,9 +108,12 @@ function whileAllowed({ recheck }: AuthorisedCall, taken: ReadableStream<Uint8Ar
 }
 
 /** The snapshot of a restore: the object of the bucket that the query names, or the body. */
-async function given({ env, query, request }: AuthorisedCall): Promise<ReadableStream<Uint8Array> | null> {
-  const name = query.get("object");
-  return name === null ? request.body : unwrap(await openSnapshot(env, name));
+async function given({
+  env,
+  asked: { object: name },
+  request,
+}: AuthorisedCall & Asked<typeof RestoreQuery>): Promise<ReadableStream<Uint8Array> | null> {
+  return name === undefined ? request.body : unwrap(await openSnapshot(env, name));
 }
 
 /** Refuses work that needs the master key while sealed. */

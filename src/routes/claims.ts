@@ -1,33 +1,42 @@
+import * as z from "zod";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { allowsNamespace } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
 import { claimFields, type ShownClaim, shownClaim } from "../volumes/host-claims/record.ts";
 import { VOLUME_CLAIM } from "../volumes/host-claims/store.ts";
 import { blocking, type Reading } from "./server/blocking.ts";
-import { mayList, namespaceOf } from "./server/cluster-reads.ts";
+import { mayList, namespaceGiven, namespaceOf } from "./server/cluster-reads.ts";
 import { readList } from "./server/listing.ts";
 import { clusterEmpty } from "./server/respond.ts";
-import { type AuthorisedCall, cluster } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Claims of task groups on sticky host volumes (docs/guides/sticky-claims.md). */
 
 const ALL = "*";
 
 /** Our own dialect requires the namespace; upstream's defaults to `default`. */
-const lacksNamespace = ({ query, dialect }: AuthorisedCall): boolean =>
-  dialect === "neutral" && !query.get("namespace");
+const lacksNamespace = (call: AuthorisedCall): boolean => call.dialect === "neutral" && namespaceGiven(call) === "";
 
-function readClaims(call: AuthorisedCall): Promise<Reading> {
-  const { query, dialect } = call;
+const ClaimsQuery = z.object({
+  claim_id: query.text(),
+  prefix: query.text(),
+  job_id: query.text(),
+  task_group: query.text(),
+  volume_name: query.text(),
+});
+
+function readClaims(call: AuthorisedCall & Asked<typeof ClaimsQuery>): Promise<Reading> {
+  const { asked, dialect } = call;
   if (lacksNamespace(call)) throw badRequest("namespace: is required; * is all of them");
   const namespace = namespaceOf(call);
-  const [jobId, taskGroup, volumeName] = ["job_id", "task_group", "volume_name"].map((name) => query.get(name));
+  const { job_id: jobId, task_group: taskGroup, volume_name: volumeName } = asked;
   const wanted = {
     namespace: namespace === ALL ? null : namespace,
     ...(jobId && { jobId }),
     ...(taskGroup && { taskGroup }),
     ...(volumeName && { volumeName }),
-    prefix: (query.get("claim_id") || query.get("prefix") || "").toLowerCase(),
+    prefix: (asked.claim_id || asked.prefix).toLowerCase(),
   };
   return readList<ShownClaim>(call, {
     fetch: async (token, limit, reverse) => {
@@ -64,6 +73,7 @@ export const claimRoutes = [
   cluster({
     verb: "GET",
     path: "/volumes/claims",
+    query: ClaimsQuery,
     // A missing namespace is reported as such.
     rights: (rights, call) => lacksNamespace(call) || mayList("host-volume-read")(rights, call),
     handle: (call) =>

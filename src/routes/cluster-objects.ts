@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import * as z from "zod";
 import { MAX_REPORT_BYTES, type ReportBody, readLines, readReports } from "../cluster/reports/report-body.ts";
 import { asStream } from "../cluster/reports/report-stream.ts";
 import { TOPICS } from "../cluster/reports/topics/index.ts";
@@ -12,10 +13,12 @@ import {
   type SourceLine,
 } from "../contracts/reports.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { allowsOperator } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
+import { namespaceOf } from "./server/cluster-reads.ts";
 import { clusterJson } from "./server/respond.ts";
-import { type AuthorisedCall, cluster } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Ingestion of reports of external schedulers (docs/guides/reports.md). */
 
@@ -24,19 +27,37 @@ const SOURCE_NAME = /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/;
 /** Maximum body size for a single RPC, whose arguments hold 32 MiB. */
 const MAX_CALL_LENGTH = 4 * 1024 * 1024;
 
+const INDEX_RULE = "must be an integer from 0 to 2^53 - 1";
+const isSet = () =>
+  z
+    .enum(["true", "false"], "must be true or false")
+    .transform((word) => word === "true")
+    .default(false);
+
+const ReportQuery = z.object({
+  source: z.string().regex(SOURCE_NAME, `must match ${SOURCE_NAME.source}`).optional(),
+  source_index: z
+    .string()
+    .regex(/^\d{1,16}$/, INDEX_RULE)
+    .transform(Number)
+    .refine(Number.isSafeInteger, INDEX_RULE)
+    .optional(),
+  full: isSet(),
+  changes: isSet(),
+  topic: query.text(),
+});
+type ReportQuery = z.output<typeof ReportQuery>;
+type ReportCall = AuthorisedCall & Asked<typeof ReportQuery>;
+
 /** Source and sequence number of a report; null when the caller omits them. */
-function sourceOf(query: URLSearchParams, lineIndex: number | null, reports: readonly Report[]): SourceLine | null {
-  const name = query.get("source");
-  const index = query.get("source_index");
-  if (name === null && index === null) return null;
-  if (name === null) throw badRequest("source: must be given with source_index");
-  if (!SOURCE_NAME.test(name)) throw badRequest(`source: must match ${SOURCE_NAME.source}`);
-  if (index !== null) {
-    const number = Number(index);
-    if (!/^\d{1,16}$/.test(index) || !Number.isSafeInteger(number))
-      throw badRequest("source_index: must be an integer from 0 to 2^53 - 1");
-    return { name, index: number, line: "" };
-  }
+function sourceOf(
+  { source: name, source_index: index }: ReportQuery,
+  lineIndex: number | null,
+  reports: readonly Report[],
+): SourceLine | null {
+  if (name === undefined && index === undefined) return null;
+  if (name === undefined) throw badRequest("source: must be given with source_index");
+  if (index !== undefined) return { name, index, line: "" };
   if (lineIndex === null) throw badRequest("source_index: must be given with source");
   return { name, index: lineIndex, line: lineName(reports) };
 }
@@ -56,17 +77,10 @@ const lineName = (reports: readonly Report[]): string =>
 
 const LISTABLE = REPORTED_TOPICS.filter((topic) => TOPICS[topic].namespaced);
 
-/** @throws RequestError 400 */
-function isSet(query: URLSearchParams, name: string): boolean {
-  const value = query.get(name) ?? "false";
-  if (value !== "true" && value !== "false") throw badRequest(`${name}: must be true or false`);
-  return value === "true";
-}
-
 /** The scope that a body lists completely; null unless the caller declares it. */
-function fullListOf(query: URLSearchParams, namespace: string, { reports, isLine }: ReportBody): FullList | null {
-  if (!isSet(query, "full")) return null;
-  const topic = LISTABLE.find((name) => name === query.get("topic"));
+function fullListOf(asked: ReportQuery, namespace: string, { reports, isLine }: ReportBody): FullList | null {
+  if (!asked.full) return null;
+  const topic = LISTABLE.find((name) => name === asked.topic);
   if (!topic) throw badRequest(`topic: must be one of ${LISTABLE.join(", ")} with full=true`);
   if (isLine) throw badRequest("full: must not be given with a line of a stream");
   const other = reports.findIndex((each) => each.topic !== topic || each.namespace !== namespace);
@@ -75,15 +89,15 @@ function fullListOf(query: URLSearchParams, namespace: string, { reports, isLine
 }
 
 /** Several lines of a stream, in order. Heartbeats among them are left out. */
-async function reportLines(call: AuthorisedCall, bodies: readonly ReportBody[], size: number): Promise<Response> {
-  for (const name of ["full", "changes"])
-    if (isSet(call.query, name)) throw badRequest(`${name}: must not be given with lines of a stream`);
-  if (call.query.get("source_index") !== null)
-    throw badRequest("source_index: must not be given with lines of a stream");
+async function reportLines(call: ReportCall, bodies: readonly ReportBody[], size: number): Promise<Response> {
+  for (const name of ["full", "changes", "source_index"] as const) {
+    const given = call.asked[name];
+    if (given !== undefined && given !== false) throw badRequest(`${name}: must not be given with lines of a stream`);
+  }
   const lines = bodies
     .filter(({ reports }) => reports.length > 0)
     .map(({ lineIndex, reports }, at) => {
-      const source = sourceOf(call.query, lineIndex, reports);
+      const source = sourceOf(call.asked, lineIndex, reports);
       if (!source) throw badRequest(`line ${at + 1}: source: must be given with several lines of a stream`);
       return { source, reports };
     });
@@ -106,21 +120,21 @@ async function ingestLines(
   return last;
 }
 
-async function report(call: AuthorisedCall, text: string): Promise<Response> {
-  const namespace = call.query.get("namespace") || "default";
+async function report(call: ReportCall, text: string): Promise<Response> {
+  const namespace = namespaceOf(call);
   if (!NAMESPACE_NAME.test(namespace)) throw badRequest(`namespace: must match ${NAMESPACE_NAME.source}`);
   const lines = readLines(text, namespace);
   if (lines) return reportLines(call, lines, text.length);
   const body = readReports(text, namespace);
   const { reports, lineIndex, isLine } = body;
-  const full = fullListOf(call.query, namespace, body);
+  const full = fullListOf(call.asked, namespace, body);
   if (reports.length === 0 && !full) {
     // A heartbeat of a forwarded stream; upstream's has no index.
     if (isLine) return clusterJson(call, { Index: null, Applied: false });
     throw badRequest("request body: has no events");
   }
-  const source = sourceOf(call.query, lineIndex, reports);
-  const onlyChanges = isSet(call.query, "changes");
+  const source = sourceOf(call.asked, lineIndex, reports);
+  const onlyChanges = call.asked.changes;
   if (onlyChanges && source) throw badRequest("changes: must not be given with source");
   const registry = clusterRegistry(call.env);
   const large = text.length > MAX_CALL_LENGTH;
@@ -137,6 +151,7 @@ export const clusterObjectRoutes = [
     path: "/cluster/objects",
     rights: (rights) => allowsOperator(rights, "write"),
     fresh: true,
+    query: ReportQuery,
     raw: true,
     maxBodyBytes: MAX_REPORT_BYTES,
     handle: report,

@@ -9,8 +9,9 @@ import * as z from "zod";
 import { CSI_LIST_RIGHTS } from "../contracts/cluster-rights.ts";
 import type { StartedOperation } from "../contracts/csi-volumes.ts";
 import type { Result } from "../lib/result.ts";
-import { badRequest, invalid, RequestError, unwrap } from "../platform/http/errors.ts";
+import { badRequest, invalid, RequestError, sentence, unwrap } from "../platform/http/errors.ts";
 import { caseless } from "../platform/http/fields.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { readQuery } from "../platform/http/read-query.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
 import { CSI_SNAPSHOT } from "../volumes/csi/csi-volumes.ts";
@@ -20,8 +21,9 @@ import { joinedErrors } from "../volumes/joined-errors.ts";
 import { digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
 import { blocking } from "./server/blocking.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
+import { mustPage } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
-import { type AuthorisedCall, cluster } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Resources known only to plugins: the provider's volumes, and snapshots (docs/guides/csi-volumes.md). */
 
@@ -43,11 +45,9 @@ const answerTo = async <M extends CsiMethod>(
 ): Promise<CsiResultOf<M>> =>
   (await answered(env, unwrap(asked).operation, CSI_METHODS[method].deadlineMs)) as CsiResultOf<M>;
 
-function required({ query }: AuthorisedCall, name: string): string {
-  const value = query.get(name) ?? "";
-  if (value === "") throw badRequest(`${name} is required`);
-  return value;
-}
+const PluginQuery = z.object({ plugin_id: query.required(sentence("plugin_id is required")) });
+const SnapshotQuery = PluginQuery.extend({ snapshot_id: query.required(sentence("snapshot_id is required")) });
+type PluginCall = AuthorisedCall & Asked<typeof PluginQuery>;
 
 /**
  * Collects pages of a plugin up to the requested number of entries. Extra entries of the last page are returned too,
@@ -58,7 +58,7 @@ async function collected<T>(
   page: (maxEntries: number, startingToken: string) => Promise<{ entries: readonly T[]; nextToken: string }>,
 ): Promise<{ entries: T[]; nextToken: string }> {
   const { perPage, nextToken } = readQuery(call.query);
-  if (call.dialect === "neutral" && !call.query.get("per_page")) throw badRequest("per_page: is required");
+  if (call.dialect === "neutral") mustPage(call);
   const wanted = perPage === 0 ? Number.POSITIVE_INFINITY : perPage;
   const entries: T[] = [];
   let token = nextToken;
@@ -71,8 +71,8 @@ async function collected<T>(
   return { entries, nextToken: token };
 }
 
-async function listExternal(call: AuthorisedCall, index: number): Promise<Response> {
-  const pluginId = required(call, "plugin_id");
+async function listExternal(call: PluginCall, index: number): Promise<Response> {
+  const { plugin_id: pluginId } = call.asked;
   const registry = clusterRegistry(call.env);
   const { entries, nextToken } = await collected<CsiExternalVolume>(call, async (maxEntries, startingToken) => {
     const asked = await registry.listExternalVolumes({ pluginId, maxEntries, startingToken });
@@ -107,8 +107,9 @@ const shownSnapshot = (
 });
 type ShownSnapshot = ReturnType<typeof shownSnapshot>;
 
-async function listSnapshots(call: AuthorisedCall, index: number): Promise<Response> {
-  const [pluginId, secrets] = [required(call, "plugin_id"), headerSecrets(call)];
+async function listSnapshots(call: PluginCall, index: number): Promise<Response> {
+  const pluginId = call.asked.plugin_id;
+  const secrets = headerSecrets(call);
   const registry = clusterRegistry(call.env);
   const { entries, nextToken } = await collected<CsiSnapshot>(call, async (maxEntries, startingToken) => {
     const asked = await registry.listSnapshots({ pluginId, maxEntries, startingToken }, secrets);
@@ -222,8 +223,8 @@ async function createSnapshots(call: AuthorisedCall, body: z.output<typeof Body>
   return clusterJson(call, { ...META, NextToken: "", Snapshots: entries.length === 0 ? null : made });
 }
 
-async function deleteSnapshot(call: AuthorisedCall): Promise<Response> {
-  const [pluginId, snapshotId] = [required(call, "plugin_id"), required(call, "snapshot_id")];
+async function deleteSnapshot(call: AuthorisedCall & Asked<typeof SnapshotQuery>): Promise<Response> {
+  const { plugin_id: pluginId, snapshot_id: snapshotId } = call.asked;
   const secrets = headerSecrets(call);
   const digest = digestOf(call, "delete-snapshot", pluginId, snapshotId);
   const asked = await clusterRegistry(call.env).deleteSnapshot(pluginId, snapshotId, secrets, digest);
@@ -237,14 +238,11 @@ const mayList = mayAny(CSI_LIST_RIGHTS);
  * A list known only to plugins. With `index`, plugins are asked after a local change that may affect the answer;
  * changes made at the provider are not observable.
  */
-const asks = (
-  path: string,
-  tables: readonly string[],
-  list: (call: AuthorisedCall, index: number) => Promise<Response>,
-) =>
+const asks = (path: string, tables: readonly string[], list: (call: PluginCall, index: number) => Promise<Response>) =>
   cluster({
     verb: "GET",
     path,
+    query: PluginQuery,
     rights: mayList,
     handle: (call) => {
       const changed = (since: number, waitMs: number) => clusterRegistry(call.env).changed(tables, since, waitMs);
@@ -272,6 +270,7 @@ export const csiSnapshotRoutes = [
     path: "/volumes/snapshot",
     rights: (rights, call) => mayWrite(rights, call, namespaceOf(call)),
     fresh: true,
+    query: SnapshotQuery,
     handle: deleteSnapshot,
   }),
 ];

@@ -11,9 +11,11 @@ import {
   notFound,
   RequestError,
   refusalError,
+  sentence,
   unwrap,
   validated,
 } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { allowsNamespace, allowsPlugin } from "../rights/cluster-rights.ts";
 import { accessControl, clusterRegistry } from "../rpc/stubs.ts";
 import { shownClaim } from "../volumes/csi/claim-views.ts";
@@ -27,10 +29,10 @@ import { pollOutcome } from "../volumes/poll-outcome.ts";
 import { allowsOne, digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
 import { judgeCsiVolume } from "./csi-volume-rules.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
-import { isForced, namespaceOf } from "./server/cluster-reads.ts";
+import { ForceQuery, namespaceGiven, namespaceOf } from "./server/cluster-reads.ts";
 import { readList } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
-import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 
 /** CSI volumes (docs/guides/csi-volumes.md; https://developer.hashicorp.com/nomad/api-docs/volumes). */
 
@@ -56,10 +58,10 @@ interface CheckedRequest {
 
 /** All requests of a body, after authorization and validation of each field. */
 async function requestsOf(call: AuthorisedCall<never, "id">, body: CsiBody, intent: Intent): Promise<CheckedRequest[]> {
-  const { params, query, grant } = call;
+  const { params, grant } = call;
   const requests: CheckedRequest[] = [];
   for (const volume of body.volumes) {
-    const namespace = volume.Namespace || query.get("namespace") || body.namespace || "default";
+    const namespace = volume.Namespace || namespaceGiven(call) || body.namespace || "default";
     if (!mayWrite(grant.cluster, call, namespace)) throw denied();
     if (body.policyOverride && !allowsNamespace(grant.cluster, namespace, "policy-override")) throw denied();
     const request = unwrap(requestOf(volume, namespace));
@@ -191,8 +193,8 @@ async function read(call: VolumeCall): Promise<Reading> {
   return { index, respond };
 }
 
-async function deregister(call: VolumeCall): Promise<Response> {
-  const force = isForced(call);
+async function deregister(call: VolumeCall & Asked<typeof ForceQuery>): Promise<Response> {
+  const { force } = call.asked;
   return clusterEmpty(unwrap(await clusterRegistry(call.env).deregisterCsiVolume(nameOf(call), force)));
 }
 
@@ -204,13 +206,14 @@ async function remove(call: VolumeCall): Promise<Response> {
   return clusterEmpty({ index: done?.index ?? null });
 }
 
+const DetachQuery = z.object({ node: query.required(sentence("detach requires node ID")) });
+
 /** Maximum duration of one attempt of each step. */
 const DETACH_MS = 120_000;
 
 /** A failed or slow detach is retried in the background. */
-async function detach(call: VolumeCall): Promise<Response> {
-  const node = call.query.get("node") ?? "";
-  if (node === "") throw badRequest("detach requires node ID");
+async function detach(call: VolumeCall & Asked<typeof DetachQuery>): Promise<Response> {
+  const { node } = call.asked;
   const [registry, name] = [clusterRegistry(call.env), nameOf(call)];
   unwrap(await registry.detachCsiVolume(name, node));
   const until = Date.now() + DETACH_MS;
@@ -268,8 +271,12 @@ const writes = (path: string, intent: Intent) =>
     handle: (call, body) => write(call, body, intent),
   });
 
-const deletes = (path: VolumePath, rights: ClusterRoute["rights"], handle: (call: VolumeCall) => Promise<Response>) =>
-  cluster({ verb: "DELETE", path, rights, fresh: true, handle });
+const deletes = <Query extends z.ZodObject = z.ZodObject<Record<never, never>>>(
+  path: VolumePath,
+  rights: ClusterRoute["rights"],
+  handle: (call: VolumeCall & Asked<Query>) => Promise<Response>,
+  query?: Query,
+) => cluster({ verb: "DELETE", path, rights, fresh: true, handle, ...(query && { query }) });
 
 const mayRead = mayAny(CSI_READ_RIGHTS);
 
@@ -301,6 +308,7 @@ export const csiVolumeRoutes = [
     "/volume/csi/:id",
     (rights, call) => allowsNamespace(rights, namespaceOf(call), "csi-write-volume"),
     deregister,
+    ForceQuery,
   ),
   deletes("/volume/csi/:id/delete", (rights, call) => mayWrite(rights, call, namespaceOf(call)), remove),
   deletes(
@@ -310,5 +318,6 @@ export const csiVolumeRoutes = [
         ? allowsNamespace(rights, namespaceOf(call), "csi-write-volume")
         : allowsNamespace(rights, namespaceOf(call), "csi-mount-volume") && allowsPlugin(rights, "read"),
     detach,
+    DetachQuery,
   ),
 ];

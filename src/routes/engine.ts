@@ -1,4 +1,4 @@
-import type * as z from "zod";
+import * as z from "zod";
 import { translateMountType } from "../compat/engine-names.ts";
 import type { JobEnd, Started } from "../contracts/credential-engine.ts";
 import { homeOf } from "../credentials/assertion.ts";
@@ -8,14 +8,14 @@ import { engineType } from "../credentials/engines/index.ts";
 import { metadataMap } from "../credentials/leases/metadata.ts";
 import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/runner/job-worker.ts";
 import { PATIENCE_MS } from "../credentials/runner/saga-runner.ts";
-import { parseFlag } from "../lib/go-bool.ts";
 import { refuse } from "../lib/result.ts";
 import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
-import { badRequest, invalid, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
+import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
 import { flag } from "../platform/http/fields.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { credentialEngine } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { inMount, type MountCall, type SecretsRoute } from "./server/route.ts";
+import { type Asked, inMount, type MountCall, type SecretsRoute } from "./server/route.ts";
 
 /** Routes of a mount of an engine, relative to it. The type of the engine has their paths, bodies and answers. */
 
@@ -108,14 +108,12 @@ function repeatKey(call: MountCall): string | null {
   return batch && key !== null ? `${accessor} ${key}` : key;
 }
 
-/** The metadata that a request for credentials gives, as `?metadata=key=value`, repeatedly. @throws RequestError 400 */
-function requestMetadata(call: MountCall): Readonly<Record<string, string>> {
-  const given = call.query.getAll("metadata");
-  if (given.length === 0) return {};
-  const parsed = metadataMap().safeParse(given);
-  if (parsed.success) return parsed.data;
-  throw badRequest(`metadata: ${parsed.error.issues[0]?.message ?? "must be key=value"}`);
-}
+/** The metadata that a request for credentials gives, as `?metadata=key=value`, repeatedly. */
+const MetadataQuery = z.object({ metadata: query.every(metadataMap()) });
+
+/** The parameters in the query of a GET. */
+const issueQuery = ({ issue: { request } }: EngineType) =>
+  MetadataQuery.extend({ verify: query.flag(), ...request?.shape });
 
 /** The metadata of a role, for an engine of the deployment before this one. */
 async function metadataOf(call: MountCall, name: string): Promise<Readonly<Record<string, string>> | undefined> {
@@ -129,22 +127,9 @@ type IssueParameters = Readonly<Record<string, unknown>> & { readonly verify?: u
 /** The body of a request for credentials of a type with parameters. */
 const issueBody = (request: z.ZodObject) => request.extend({ verify: flag().optional() });
 
-/** The parameters in the query of a GET. @throws RequestError 400 */
-function queryParameters(call: MountCall<"name">, { issue: { request } }: EngineType): IssueParameters {
-  const verify = parseFlag(call.query.get("verify") ?? "") === true;
-  if (!request) return { verify };
-  const given = Object.keys(request.shape).flatMap((name) => {
-    const value = call.query.get(name);
-    return value === null ? [] : [[name, value] as const];
-  });
-  const parsed = request.safeParse(Object.fromEntries(given));
-  if (!parsed.success) throw invalid(parsed.error);
-  return { ...parsed.data, verify };
-}
-
 /** @param at the path below the mount, which begins the lease's id */
 async function issue(
-  call: MountCall<"name">,
+  call: MountCall<"name"> & Asked<typeof MetadataQuery>,
   role: string,
   at: string,
   { verify, ...request }: IssueParameters,
@@ -165,7 +150,6 @@ async function issue(
   const verified = verify === true;
   const type = engineType(mount.type);
   const key = repeatKey(call);
-  const asked = requestMetadata(call);
   // With a key, the caller will repeat the request.
   const leaves = key === null ? call.request.signal : null;
   const ask = {
@@ -193,7 +177,7 @@ async function issue(
   const probed = account ? await probe(call.env, { type, account }, issued.data, until, caller) : [];
   // Those of the role are the operator's.
   const metadata = {
-    ...asked,
+    ...call.asked.metadata,
     ...(started.metadata ?? (started.metadata === undefined && (await metadataOf(call, role)))),
   };
   const { leaseId, ttl, renewable } = issued;
@@ -379,7 +363,11 @@ function issueRoutes(type: EngineType, path: string, prefix: string): SecretsRou
     inMount({
       verb: "GET",
       path: pattern,
-      handle: (call) => issue(call, roleName(call, prefix), at, queryParameters(call, type)),
+      query: issueQuery(type),
+      handle: (call) => {
+        const { metadata: _, ...parameters } = call.asked;
+        return issue(call, roleName(call, prefix), at, parameters);
+      },
     }),
     ...(request
       ? [
@@ -387,6 +375,7 @@ function issueRoutes(type: EngineType, path: string, prefix: string): SecretsRou
             verb: "POST",
             path: pattern,
             fresh: true,
+            query: MetadataQuery,
             body: issueBody(request),
             handle: (call, parameters) => issue(call, roleName(call, prefix), at, parameters),
           }),
@@ -400,11 +389,11 @@ const readRoute = (path: string, prefix: string): SecretsRoute =>
   inMount({
     verb: "GET",
     path: `${path}/:name` as "/:name",
+    query: MetadataQuery,
     handle: async (call) => {
-      const asked = requestMetadata(call);
       const data = unwrap(await engine(call).keptCredentials(roleName(call, prefix)));
       // That of the role is the operator's.
-      const metadata = { ...asked, ...(data["metadata"] as Record<string, string> | undefined) };
+      const metadata = { ...call.asked.metadata, ...(data["metadata"] as Record<string, string> | undefined) };
       return envelope(call, {
         data: { ...data, ...(Object.keys(metadata).length > 0 && { metadata }) },
         mountType: mountType(call),

@@ -4,23 +4,24 @@ import { type Fields, textOf } from "../cluster/reports/topics/topic.ts";
 import { parseLossless } from "../lib/json.ts";
 import { badRequest } from "../platform/http/errors.ts";
 import * as query from "../platform/http/query-fields.ts";
+import { readQuery } from "../platform/http/read-query.ts";
 import { allowsNamespaceAny } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
-import { listReported, mayList, namespaceOf, readOne, truth } from "./server/cluster-reads.ts";
+import { listReported, mayList, namespaceOf, readOne } from "./server/cluster-reads.ts";
 import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Evaluations as reported by schedulers. */
 
-const ListQuery = z.object({ job: query.text(), status: query.text() });
+const ListQuery = z.object({ job: query.text(), status: query.text(), prefix: query.text() });
 
 async function list(call: AuthorisedCall & Asked<typeof ListQuery>): Promise<Response> {
-  const { job, status } = call.asked;
-  if ((job !== "" || status !== "") && call.query.get("filter")) {
+  const { job, status, prefix } = call.asked;
+  if ((job !== "" || status !== "") && readQuery(call.query).filter !== "") {
     throw badRequest("Filter expression cannot be used with other filter parameters");
   }
   const fits = (object: Fields, field: string, value: string) => value === "" || textOf(object, field) === value;
   // Within one namespace, an index finds a job's evaluations.
-  const found = job !== "" && namespaceOf(call) !== "*" && !call.query.get("prefix") ? { job } : {};
+  const found = job !== "" && namespaceOf(call) !== "*" && prefix === "" ? { job } : {};
   return listReported(call, {
     topic: "Evaluation",
     right: "read-job",
@@ -63,8 +64,9 @@ export const evaluationRoutes = [
     verb: "GET",
     path: "/evaluation/:id",
     rights: (rights) => allowsNamespaceAny(rights, ["read-job"]),
+    query: z.object({ related: query.goFlag(undefined, { bare: true }) }),
     handle: async (call) => {
-      const extend = truth(call, "related", false) && ((evaluation: Fields) => withRelated(call, evaluation));
+      const extend = call.asked.related && ((evaluation: Fields) => withRelated(call, evaluation));
       return readOne(call, {
         topic: "Evaluation",
         id: call.params.id,

@@ -1,3 +1,4 @@
+import * as z from "zod";
 import { clusterHeader } from "../compat/dialect.ts";
 import type { NotificationRequest } from "../contracts/notification.ts";
 import { SERVICE_TOPICS } from "../contracts/service-topics.ts";
@@ -9,10 +10,11 @@ import { parseGoBool } from "../lib/go-bool.ts";
 import { refuse } from "../lib/result.ts";
 import { objectStub } from "../platform/durable/jurisdiction.ts";
 import { badRequest, denied, RequestError, refusalError } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { type ClientLocation, nearestPlace, placedName } from "../platform/place.ts";
 import { settings } from "../platform/settings.ts";
 import { formatOf, resumeIndex, SERVER_SENT, startIndex } from "./event-stream.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
 
 /**
  * Upstream's event notifications over a WebSocket (https://developer.hashicorp.com/vault/api-docs/system/events), or as
@@ -22,7 +24,15 @@ import { type AuthorisedCall, secrets } from "./server/route.ts";
 /** A hibernating socket keeps its subscription in 16 KiB. */
 const MAX_REQUEST = 8_000;
 
-async function subscribe(call: AuthorisedCall<never, "eventType">): Promise<Response> {
+const SubscribeQuery = z.object({
+  json: query.text(),
+  namespaces: query.repeated(),
+  filter: query.text(),
+  index: query.text(),
+});
+type SubscribeCall = AuthorisedCall<never, "eventType"> & Asked<typeof SubscribeQuery>;
+
+async function subscribe(call: SubscribeCall): Promise<Response> {
   const request = requestOf(call);
   const fault = filterFault(request);
   if (fault !== null) return new Response(`Error subscribing: ${fault}`, { status: 400, headers: PLAIN });
@@ -45,28 +55,28 @@ async function subscribe(call: AuthorisedCall<never, "eventType">): Promise<Resp
 }
 
 /** @throws RequestError 400, 426 */
-function requestOf({ request, query, params, grant, env }: AuthorisedCall<never, "eventType">): NotificationRequest {
+function requestOf({ request, asked, params, grant, env }: SubscribeCall): NotificationRequest {
   const pattern = params["eventType"] ?? "";
   if (pattern === "") throw badRequest("did not specify eventType to subscribe to");
-  const json = parseGoBool(query.get("json") || "false");
-  if (json === null) throw badRequest(`invalid parameter for JSON: ${(query.get("json") ?? "").slice(0, 40)}`);
+  const json = parseGoBool(asked.json || "false");
+  // Upstream's sentence has the value.
+  if (json === null) throw badRequest(`invalid parameter for JSON: ${asked.json.slice(0, 40)}`);
   const upgrades = request.method === "GET" && request.headers.get("Upgrade")?.toLowerCase() === "websocket";
   const streams = !upgrades && formatOf(request.headers.get("Accept")) === "server-sent-events";
   if (!upgrades && !streams) throw new RequestError(426, "Upgrade: must be websocket", { Upgrade: "websocket" });
-  const index = query.get("index");
-  const asked: NotificationRequest = {
+  const wanted: NotificationRequest = {
     accessor: grant.identity.accessor,
     namespace: grant.namespace,
     pattern,
-    namespaces: query.getAll("namespaces").filter((glob) => glob !== ""),
-    filter: query.get("filter") ?? "",
+    namespaces: (asked.namespaces ?? []).filter((glob) => glob !== ""),
+    filter: asked.filter,
     format: streams ? "server-sent-events" : json ? "json" : "protobuf",
-    from: resumeIndex(request.headers) ?? (index ? startIndex(index) : -1),
+    from: resumeIndex(request.headers) ?? (asked.index === "" ? -1 : startIndex(asked.index)),
   };
-  if (JSON.stringify(asked).length > MAX_REQUEST) throw badRequest("filter: the request is too long");
+  if (JSON.stringify(wanted).length > MAX_REQUEST) throw badRequest("filter: the request is too long");
   const disabled = disabledTopic(env, pattern);
   if (disabled !== null) throw badRequest(`eventType: the topic ${disabled} is disabled by the setting SERVICE_EVENTS`);
-  return asked;
+  return wanted;
 }
 
 /** The topic of a pattern whose types are all disabled; null for any other pattern. */
@@ -107,6 +117,20 @@ function answered(opened: Response): Response {
 }
 
 export const eventNotificationRoutes = [
-  secrets({ verb: "GET", path: "/sys/events/subscribe/:eventType+", fresh: true, unwrapped: true, handle: subscribe }),
-  secrets({ verb: "GET", path: "/sys/events/subscribe", fresh: true, refuses: true, handle: subscribe }),
+  secrets({
+    verb: "GET",
+    path: "/sys/events/subscribe/:eventType+",
+    fresh: true,
+    unwrapped: true,
+    query: SubscribeQuery,
+    handle: subscribe,
+  }),
+  secrets({
+    verb: "GET",
+    path: "/sys/events/subscribe",
+    fresh: true,
+    refuses: true,
+    query: SubscribeQuery,
+    handle: subscribe,
+  }),
 ];

@@ -1,12 +1,14 @@
+import * as z from "zod";
 import { clusterHeader } from "../compat/dialect.ts";
 import { parseTopics, type Subscription } from "../events/subscription.ts";
-import { parseFlag } from "../lib/go-bool.ts";
 import { refuse } from "../lib/result.ts";
 import { objectStub } from "../platform/durable/jurisdiction.ts";
 import { badRequest, denied, refusalError } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { type ClientLocation, nearestPlace, placedName } from "../platform/place.ts";
 import { settings } from "../platform/settings.ts";
-import { type AuthorisedCall, cluster } from "./server/route.ts";
+import { namespaceOf } from "./server/cluster-reads.ts";
+import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** The event stream: fully authorized before its first byte. */
 
@@ -23,7 +25,7 @@ function indexIn(text: string, message: string): number {
   return Math.max(-1, Math.min(Number(index), Number.MAX_SAFE_INTEGER - 1));
 }
 
-export const startIndex = (text: string | null): number =>
+export const startIndex = (text: string): number =>
   text ? indexIn(text, `Unable to parse index: ${shown(text)} is not an integer of 64 bits`) : 0;
 
 /** Resume position of a reconnecting reader: the last event id (WHATWG HTML 9.2.4). */
@@ -34,12 +36,6 @@ export function resumeIndex(headers: Headers): number | null {
   const index = indexIn(id, message);
   if (index < 0) throw badRequest(message);
   return index + 1;
-}
-
-function flag(name: string, text: string | null): boolean {
-  const given = parseFlag(text || "false");
-  if (given !== null) return given;
-  throw badRequest(`${name}: ${shown(text ?? "")} is neither true nor false`);
 }
 
 export const SERVER_SENT = "text/event-stream";
@@ -69,19 +65,22 @@ function serverOf(env: Env, request: Request, accessor: string): Fetcher {
   return objectStub(env, env.EVENT_RELAY, name, place);
 }
 
-async function stream({ query, grant, dialect, env, request }: AuthorisedCall): Promise<Response> {
+const StreamQuery = z.object({ topic: query.repeated(), index: query.text(), errors: query.flag() });
+
+async function stream(call: AuthorisedCall & Asked<typeof StreamQuery>): Promise<Response> {
+  const { asked, grant, dialect, env, request } = call;
   const format = formatOf(request.headers.get("Accept"));
-  const parsed = parseTopics(query.getAll("topic"));
-  const from = startIndex(query.get("index"));
+  const parsed = parseTopics(asked.topic ?? []);
+  const from = startIndex(asked.index);
   if (!parsed.ok) throw badRequest(parsed.message);
   const subscription: Subscription = {
     accessor: grant.identity.accessor,
     topics: parsed.topics,
-    namespace: query.get("namespace") || "default",
+    namespace: namespaceOf(call),
     from: (format === "server-sent-events" ? resumeIndex(request.headers) : null) ?? from,
     dialect,
     format,
-    errors: flag("errors", query.get("errors")),
+    errors: asked.errors,
   };
   // In a body instead of a header, because topics are arbitrary text.
   const opened = await serverOf(env, request, subscription.accessor).fetch("https://event-log/stream", {
@@ -104,5 +103,5 @@ async function stream({ query, grant, dialect, env, request }: AuthorisedCall): 
 }
 
 export const eventStreamRoutes = [
-  cluster({ verb: "GET", path: "/event/stream", rights: "any", fresh: true, handle: stream }),
+  cluster({ verb: "GET", path: "/event/stream", rights: "any", fresh: true, query: StreamQuery, handle: stream }),
 ];

@@ -11,9 +11,9 @@ import { runHostVolumeOperation } from "../volumes/host/run-operation.ts";
 import { hostVolumeJson, shownHostVolume } from "../volumes/host/volume-views.ts";
 import { judgeHostVolume } from "./host-volume-rules.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
-import { isForced, mayList, namespaceOf } from "./server/cluster-reads.ts";
+import { ForceQuery, mayList, namespaceGiven, namespaceOf } from "./server/cluster-reads.ts";
 import { clusterJson } from "./server/respond.ts";
-import { type AuthorisedCall, cluster } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Dynamic host volumes (docs/guides/host-volumes.md; https://developer.hashicorp.com/nomad/api-docs/volumes). */
 
@@ -34,7 +34,7 @@ function begunBy(call: AuthorisedCall, idempotencyToken: string, what: unknown):
 /** Creates or registers a volume, or changes the one in the body. */
 async function write(call: AuthorisedCall, given: Readonly<Record<string, unknown>>, intent: Intent) {
   const body = bodyOf(given);
-  const namespace = body.volume.Namespace || call.query.get("namespace") || body.namespace || "default";
+  const namespace = body.volume.Namespace || namespaceGiven(call) || body.namespace || "default";
   const { cluster: rights } = call.grant;
   if (!allowsNamespace(rights, namespace, RIGHTS[intent])) throw denied();
   if (body.policyOverride && !allowsNamespace(rights, namespace, "policy-override")) throw denied();
@@ -98,8 +98,8 @@ async function read(call: AuthorisedCall<"id">): Promise<Reading> {
   return { index: shown.ModifyIndex, respond };
 }
 
-async function remove(call: AuthorisedCall<"id">): Promise<Response> {
-  const [id, namespace, force] = [idOf(call), namespaceOf(call), isForced(call)];
+async function remove(call: AuthorisedCall<"id"> & Asked<typeof ForceQuery>): Promise<Response> {
+  const [id, namespace, force] = [idOf(call), namespaceOf(call), call.asked.force];
   const begun = begunBy(call, "", ["delete", id, force]);
   const registry = clusterRegistry(call.env);
   const begin = () => registry.deleteHostVolume(id, namespace, force, begun);
@@ -131,6 +131,7 @@ const deletes = (path: "/volume/host/:id" | "/volume/host/:id/delete") =>
     path,
     rights: (rights, call) => allowsNamespace(rights, namespaceOf(call), "host-volume-delete"),
     fresh: true,
+    query: ForceQuery,
     handle: remove,
   });
 

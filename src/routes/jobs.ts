@@ -1,12 +1,14 @@
+import * as z from "zod";
 import { completeJob, JOB_SUMMARY_TABLES, jobScale, jobSummary } from "../cluster/reports/job-shapes.ts";
 import { allocationStub, jobStub } from "../cluster/reports/list-views.ts";
 import type { Fields } from "../cluster/reports/topics/topic.ts";
 import { parseLossless } from "../lib/json.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { allowsNamespace } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
-import { allocationFields } from "./allocations.ts";
+import { AllocationsQuery, allocationFields } from "./allocations.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
-import { listReported, mayList, namespaceOf, type ReportedList, readOne, truth } from "./server/cluster-reads.ts";
+import { listReported, mayList, namespaceOf, type ReportedList, readOne } from "./server/cluster-reads.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
@@ -79,8 +81,9 @@ export const jobRoutes = [
     verb: "GET",
     path: "/jobs",
     rights: mayList("list-jobs"),
+    query: z.object({ meta: query.goFlag(undefined, { bare: true }) }),
     handle: async (call) => {
-      const meta = truth(call, "meta", false);
+      const { meta } = call.asked;
       return listReported(call, {
         topic: "Job",
         right: "list-jobs",
@@ -99,6 +102,7 @@ export const jobRoutes = [
     verb: "GET",
     path: "/job/:id/allocations",
     rights: mayReadJob,
+    query: AllocationsQuery,
     handle: async (call) => {
       const fields = allocationFields(call);
       return ofJob(call, { topic: "Allocation", stub: (allocation) => allocationStub(allocation, fields) });

@@ -4,12 +4,13 @@ import type { Mount } from "../contracts/mount.ts";
 import { isEngine } from "../credentials/engines/descriptions.ts";
 import { performJob, performRemoval, unfinished } from "../credentials/runner/job-worker.ts";
 import { mapLimit } from "../lib/map-limit.ts";
-import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
+import { badRequest, notFound, refusalError, sentence, unwrap } from "../platform/http/errors.ts";
 import { duration, flag } from "../platform/http/fields.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { traceText } from "../platform/observability/otlp/trace-context.ts";
 import { accessControl, credentialEngine } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, type SecretsRoute, secrets } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, type SecretsRoute, secrets } from "./server/route.ts";
 
 /**
  * Leases of all mounts (https://developer.hashicorp.com/vault/api-docs/system/leases). A lease's id begins with the path
@@ -301,8 +302,10 @@ async function list(call: AuthorisedCall<never, "prefix">): Promise<Response> {
   return keyList(call, [...names].sort());
 }
 
-async function count(call: AuthorisedCall): Promise<Response> {
-  const irrevocable = call.query.get("type") === "irrevocable";
+const CountQuery = z.object({ type: query.text() });
+
+async function count(call: AuthorisedCall & Asked<typeof CountQuery>): Promise<Response> {
+  const irrevocable = call.asked.type === "irrevocable";
   const counts: Record<string, number> = {};
   for (const { mount } of await mountsUnder(call, "")) {
     const found = await engineOf(call, mount).leaseCount();
@@ -313,15 +316,19 @@ async function count(call: AuthorisedCall): Promise<Response> {
 }
 
 const DEFAULT_LIMIT = 10_000;
+const LeasesQuery = CountQuery.extend({
+  limit: query
+    .text()
+    .refine((text) => /^(|none|[1-9]\d{0,8})$/i.test(text), sentence("limit must be 'none' or a positive integer")),
+});
 
 /**
  * Leases that could not be revoked, which is the only type that is listed, as upstream does: 404 for others.
  * @throws RequestError 400 for another limit than a positive number or `none`
  */
-async function listIrrevocable(call: AuthorisedCall): Promise<Response> {
-  const given = call.query.get("limit") ?? "";
-  if (!/^(|none|[1-9]\d{0,8})$/i.test(given)) throw badRequest("limit must be 'none' or a positive integer");
-  if (call.query.get("type")?.toLowerCase() !== "irrevocable") throw notFound();
+async function listIrrevocable(call: AuthorisedCall & Asked<typeof LeasesQuery>): Promise<Response> {
+  const { type, limit: given } = call.asked;
+  if (type.toLowerCase() !== "irrevocable") throw notFound();
   const limit = given === "" ? DEFAULT_LIMIT : /none/i.test(given) ? Number.POSITIVE_INFINITY : Number(given);
   const leases: { lease_id: string; error: string }[] = [];
   let total = 0;
@@ -351,8 +358,15 @@ const both = <const Name extends string>(name: Name) =>
   [`/sys/leases/${name}`, `/sys/leases/${name}/:id+`, `/sys/${name}`, `/sys/${name}/:id+`] as const;
 
 export const leaseRoutes = [
-  secrets({ verb: "GET", path: "/sys/leases", access: "sudo", fresh: true, handle: listIrrevocable }),
-  secrets({ verb: "GET", path: "/sys/leases/count", access: "sudo", fresh: true, handle: count }),
+  secrets({
+    verb: "GET",
+    path: "/sys/leases",
+    access: "sudo",
+    fresh: true,
+    query: LeasesQuery,
+    handle: listIrrevocable,
+  }),
+  secrets({ verb: "GET", path: "/sys/leases/count", access: "sudo", fresh: true, query: CountQuery, handle: count }),
   ...under(["/sys/leases/lookup", "/sys/leases/lookup/:id+"], {
     verb: "POST",
     fresh: true,

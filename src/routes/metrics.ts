@@ -1,28 +1,29 @@
-import { badRequest } from "../platform/http/errors.ts";
+import * as z from "zod";
 import { CONTENT_TYPES, type Format, written } from "../platform/observability/metrics/exposition.ts";
 import { flushCounts } from "../platform/observability/metrics/flush.ts";
 import { allowsAgent } from "../rights/cluster-rights.ts";
 import { metrics } from "../rpc/stubs.ts";
-import { type AuthorisedCall, cluster, secrets } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, cluster, secrets } from "./server/route.ts";
 
 /** Metrics (docs/operate/metrics.md), at the paths of both client families. */
 
-const FORMATS: ReadonlySet<string> = new Set(Object.keys(CONTENT_TYPES));
+const FORMATS = Object.keys(CONTENT_TYPES) as Format[];
+
+const MetricsQuery = z.object({
+  format: z.preprocess((given) => given || undefined, z.enum(FORMATS, `one of ${FORMATS.join(", ")}`).optional()),
+});
+type MetricsCall = AuthorisedCall & Asked<typeof MetricsQuery>;
 
 /** The requested format, by name or `Accept`; upstream clients expect JSON, others text. */
-function formatOf({ query, request, dialect }: AuthorisedCall): Format {
-  const named = query.get("format");
-  if (named) {
-    if (!FORMATS.has(named)) throw badRequest(`format: one of ${[...FORMATS].join(", ")}`);
-    return named as Format;
-  }
+function formatOf({ asked, request, dialect }: MetricsCall): Format {
+  if (asked.format) return asked.format;
   const accepted = (request.headers.get("Accept") ?? "").toLowerCase();
   if (accepted.includes("application/openmetrics-text")) return "openmetrics";
   if (accepted.includes("text/plain")) return "prometheus";
   return accepted.includes("application/json") || dialect === "upstream" ? "json" : "prometheus";
 }
 
-async function show(call: AuthorisedCall): Promise<Response> {
+async function show(call: MetricsCall): Promise<Response> {
   const format = formatOf(call);
   // A scrape includes the counts of this isolate.
   await flushCounts();
@@ -33,7 +34,13 @@ async function show(call: AuthorisedCall): Promise<Response> {
 }
 
 export const metricsClusterRoutes = [
-  cluster({ verb: "GET", path: "/metrics", rights: (rights) => allowsAgent(rights, "read"), handle: show }),
+  cluster({
+    verb: "GET",
+    path: "/metrics",
+    rights: (rights) => allowsAgent(rights, "read"),
+    query: MetricsQuery,
+    handle: show,
+  }),
 ];
 
-export const metricsRoutes = [secrets({ verb: "GET", path: "/sys/metrics", handle: show })];
+export const metricsRoutes = [secrets({ verb: "GET", path: "/sys/metrics", query: MetricsQuery, handle: show })];

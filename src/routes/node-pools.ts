@@ -13,7 +13,7 @@ import { caseless, echoed } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
 import { allowsNode, allowsNodePool } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
-import { nodesChanged, readNodes } from "./nodes.ts";
+import { NodesQuery, nodesChanged, readNodes } from "./nodes.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
 import { listReported, mayList } from "./server/cluster-reads.ts";
 import { type Listing, readList } from "./server/listing.ts";
@@ -66,7 +66,7 @@ async function readPool(call: AuthorisedCall<"name">): Promise<Reading> {
 }
 
 /** Nodes of a pool; `all` contains every node. */
-async function readPoolNodes(call: AuthorisedCall<"name">): Promise<Reading> {
+async function readPoolNodes(call: AuthorisedCall<"name"> & Asked<typeof NodesQuery>): Promise<Reading> {
   const name = nameOf(call);
   if ((await clusterRegistry(call.env).readNodePool(name)) === null) throw notFound("node pool not found");
   return readNodes(call, name === "all" ? {} : { pool: name });
@@ -158,6 +158,7 @@ export const nodePoolRoutes = [
     verb: "GET",
     path: "/node/pool/:name/nodes",
     rights: (rights, call) => allowsNode(rights, "read") && mayRead(call, nameOf(call)),
+    query: NodesQuery,
     handle: (call) => blocking(call, () => readPoolNodes(call), nodesChanged(call)),
   }),
   cluster({

@@ -3,19 +3,19 @@ import { nodeFields } from "../cluster/nodes/filter-fields.ts";
 import { HEX_PREFIX_RULE, hexRange } from "../cluster/reports/hex-prefix.ts";
 import { LEGACY_NODE_FIELDS, nodeVersion } from "../compat/node-names.ts";
 import type { Node, NodeQuery, Written } from "../contracts/node.ts";
-import { parseGoBool } from "../lib/go-bool.ts";
 import { parseLossless } from "../lib/json.ts";
 import type { Result } from "../lib/result.ts";
-import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
+import { badRequest, notFound, sentence, unwrap } from "../platform/http/errors.ts";
 import { caseless } from "../platform/http/fields.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { allowsNode } from "../rights/cluster-rights.ts";
 import { clusterRegistry, nodeSession } from "../rpc/stubs.ts";
 import { ELIGIBILITIES } from "../wire/node-words.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
-import { isForced } from "./server/cluster-reads.ts";
+import { ForceQuery } from "./server/cluster-reads.ts";
 import { type Listing, readList } from "./server/listing.ts";
 import { clusterJson } from "./server/respond.ts";
-import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 
 /** Nodes (https://developer.hashicorp.com/nomad/api-docs/nodes). */
 
@@ -27,18 +27,19 @@ export const nodesChanged = (call: AuthorisedCall) => (since: number, waitMs: nu
 /** A node as returned by reads. */
 type ShownNode = Node & { readonly CreateIndex: number; readonly ModifyIndex: number };
 
-/** Whether a list includes an optional field. */
-function wants({ query }: AuthorisedCall, field: "os" | "resources"): boolean {
-  const wanted = parseGoBool(query.get(field) || "false");
-  if (wanted === null) throw badRequest(`Failed to parse node list fields: ${field}: must be true or false`);
-  return wanted;
-}
+const fieldFlag = (field: string) =>
+  query.goFlag(sentence(`Failed to parse node list fields: ${field}: must be true or false`));
+
+export const NodesQuery = z.object({ prefix: query.text(), os: fieldFlag("os"), resources: fieldFlag("resources") });
 
 /** A list of nodes. @throws RequestError 400 with the parameter */
-export function readNodes(call: AuthorisedCall, only: Pick<NodeQuery, "pool"> = {}): Promise<Reading> {
-  const range = hexRange(call.query.get("prefix") ?? "");
+export function readNodes(
+  call: AuthorisedCall & Asked<typeof NodesQuery>,
+  only: Pick<NodeQuery, "pool"> = {},
+): Promise<Reading> {
+  const { prefix, os, resources } = call.asked;
+  const range = hexRange(prefix);
   if (!range) throw badRequest(`prefix: ${HEX_PREFIX_RULE}`);
-  const [os, resources] = [wants(call, "os"), wants(call, "resources")];
   const listing: Listing<ShownNode> = {
     fetch: async (from, limit, reverse) => {
       const page = await clusterRegistry(call.env).nodes({ ...only, from, limit, reverse, range });
@@ -140,8 +141,8 @@ async function setEligibility(call: AuthorisedCall<"id">, body: z.output<typeof 
   return written(call, await clusterRegistry(call.env).setNodeEligibility(idOf(call), wanted));
 }
 
-async function purge(call: AuthorisedCall<"id">): Promise<Response> {
-  const forced = isForced(call);
+async function purge(call: AuthorisedCall<"id"> & Asked<typeof ForceQuery>): Promise<Response> {
+  const { force: forced } = call.asked;
   const result = await clusterRegistry(call.env).purgeNode(idOf(call), forced);
   const answer = written(call, result);
   // If this fails, the agent's next message restores the node.
@@ -168,6 +169,7 @@ export const nodeRoutes = [
     verb: "GET",
     path: "/nodes",
     rights: READ,
+    query: NodesQuery,
     handle: (call) => blocking(call, () => readNodes(call), nodesChanged(call)),
   }),
   cluster({
@@ -193,6 +195,6 @@ export const nodeRoutes = [
     body: EligibilityBody,
     handle: setEligibility,
   }),
-  cluster({ verb: "POST", path: "/node/:id/purge", rights: WRITE, fresh: true, handle: purge }),
+  cluster({ verb: "POST", path: "/node/:id/purge", rights: WRITE, fresh: true, query: ForceQuery, handle: purge }),
   cluster({ verb: "POST", path: "/node/:id/evaluate", rights: WRITE, handle: evaluate }),
 ];

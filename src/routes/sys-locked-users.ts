@@ -1,8 +1,10 @@
+import * as z from "zod";
 import type { LockedNames } from "../contracts/approle.ts";
 import { unwrap } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { envelope, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
 
 /** Names that are locked after failed logins (https://developer.hashicorp.com/vault/api-docs/system/user-lockout). */
 
@@ -14,10 +16,12 @@ const counted = ({ accessor, names }: LockedNames) => ({
 
 const sumOf = (mounts: readonly LockedNames[]): number => mounts.reduce((sum, { names }) => sum + names.length, 0);
 
-async function locked(call: AuthorisedCall): Promise<Response> {
-  const accessor = call.query.get("mount_accessor");
+const LockedQuery = z.object({ mount_accessor: query.text() });
+
+async function locked(call: AuthorisedCall & Asked<typeof LockedQuery>): Promise<Response> {
+  const { mount_accessor: accessor } = call.asked;
   const all = await accessControl(call.env).lockedNames(call.grant.namespace);
-  const mounts = accessor === null || accessor === "" ? all : all.filter((mount) => mount.accessor === accessor);
+  const mounts = accessor === "" ? all : all.filter((mount) => mount.accessor === accessor);
   const by_namespace = [...Map.groupBy(mounts, ({ namespaceId }) => namespaceId)].map(([namespace_id, group]) => ({
     namespace_id,
     namespace_path: group[0]?.namespace ?? "",
@@ -28,7 +32,7 @@ async function locked(call: AuthorisedCall): Promise<Response> {
 }
 
 export const lockedUserRoutes = [
-  secrets({ verb: "GET", path: "/sys/locked-users", fresh: true, handle: locked }),
+  secrets({ verb: "GET", path: "/sys/locked-users", fresh: true, query: LockedQuery, handle: locked }),
   secrets({
     verb: "POST",
     path: "/sys/locked-users/:accessor/unlock/:alias+",

@@ -1,3 +1,4 @@
+import * as z from "zod";
 import { authorize } from "../access/authorize/authorize-cached.ts";
 import { namespacePath } from "../access/namespaces/namespaces.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
@@ -7,11 +8,12 @@ import { accessStatus, type Health, health, PARTS, reached } from "../monitoring
 import { isStorageLost } from "../platform/durable/birth.ts";
 import { isJurisdictionChanged } from "../platform/durable/jurisdiction.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
+import * as query from "../platform/http/query-fields.ts";
 import { BUILD_DATE, CLUSTER_NAME, VERSION } from "../platform/version.ts";
 import { allowsAgent } from "../rights/cluster-rights.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { envelope, noContent } from "./server/respond.ts";
-import { type Call, open, secrets } from "./server/route.ts";
+import { type Asked, type Call, open, secrets } from "./server/route.ts";
 
 /** Health, seal status and key terms (https://developer.hashicorp.com/vault/api-docs/system/health). */
 
@@ -24,11 +26,19 @@ const raw = (body: object, status = 200): Response =>
     headers: { "Content-Type": "application/json", "Cache-Control": "no-store" },
   });
 
-/** Load balancers choose the status codes: `?sealedcode=200`. */
-function code(call: Call, parameter: string, usual: number): number {
-  const wanted = Number(call.query.get(parameter));
-  return Number.isInteger(wanted) && wanted >= 200 && wanted <= 599 ? wanted : usual;
-}
+/** Load balancers choose the status codes: `?sealedcode=200`. Other values are as none. */
+const statusCode = () =>
+  z
+    .preprocess((given) => Number(given), z.int().min(200).max(599))
+    .optional()
+    .catch(undefined);
+
+const HealthQuery = z.object({
+  counts: query.trueOnly(),
+  activecode: statusCode(),
+  sealedcode: statusCode(),
+  uninitcode: statusCode(),
+});
 
 /** Deployment-wide information exists only in the root namespace. */
 function onlyInRoot(namespace: string): void {
@@ -43,8 +53,8 @@ const openOnlyInRoot = (call: Call): void =>
  * Whether the caller may see counts. Authorizes only requests with a token parameter: clients send tokens with every
  * health check, which must not consume a limited use.
  */
-async function mayCount({ env, token, query }: Call): Promise<boolean> {
-  if (token === null || query.get("counts") !== "true") return false;
+async function mayCount({ env, token, asked }: Call & Asked<typeof HealthQuery>): Promise<boolean> {
+  if (token === null || !asked.counts) return false;
   const grant = await reached("access_control", () =>
     authorize(env, { ask: { token, namespace: "", path: null }, fresh: false, location: null, version: null }),
   );
@@ -138,6 +148,7 @@ export const statusRoutes = [
   open({
     verb: "GET",
     path: "/sys/health",
+    query: HealthQuery,
     handle: async (call) => {
       openOnlyInRoot(call);
       const seen = await health(call.env);
@@ -171,8 +182,8 @@ export const statusRoutes = [
       };
       // Custom status codes do not apply: none of them describes a failed service.
       if (access === null) return raw(body, 503);
-      if (sealed) return raw(body, code(call, "sealedcode", 503));
-      return raw(body, access.bootstrapped ? code(call, "activecode", 200) : code(call, "uninitcode", 501));
+      const { sealedcode = 503, activecode = 200, uninitcode = 501 } = call.asked;
+      return raw(body, sealed ? sealedcode : access.bootstrapped ? activecode : uninitcode);
     },
   }),
   open({ verb: "GET", path: "/sys/seal-status", handle: async (call) => raw(sealStatusOf(await statusOf(call))) }),

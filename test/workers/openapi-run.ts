@@ -20,6 +20,7 @@ interface Use {
 const USES: readonly Use[] = [
   { caller: /\bblocking\b/, asked: ["index", "wait", "stale"] },
   { caller: /\breadList\b/, asked: ["per_page", "next_token"], glanced: ["filter", "reverse"] },
+  { caller: /\btokenPage\b/, asked: ["per_page", "next_token"] },
   { caller: /\bcollected\b/, asked: ["per_page", "next_token"] },
 ];
 

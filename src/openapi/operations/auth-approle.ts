@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { ROLE_FIELDS } from "../../auth/approle/roles.ts";
 import { keys, seconds, texts, time } from "../../wire/shapes.ts";
-import { data, group, noContent, type Operation, text, warned } from "../operation.ts";
+import { data, group, noContent, type Operation, warned } from "../operation.ts";
 import { legacyTokenFieldTexts, loggedIn, TokenSettings, tokenFieldTexts } from "./auth-methods.ts";
 
 const networks = z.array(z.string());
@@ -204,7 +204,7 @@ export const approle = group(
     "GET /sys/locked-users": {
       id: "listLockedUsers",
       summary: "List locked users",
-      query: { mount_accessor: text("Only those of one auth method.") },
+      query: { mount_accessor: "Only those of one auth method." },
       answers: data(
         "Locked names by namespace and auth method.",
         z.object({

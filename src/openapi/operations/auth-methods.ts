@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { keys, seconds } from "../../wire/shapes.ts";
-import { data, group, noContent, type Operation, text } from "../operation.ts";
+import { data, group, noContent, type Operation } from "../operation.ts";
 import { Auth } from "./tokens.ts";
 
 const names = z.array(z.string()).optional();
@@ -235,11 +235,11 @@ const jwt: Readonly<Record<string, Operation>> = {
     id: "completeJwtBrowserLogin",
     summary: "Complete a browser login (provider callback)",
     query: {
-      state: text("The login's state. It is used once, within ten minutes."),
-      code: text("The provider's code."),
-      client_nonce: text("The nonce that the login began with, if any."),
-      iss: text("The provider, as its redirect states it. Another one than the method's is refused."),
-      error: text("The provider's error, instead of a code."),
+      state: "The login's state. It is used once, within ten minutes.",
+      code: "The provider's code.",
+      client_nonce: "The nonce that the login began with, if any.",
+      iss: "The provider, as its redirect states it. Another one than the method's is refused.",
+      error: "The provider's error, instead of a code.",
     },
     answers: loggedIn,
     errors: [403],

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { data, group, text } from "../operation.ts";
+import { data, group } from "../operation.ts";
 
 const Listings = z.object({
   destinations: z.int().describe("Destinations that there are."),
@@ -47,7 +47,7 @@ export const backup = group(
       id: "restoreSnapshot",
       summary: "Restore a snapshot into an empty deployment",
       description: "The whole file is checked before anything changes. Requires the same MASTER_KEY.",
-      query: { object: text("Name of an object of the bucket SNAPSHOT_BUCKET, instead of a body.") },
+      query: { object: "Name of an object of the bucket SNAPSHOT_BUCKET, instead of a body." },
       body: { schema: { type: "string", format: "binary" } },
       answers: data("Numbers of restored objects.", Restored),
       errors: [409],

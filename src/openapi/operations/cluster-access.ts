@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { index, texts, time, timeOrNull } from "../../wire/shapes.ts";
-import { bare, count, flag, group, nothing, type Operation, text } from "../operation.ts";
+import { bare, count, group, nothing, type Operation, text } from "../operation.ts";
 import { prefix, pretty, waiting } from "../parameters.ts";
 
 const indexes = { CreateIndex: index.nullable(), ModifyIndex: index.nullable() };
@@ -129,8 +129,8 @@ export const clusterAccess = group(
       id: "listAclTokens",
       summary: "List tokens",
       query: {
-        prefix: text("Only accessors that begin with this."),
-        global: flag("Only global ones."),
+        prefix: "Only accessors that begin with this.",
+        global: "Only global ones.",
         per_page: count("Rows to a page; 0 is all of them."),
         next_token: text("Where the page begins."),
         ...waiting,

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { description } from "../../credentials/engines/aws/description.ts";
 import { CREDENTIAL_TYPES } from "../../credentials/engines/aws/role.ts";
 import { keys, seconds, time } from "../../wire/shapes.ts";
-import { data, flag, group, noContent, text, warned } from "../operation.ts";
+import { data, group, noContent, text, warned } from "../operation.ts";
 import { helpOf, staticMetadata } from "./credentials.ts";
 
 const texts = z.array(z.string()).nullable();
@@ -96,7 +96,7 @@ const parameters = {
   role_session_name: "Name of the session; other characters than the provider's become `_`.",
   mfa_code: "Code of the device of `mfa_serial_number`.",
 };
-const verify = flag("Responds when the new key works, or with a warning after 25 s.");
+const verify = "Responds when the new key works, or with a warning after 25 s.";
 const metadata = text("`key=value`, repeatedly: answered with the credentials.");
 
 const issuing = (path: "creds" | "sts", id: string) => {
@@ -115,7 +115,7 @@ const issuing = (path: "creds" | "sts", id: string) => {
       id: `generateAws${id}`,
       summary: "Generate credentials for a role",
       query: {
-        ...Object.fromEntries(Object.entries(parameters).map(([name, about]) => [name, text(about)])),
+        ...Object.fromEntries(Object.entries(parameters).map(([name, about]) => [name, about])),
         verify,
         metadata,
       },
@@ -126,7 +126,7 @@ const issuing = (path: "creds" | "sts", id: string) => {
       id: `generateAws${id}WithParameters`,
       summary: "Generate credentials for a role, with parameters in the body",
       query: { metadata },
-      body: { fields: { ...parameters, verify: verify.description } },
+      body: { fields: { ...parameters, verify: verify } },
       ...common,
     },
   };

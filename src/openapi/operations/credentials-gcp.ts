@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { description } from "../../credentials/engines/gcp/description.ts";
 import { keys, seconds, time } from "../../wire/shapes.ts";
-import { data, flag, group, noContent, text, warned } from "../operation.ts";
+import { data, group, noContent, text, warned } from "../operation.ts";
 import { helpOf } from "./credentials.ts";
 
 const Config = z
@@ -74,7 +74,7 @@ const parameters = {
   key_algorithm: "`KEY_ALG_RSA_2048`, or `KEY_ALG_RSA_1024`.",
   key_type: "`TYPE_GOOGLE_CREDENTIALS_FILE`, or `TYPE_PKCS12_FILE`.",
 };
-const verify = flag("Responds when a new key works, or with a warning after a while.");
+const verify = "Responds when a new key works, or with a warning after a while.";
 const given = text("`key=value`, repeatedly: answered with the credentials.");
 
 /** The two operations of a path that issues. */
@@ -92,7 +92,7 @@ const issuing = (path: string, id: string, kind: "token" | "key") => {
       id: `generateGcp${id}`,
       summary: about,
       query: {
-        ...Object.fromEntries(Object.entries(parameters).map(([name, help]) => [name, text(help)])),
+        ...Object.fromEntries(Object.entries(parameters).map(([name, help]) => [name, help])),
         verify,
         metadata: given,
       },
@@ -103,7 +103,7 @@ const issuing = (path: string, id: string, kind: "token" | "key") => {
       id: `generateGcp${id}WithParameters`,
       summary: `${about}, with parameters in the body`,
       query: { metadata: given },
-      body: { fields: { ...parameters, verify: verify.description } },
+      body: { fields: { ...parameters, verify: verify } },
       ...common,
     },
   };

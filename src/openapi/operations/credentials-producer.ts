@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { description } from "../../credentials/engines/https-producer/description.ts";
 import { keys, seconds } from "../../wire/shapes.ts";
-import { data, flag, group, noContent, text } from "../operation.ts";
+import { data, group, noContent, text } from "../operation.ts";
 import { helpOf } from "./credentials.ts";
 
 const map = z.record(z.string(), z.string());
@@ -70,9 +70,7 @@ export const producerCredentials = group(
       summary: "Generate credentials for a role",
       query: {
         metadata: text("`key=value`, repeatedly: answered with the credentials."),
-        verify: flag(
-          "Responds when the call `verify` succeeds with the credentials, or with a warning after a time-out.",
-        ),
+        verify: "Responds when the call `verify` succeeds with the credentials, or with a warning after a time-out.",
       },
       headers: {
         "X-Orch-Idempotency-Key": text(

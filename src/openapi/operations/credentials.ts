@@ -3,7 +3,7 @@ import { description } from "../../credentials/engines/azure/description.ts";
 import { AUDIENCES } from "../../credentials/engines/azure/names.ts";
 import type { EngineDescription } from "../../credentials/engines/description.ts";
 import { keys, seconds, time } from "../../wire/shapes.ts";
-import { data, flag, group, noContent, text, warned } from "../operation.ts";
+import { data, group, noContent, text, warned } from "../operation.ts";
 
 const Config = z
   .object({
@@ -206,7 +206,7 @@ export const credentials = group(
       summary: "Generate credentials for a role",
       query: {
         metadata: text("`key=value`, repeatedly: answered with the credentials, unless the role has the key."),
-        verify: flag("Responds when a login with the credentials succeeds, or with a warning after a time-out."),
+        verify: "Responds when a login with the credentials succeeds, or with a warning after a time-out.",
       },
       headers: {
         "X-Orch-Idempotency-Key": text(

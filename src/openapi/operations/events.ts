@@ -115,10 +115,7 @@ export const events = group(
         "read or list on the path of each event (Secret, Sync, Lease, Engine); management for the others, and for all",
       ].join(", "),
       query: {
-        topic: {
-          description: "A topic, or `Topic:key`; repeatable. Default: all.",
-          schema: { type: "array", items: { type: "string" } },
-        },
+        topic: "A topic, or `Topic:key`; repeatable. Default: all.",
         index: {
           description:
             "The first line: N itself, or the next available one; 0 is the oldest, -1 and one beyond the next line new lines only.",
@@ -128,7 +125,7 @@ export const events = group(
           description: "The namespace; `*` means all.",
           schema: { type: "string", default: "default" },
         },
-        errors: flag("Says in a last line why the service ends the stream."),
+        errors: "Says in a last line why the service ends the stream.",
       },
       headers: { "Last-Event-ID": text("Of a client that reconnects: the id of its last line.") },
       answers: { 200: { kind: "stream", description: "The lines.", schema: Line } },
@@ -145,13 +142,8 @@ export const events = group(
       path: { eventType: "A glob over event types, such as `kv*`." },
       query: {
         json: flag("JSON instead of protobuf."),
-        namespaces: {
-          description: "A glob over namespaces below the request's, which is always included; repeatable.",
-          schema: { type: "array", items: { type: "string" } },
-        },
-        filter: text(
-          "An expression over `event_type`, `operation`, `source_plugin_mount`, `data_path` and `namespace`.",
-        ),
+        namespaces: "A glob over namespaces below the request's, which is always included; repeatable.",
+        filter: "An expression over `event_type`, `operation`, `source_plugin_mount`, `data_path` and `namespace`.",
         index: {
           description: "The first index; without one new events only. The metadata of each event has its `index`.",
           schema: { type: "integer", minimum: -1, default: -1 },
@@ -245,15 +237,15 @@ export const events = group(
       right: "operator:write",
       method: "put",
       query: {
-        source: text("The reporting source; with an index, a repeated report is applied once."),
+        source: "The reporting source; with an index, a repeated report is applied once.",
         source_index: count("Which of the source's reports this is, growing."),
         namespace: {
           description: "Default namespace of events, and of a full list.",
           schema: { type: "string", default: "default" },
         },
-        full: flag("The events list every object of `topic` in `namespace`: the others are removed."),
-        changes: flag("Events that change nothing are left out; not with `source`."),
-        topic: text("With `full=true`: Job, Allocation, Evaluation, Deployment or Service."),
+        full: "The events list every object of `topic` in `namespace`: the others are removed.",
+        changes: "Events that change nothing are left out; not with `source`.",
+        topic: "With `full=true`: Job, Allocation, Evaluation, Deployment or Service.",
         ...pretty,
       },
       body: {

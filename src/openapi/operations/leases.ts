@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { keys, seconds, time, timeOrNull } from "../../wire/shapes.ts";
-import { data, group, noContent, type Operation, text, warned, word } from "../operation.ts";
+import { data, group, noContent, type Operation, warned, word } from "../operation.ts";
 
 const Lease = z
   .object({
@@ -53,7 +53,7 @@ export const leases = group(
       summary: "List leases that could not be revoked",
       query: {
         type: word("Required.", "irrevocable"),
-        limit: text("Maximum number of leases, or `none`; 10000 without it."),
+        limit: "Maximum number of leases, or `none`; 10000 without it.",
       },
       answers: data(
         "The leases with their last failures. `lease_count` counts all of them.",

@@ -3,7 +3,7 @@ import * as z from "zod";
 import { Drivers, HostVolumes, LastDrain, Node, NodeResources, ReservedResources } from "../../wire/node.ts";
 import { ELIGIBILITIES, STATUSES } from "../../wire/node-words.ts";
 import { createdAndModified, index, texts, time, timeOrNull } from "../../wire/shapes.ts";
-import { bare, flag, group, nothing, type Operation, type Parameters, required, text, word } from "../operation.ts";
+import { bare, group, nothing, type Operation, type QueryParameters, required, word } from "../operation.ts";
 import { filter, list, namespaces, page, prefix, pretty, reverse, waiting } from "../parameters.ts";
 import { JobStub } from "./reported.ts";
 
@@ -89,10 +89,10 @@ const agent = {
 const Agent = z.object(agent);
 
 const hex = "hexadecimal digits, an even number of them";
-const nodeList: Parameters = {
-  prefix: text(`Only ids that begin with these bytes: ${hex}.`),
-  os: flag("Shows the operating system."),
-  resources: flag("Shows resources."),
+const nodeList: QueryParameters = {
+  prefix: `Only ids that begin with these bytes: ${hex}.`,
+  os: "Shows the operating system.",
+  resources: "Shows resources.",
   ...list,
 };
 const [READ, WRITE] = ["node:read", "node:write"];
@@ -149,7 +149,7 @@ export const nodes = group(
       },
     }),
     "POST /node/:id/purge": changes("purgeNode", "Remove a node", {
-      query: { force: flag("Removes the node even if it is connected or in use."), ...pretty },
+      query: { force: "Removes the node even if it is connected or in use.", ...pretty },
     }),
     "POST /node/:id/evaluate": changes("evaluateNode", "Evaluate a node (no-op)"),
     "GET /node/pools": {

@@ -26,7 +26,7 @@ const Metrics = z
 const metrics: Omit<Operation, "id"> = {
   summary: "Read metrics",
   description: "As Prometheus text, as OpenMetrics or as JSON, by `format` or `Accept` (docs/operate/metrics.md).",
-  query: { format: word("The form; otherwise `Accept` says it.", "prometheus", "openmetrics", "json") },
+  query: { format: "The form; otherwise `Accept` says it." },
   answers: {
     200: {
       kind: "json",

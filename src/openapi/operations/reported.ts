@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { AllocationStub, createdAndModified, reportedObject } from "../../wire/shapes.ts";
-import { bare, flag, group, type Operation, type Parameters, type QueryParameters, text } from "../operation.ts";
+import { bare, group, type Operation, type Parameters, type QueryParameters, text } from "../operation.ts";
 import { list, namespace, namespaces, prefix, waiting } from "../parameters.ts";
 
 const Job = reportedObject("Job", { ID: z.string(), Namespace: z.string() });
@@ -89,9 +89,9 @@ const ServiceNames = z
   })
   .meta({ id: "ServiceNames", description: "The services of a namespace, each with the tags of its registrations." });
 
-const stubFields: Parameters = {
-  resources: flag("Shows `AllocatedResources`."),
-  task_states: { description: "Shows `TaskStates`.", schema: { type: "boolean", default: true } },
+const stubFields: QueryParameters = {
+  resources: "Shows `AllocatedResources`.",
+  task_states: "Shows `TaskStates`.",
 };
 const hexPrefix: Parameters = {
   prefix: text("Only ids that begin with these bytes: hexadecimal digits, an even number of them."),
@@ -118,13 +118,7 @@ export const reported = group(
   "Reported",
   { id: "The object's id." },
   {
-    "GET /jobs": listed(
-      "listJobs",
-      "List jobs",
-      JobStub,
-      { ...prefix, meta: flag("Shows `Meta`.") },
-      "namespace:list-jobs",
-    ),
+    "GET /jobs": listed("listJobs", "List jobs", JobStub, { ...prefix, meta: "Shows `Meta`." }, "namespace:list-jobs"),
     "GET /job/:id": one("readJob", "Read a job", Job),
     "GET /job/:id/allocations": listed("listAllocationsOfJob", "List the allocations of a job", AllocationStub, {
       ...prefix,
@@ -176,7 +170,7 @@ export const reported = group(
     }),
     "GET /evaluation/:id": {
       ...one("readEvaluation", "Read an evaluation", Evaluation),
-      query: { ...namespace, related: flag("Shows linked evaluations as `RelatedEvals`."), ...waiting },
+      query: { ...namespace, related: "Shows linked evaluations as `RelatedEvals`.", ...waiting },
     },
     "GET /services": {
       id: "listServices",

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { mountTypes } from "../../rights/mount-routes.ts";
 import { keysOf, seconds, texts, time } from "../../wire/shapes.ts";
-import { count, data, flag, group, noContent, plain, warned } from "../operation.ts";
+import { count, data, group, noContent, plain, warned } from "../operation.ts";
 import { AuthMount } from "./auth-methods.ts";
 import { healthOfParts } from "./operability.ts";
 
@@ -141,7 +141,7 @@ export const system = group(
       query: {
         activecode: count("The status while the service works, instead of 200.", 200),
         uninitcode: count("The status before the service is initialized, instead of 501.", 200),
-        counts: flag("Adds the numbers of agents and of undelivered outbox rows; requires `agent:read`."),
+        counts: "Adds the numbers of agents and of undelivered outbox rows; requires `agent:read`.",
         sealedcode: count("The status when secrets cannot be opened, instead of 503.", 200),
       },
       answers: {

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { keys, seconds, texts, time, timeOrNull } from "../../wire/shapes.ts";
-import { data, group, noContent, type Operation, text } from "../operation.ts";
+import { data, group, noContent, type Operation } from "../operation.ts";
 
 export const Auth = z
   .object({
@@ -173,7 +173,7 @@ export const tokens = group(
     "GET /auth/token/lookup": {
       id: "lookupTokenByQuery",
       summary: "Look up a token by path (deprecated: paths are logged)",
-      query: { token: text("The token; without it, the caller's.") },
+      query: { token: "The token; without it, the caller's." },
       answers: shown,
     },
     "POST /auth/token/lookup-accessor": {

@@ -12,8 +12,8 @@ import {
   timeOrNull,
   timesInNanoseconds,
 } from "../../wire/shapes.ts";
-import { bare, group, nothing, type Operation, required, text, word } from "../operation.ts";
-import { csiSecrets, forced, mustPage, namespace, namespaces, page, prefix, pretty, waiting } from "../parameters.ts";
+import { bare, group, nothing, type Operation, required, word } from "../operation.ts";
+import { csiSecrets, mustPage, namespace, namespaces, page, prefix, pretty, waiting } from "../parameters.ts";
 
 const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
 
@@ -202,7 +202,7 @@ const deleted = (id: string, summary: string, more: Partial<Operation> = {}): Op
   ...more,
 });
 
-const pluginId = required(text("The plugin."));
+const pluginId = "The plugin.";
 
 export const csiVolumes = group(
   "Volumes",
@@ -237,13 +237,13 @@ export const csiVolumes = group(
       answers: bare("The operations.", z.array(CsiOperation)),
     },
     "DELETE /volume/csi/:id": deleted("deregisterCsiVolume", "Deregister a CSI volume", {
-      query: { ...namespace, ...forced("Drops claims of allocations that have ended.") },
+      query: { ...namespace, force: "Drops claims of allocations that have ended." },
     }),
     "DELETE /volume/csi/:id/delete": deleted("deleteCsiVolume", "Delete a CSI volume at its provider", {
       headers: csiSecrets,
     }),
     "DELETE /volume/csi/:id/detach": deleted("detachCsiVolume", "Detach a CSI volume from a node", {
-      query: { ...namespace, node: required(text("The node's id.")) },
+      query: { ...namespace, node: "The node's id." },
     }),
     "GET /volumes/external": {
       id: "listExternalVolumes",
@@ -279,7 +279,7 @@ export const csiVolumes = group(
       id: "deleteSnapshot",
       summary: "Delete a CSI snapshot",
       right: WRITE,
-      query: { plugin_id: pluginId, snapshot_id: required(text("The snapshot's id at the provider.")), ...namespace },
+      query: { plugin_id: pluginId, snapshot_id: "The snapshot's id at the provider.", ...namespace },
       headers: csiSecrets,
       answers: nothing,
       errors: PLUGIN_FAILS,

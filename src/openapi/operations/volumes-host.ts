@@ -10,18 +10,7 @@ import {
   timesInNanoseconds,
 } from "../../wire/shapes.ts";
 import { bare, group, nothing, type Operation, type QueryParameters, required, text, word } from "../operation.ts";
-import {
-  filter,
-  forced,
-  list,
-  mustPage,
-  namespace,
-  namespaces,
-  prefix,
-  pretty,
-  reverse,
-  waiting,
-} from "../parameters.ts";
+import { filter, list, mustPage, namespace, namespaces, prefix, pretty, reverse, waiting } from "../parameters.ts";
 import { CsiVolumeStub } from "./volumes-csi.ts";
 
 const State = z.enum(["pending", "ready", "unavailable"]);
@@ -99,7 +88,7 @@ const deleted = (id: string): Operation => ({
   id,
   summary: "Delete a host volume and its data",
   right: "namespace:host-volume-delete or namespace:host-volume-write",
-  query: { ...namespace, ...forced("Also without its node."), ...pretty },
+  query: { ...namespace, force: "Also without its node.", ...pretty },
   answers: bare("Deleted.", z.object({ Index: index })),
   errors: PLUGIN_FAILS,
 });
@@ -152,11 +141,11 @@ export const hostVolumes = group(
       right: "namespace:host-volume-read",
       query: {
         namespace: required(text("The namespace; `*` means all.")),
-        claim_id: text("Only ids that begin with this."),
-        prefix: text("The same as `claim_id`."),
-        job_id: text("Only of this job."),
-        task_group: text("Only of this task group."),
-        volume_name: text("Only on volumes of this name."),
+        claim_id: "Only ids that begin with this.",
+        prefix: "The same as `claim_id`.",
+        job_id: "Only of this job.",
+        task_group: "Only of this task group.",
+        volume_name: "Only on volumes of this name.",
         ...mustPage,
         ...filter,
         ...reverse,

@@ -1,3 +1,4 @@
+import * as z from "zod";
 import { allocationOf, completeAllocation, jobIn, withJobType } from "../../cluster/reports/allocation-shapes.ts";
 import { HEX_PREFIX_RULE, hexRange } from "../../cluster/reports/hex-prefix.ts";
 import { jobKey } from "../../cluster/reports/job-joins.ts";
@@ -7,9 +8,9 @@ import { type Fields, textOf } from "../../cluster/reports/topics/topic.ts";
 import type { ClusterRights, NamespaceRight } from "../../contracts/cluster-rights.ts";
 import type { JobCounts, JobTexts, ReportedObject, ReportedQuery, ReportedTopic } from "../../contracts/reports.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
-import { parseGoBool } from "../../lib/go-bool.ts";
 import { parseLossless } from "../../lib/json.ts";
-import { badRequest, denied } from "../../platform/http/errors.ts";
+import { badRequest, denied, sentence } from "../../platform/http/errors.ts";
+import * as query from "../../platform/http/query-fields.ts";
 import { allowsNamespace, allowsNamespaceAny } from "../../rights/cluster-rights.ts";
 import { clusterRegistry } from "../../rpc/stubs.ts";
 import { blocking, nothing, type Reading } from "./blocking.ts";
@@ -21,7 +22,10 @@ import type { AuthorisedCall } from "./route.ts";
 
 export const ALL = "*";
 
-export const namespaceOf = (call: Pick<AuthorisedCall, "query">): string => call.query.get("namespace") || "default";
+export const namespaceOf = (call: Pick<AuthorisedCall, "query">): string => namespaceGiven(call) || "default";
+
+/** The namespace in the query; empty without one. */
+export const namespaceGiven = ({ query }: Pick<AuthorisedCall, "query">): string => query.get("namespace") ?? "";
 
 /**
  * Whether the caller may request a list: over all namespaces, a right in any of them suffices, since each item is
@@ -147,18 +151,5 @@ export function readOne(
   return blocking(call, read, (since, waitMs) => registry.changed([topic], since, waitMs));
 }
 
-/** A boolean parameter. @throws RequestError 400 */
-export function truth(call: Pick<AuthorisedCall, "query">, name: string, otherwise: boolean): boolean {
-  const value = call.query.get(name);
-  if (value === null) return otherwise;
-  const parsed = value === "" || parseGoBool(value);
-  if (parsed === null) throw badRequest(`${name}: must be true or false`);
-  return parsed;
-}
-
-/** Whether `force` is set. @throws RequestError 400 */
-export function isForced({ query }: Pick<AuthorisedCall, "query">): boolean {
-  const forced = parseGoBool(query.get("force") || "false");
-  if (forced === null) throw badRequest("invalid force value");
-  return forced;
-}
+/** `?force`. */
+export const ForceQuery = z.object({ force: query.goFlag(sentence("invalid force value")) });

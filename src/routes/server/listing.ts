@@ -54,7 +54,7 @@ export const list = async <Row>(call: Pick<Call, "query">, listing: Listing<Row>
 /** A list for `blocking`: reads its first page now, the rest when it is answered. */
 export async function readList<Row>(call: Pick<Call, "query">, listing: Listing<Row>): Promise<Reading> {
   const { perPage, nextToken, reverse, filter } = readQuery(call.query);
-  if (listing.paged && !call.query.get("per_page")) throw badRequest("per_page: is required");
+  if (listing.paged) mustPage(call);
   const matches = filter !== "" && listing.fields ? compileFilter<Row>(filter, listing.fields) : () => true;
   const visible = (row: Row): boolean => listing.visible?.(row) ?? true;
   const keep = (row: Row): boolean => visible(row) && matches(row);
@@ -107,6 +107,11 @@ export async function readList<Row>(call: Pick<Call, "query">, listing: Listing<
     return clusterText((await Array.fromAsync(whole())).join(""), { index });
   };
   return { index, respond };
+}
+
+/** @throws RequestError 400 unless the query has the size of a page */
+export function mustPage({ query }: Pick<Call, "query">): void {
+  if (!query.get("per_page")) throw badRequest("per_page: is required");
 }
 
 /** The first page and the following ones. With a selective filter, read sizes grow. */

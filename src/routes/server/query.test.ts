@@ -61,3 +61,32 @@ it("refuses a query that lacks a required parameter each time", () => {
   for (const text of ["", "", "x=1"])
     expect(() => parseQuery(required, new URLSearchParams(text))).toThrow(RequestError);
 });
+
+it("gives all values of a repeatable parameter, and the first of others", () => {
+  const schema = z.object({ topic: query.repeated(), name: query.text() });
+  const parsed = (text: string) => parseQuery(schema, new URLSearchParams(text));
+  expect(parsed("topic=a&name=x&topic=b&name=y")).toEqual({ topic: ["a", "b"], name: "x" });
+  expect(parsed("topic=")).toEqual({ topic: [""], name: "" });
+  expect(parsed("")).toEqual({ name: "" });
+});
+
+it.each([
+  ["", { meta: false, task_states: true, force: false, counts: false }],
+  ["meta=&task_states=&force=", { meta: true, task_states: true, force: false, counts: false }],
+  ["meta=T&task_states=0&force=TRUE&counts=1", { meta: true, task_states: false, force: true, counts: false }],
+  ["counts=true", { meta: false, task_states: true, force: false, counts: true }],
+])("reads flags in Go's words: %j", (text, expected) => {
+  const schema = z.object({
+    meta: query.goFlag(undefined, { bare: true }),
+    task_states: query.goFlag(undefined, { bare: true, usual: true }),
+    force: query.goFlag(),
+    counts: query.trueOnly(),
+  });
+  expect(parseQuery(schema, new URLSearchParams(text))).toEqual(expected);
+});
+
+it("refuses other words as a flag, and the lack of a required parameter", () => {
+  const schema = z.object({ force: query.goFlag("is no flag"), node: query.required("is required") });
+  for (const text of ["force=yes&node=a", "force=tRUE&node=a", "node=", "force=1"])
+    expect(() => parseQuery(schema, new URLSearchParams(text)), text).toThrow(RequestError);
+});
