@@ -1,6 +1,6 @@
 import { badRequest } from "../platform/http/errors.ts";
 import { envelope, noContent } from "./server/respond.ts";
-import { open, secrets } from "./server/route.ts";
+import { type Call, open, secrets } from "./server/route.ts";
 
 /**
  * Operations on the seal, the key shares and the servers of upstream
@@ -53,8 +53,9 @@ const refused = (path: string, because: string) =>
     },
   });
 
-const operation = (path: string, idle: object, because: string) => [
-  open({ verb: "GET", path, handle: async () => plain(idle) }),
+/** @param idle the answer while nothing is in progress */
+const operation = (path: string, idle: (call: Call) => Response, because: string) => [
+  open({ verb: "GET", path, handle: async (call) => idle(call) }),
   refused(path, because),
   open({ verb: "DELETE", path, handle: async () => noContent() }),
 ];
@@ -70,12 +71,12 @@ export const sealRoutes = [
       throw badRequest("seal: the service is sealed by removing MASTER_KEY from the deployment");
     },
   }),
-  ...operation("/sys/rekey/init", NO_REKEY, REKEY),
+  ...operation("/sys/rekey/init", () => plain(NO_REKEY), REKEY),
   refused("/sys/rekey/update", REKEY),
-  // The same by the names of OpenBao.
-  ...operation("/sys/rotate/root/init", NO_REKEY, REKEY),
+  // The same by the names of OpenBao, whose clients read the data of an envelope.
+  ...operation("/sys/rotate/root/init", (call) => envelope(call, { data: NO_REKEY }), REKEY),
   refused("/sys/rotate/root/update", REKEY),
-  ...operation("/sys/generate-root-token/attempt", NO_GENERATION, ROOT_TOKEN),
+  ...operation("/sys/generate-root-token/attempt", (call) => envelope(call, { data: NO_GENERATION }), ROOT_TOKEN),
   refused("/sys/generate-root-token/update", ROOT_TOKEN),
   secrets({
     verb: "GET",
@@ -86,7 +87,7 @@ export const sealRoutes = [
       throw badRequest(REKEY);
     },
   }),
-  ...operation("/sys/generate-root/attempt", NO_GENERATION, ROOT_TOKEN),
+  ...operation("/sys/generate-root/attempt", () => plain(NO_GENERATION), ROOT_TOKEN),
   refused("/sys/generate-root/update", ROOT_TOKEN),
   // No other server could take over; upstream without a cluster answers the same.
   secrets({ verb: "POST", path: "/sys/step-down", access: "sudo", fresh: true, handle: async () => noContent() }),

@@ -148,7 +148,8 @@ describe("operations on seal, key shares and servers", () => {
 
   it("report that nothing is in progress, and cancel nothing", async () => {
     for (const path of ["rekey/init", "rotate/root/init", "generate-root/attempt", "generate-root-token/attempt"]) {
-      expect((await get(`/v1/sys/${path}`, { token: null })).body).toMatchObject({ started: false, progress: 0 });
+      const { body } = await get(`/v1/sys/${path}`, { token: null });
+      expect(/^rotate|-token/.test(path) ? body.data : body).toMatchObject({ started: false, progress: 0 });
       expect((await del(`/v1/sys/${path}`, { token: null })).status).toBe(204);
     }
     expect((await put("/v1/sys/step-down", {})).status).toBe(204);

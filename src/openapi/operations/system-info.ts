@@ -285,7 +285,7 @@ export const systemInfo = group(
     "GET /sys/rotate/root/init": {
       id: "readRootRotation",
       summary: "Read the progress of a root key's rotation (none)",
-      answers: plain("The progress.", Rekey),
+      answers: data("The progress.", Rekey),
     },
     "DELETE /sys/rotate/root/init": {
       id: "cancelRootRotation",
@@ -296,7 +296,7 @@ export const systemInfo = group(
     "GET /sys/generate-root-token/attempt": {
       id: "readRootTokenGeneration",
       summary: "Read the progress of a root token's generation (none)",
-      answers: plain("The progress.", RootGeneration),
+      answers: data("The progress.", RootGeneration),
     },
     "DELETE /sys/generate-root-token/attempt": {
       id: "cancelRootTokenGeneration",
