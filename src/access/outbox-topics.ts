@@ -2,7 +2,7 @@ import type { KeyHolder } from "../contracts/access-control.ts";
 import type { MountType } from "../contracts/mount.ts";
 import { isEngine } from "../credentials/engines/descriptions.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
-import type { Deliver } from "../platform/durable/outbox.ts";
+import type { Deliver } from "../platform/durable/outbox-delivery.ts";
 import {
   clusterRegistry,
   credentialEngine,

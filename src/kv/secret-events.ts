@@ -1,4 +1,4 @@
-import type { OutboxRow } from "../platform/durable/outbox.ts";
+import type { OutboxRow } from "../platform/durable/outbox-delivery.ts";
 import type { ServiceEvents } from "../publishing/service-events.ts";
 import type { PublishedEvents } from "./published-events.ts";
 

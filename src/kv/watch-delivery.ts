@@ -1,4 +1,5 @@
-import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
+import type { OutboxRow } from "../platform/durable/outbox-delivery.ts";
 import { syncDestination } from "../rpc/stubs.ts";
 import type { Followers } from "./followers.ts";
 import type { Watchers } from "./watchers.ts";

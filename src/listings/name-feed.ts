@@ -1,6 +1,6 @@
 import type { Migration } from "../platform/durable/migrations.ts";
 import { NOTHING, type ObjectContext } from "../platform/durable/object-context.ts";
-import type { OutboxRow } from "../platform/durable/outbox.ts";
+import type { OutboxRow } from "../platform/durable/outbox-delivery.ts";
 import { enlistStep } from "../platform/durable/outbox-lanes.ts";
 import { dropNames, type NameKey, pageOfNames, projectNames } from "./names.ts";
 

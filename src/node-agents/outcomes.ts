@@ -1,6 +1,6 @@
 import type { OperationResult } from "../contracts/node-operation.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
-import type { OutboxRow } from "../platform/durable/outbox.ts";
+import type { OutboxRow } from "../platform/durable/outbox-delivery.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
 import type { Outcome } from "./agent-operations.ts";

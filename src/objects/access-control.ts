@@ -36,7 +36,7 @@ import { JurisdictionChanged } from "../platform/durable/jurisdiction.ts";
 import type { ChangedKeys, NameChanges } from "../platform/durable/object-context.ts";
 import { knownPage } from "../platform/durable/object-inventory.ts";
 import { bornWith, type KnownPage, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
-import { type OutboxRow, storedLater } from "../platform/durable/outbox.ts";
+import { type OutboxRow, storedLater } from "../platform/durable/outbox-delivery.ts";
 import { composedOf } from "../platform/durable/rpc-methods.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { type Series, series } from "../platform/observability/metrics/series.ts";

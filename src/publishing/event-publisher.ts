@@ -1,6 +1,7 @@
 import type { Append, NewEvent } from "../contracts/event.ts";
 import type { NameChanges } from "../platform/durable/object-context.ts";
-import type { Outbox, OutboxRow } from "../platform/durable/outbox.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
+import type { OutboxRow } from "../platform/durable/outbox-delivery.ts";
 import { eventLog } from "../rpc/stubs.ts";
 
 /**

@@ -1,7 +1,8 @@
 import type { Append, NewEvent } from "../contracts/event.ts";
 import type { Located, MountPlace } from "../contracts/mount.ts";
 import type { ServiceTopic } from "../contracts/service-topics.ts";
-import { type Deliver, type Outbox, type OutboxRow, storedLater } from "../platform/durable/outbox.ts";
+import type { Outbox } from "../platform/durable/outbox.ts";
+import { type Deliver, type OutboxRow, storedLater } from "../platform/durable/outbox-delivery.ts";
 import { settings } from "../platform/settings.ts";
 import { accessControl, eventLog } from "../rpc/stubs.ts";
 import { serviceAccount } from "./event-accounts.ts";

@@ -1,6 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type Deliver, Outbox } from "../../src/platform/durable/outbox.ts";
+import { Outbox } from "../../src/platform/durable/outbox.ts";
+import type { Deliver } from "../../src/platform/durable/outbox-delivery.ts";
 import type { StoredObject } from "../../src/platform/durable/stored-object.ts";
 
 /** The internals of an object that tests use: `commit`, and the outbox, which they may replace. */

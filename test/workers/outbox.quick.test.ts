@@ -1,7 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { deliveredTogether, type OutboxRow, storedLater } from "../../src/platform/durable/outbox.ts";
+import { deliveredTogether, type OutboxRow, storedLater } from "../../src/platform/durable/outbox-delivery.ts";
 import { type Inside, waiting, withOutbox } from "../crash/object-internals.ts";
 import { randomFrom } from "../crash/random.ts";
 import { clock, ShiftedClock } from "./clock.ts";

@@ -1,7 +1,7 @@
 import type { AssociationListing } from "../../contracts/sync-destination.ts";
 import { projectAssociations, projectDestination } from "../../listings/destinations.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
-import { type Deliver, deliveredTogether, type OutboxRow } from "../../platform/durable/outbox.ts";
+import { type Deliver, deliveredTogether, type OutboxRow } from "../../platform/durable/outbox-delivery.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import { destinationKeyOf } from "../../rpc/destination-name.ts";
 import { kvStore } from "../../rpc/stubs.ts";

@@ -1,5 +1,5 @@
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
-import type { OutboxRow } from "../../platform/durable/outbox.ts";
+import type { OutboxRow } from "../../platform/durable/outbox-delivery.ts";
 import { kvStore } from "../../rpc/stubs.ts";
 import { announceListing } from "../associations/announcements.ts";
 import { type Associations, secretOf } from "../associations/associations.ts";

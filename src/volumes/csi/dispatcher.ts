@@ -6,7 +6,7 @@ import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
-import type { OutboxRow } from "../../platform/durable/outbox.ts";
+import type { OutboxRow } from "../../platform/durable/outbox-delivery.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../publishing/change-set.ts";
 import type { EventPublisher } from "../../publishing/event-publisher.ts";

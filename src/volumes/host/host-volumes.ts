@@ -15,7 +15,7 @@ import type { OperationResult } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
-import type { OutboxRow } from "../../platform/durable/outbox.ts";
+import type { OutboxRow } from "../../platform/durable/outbox-delivery.ts";
 import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import type { VolumeClaims } from "../host-claims/claims.ts";
 import { changeOf, paramsOf } from "./change.ts";

@@ -5,7 +5,8 @@ import type { Refusal } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { OperationStore } from "../../platform/durable/operation-store.ts";
-import type { Outbox, OutboxRow } from "../../platform/durable/outbox.ts";
+import type { Outbox } from "../../platform/durable/outbox.ts";
+import type { OutboxRow } from "../../platform/durable/outbox-delivery.ts";
 import { nodeSession } from "../../rpc/stubs.ts";
 
 /** The table's name in index backfills. */
