@@ -68,7 +68,7 @@ export const NO_CHANGES: ChangeSet = { events: [], backfills: [] };
 /** State that changes with a node: in the same transaction and the same line. */
 export interface NodeFollower {
   /** @param before null for a new node; @param after null for a removed node */
-  nodeChanged(before: Node | null, after: Node | null, type: NodeEventType): ChangeSet;
+  nodeChanged(id: string, before: Node | null, after: Node | null, type: NodeEventType): ChangeSet;
   /** Called when only the reported volumes of a node changed. @param ids the changed volumes */
   volumesChanged?(nodeId: string, ids: readonly string[], type: NodeEventType): ChangeSet;
 }

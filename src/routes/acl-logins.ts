@@ -30,7 +30,7 @@ async function login(call: Call, { AuthMethodName: name, LoginToken }: z.output<
 
 /** One-time tokens leave no event; their index is that of the newest one. */
 async function createOneTime(call: AuthorisedCall): Promise<Response> {
-  const made = unwrap(await accessControl(call.env).createOneTimeToken(call.token ?? ""));
+  const made = unwrap(await accessControl(call.env).createOneTimeToken(call.token));
   const index = await eventLog(call.env).newest();
   const OneTimeToken = { ...made, CreateIndex: index, ModifyIndex: index };
   return clusterJson(call, { OneTimeToken, Index: index }, { index });

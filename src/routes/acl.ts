@@ -125,7 +125,7 @@ const byCreation = (a: AclToken, b: AclToken): number =>
 
 /** A token as it is shown; callers always see their own secret. */
 const shownToken = (call: AuthorisedCall, token: AclToken): AclToken =>
-  token.AccessorID === call.grant.identity.accessor ? { ...token, SecretID: call.token ?? "" } : token;
+  token.AccessorID === call.grant.identity.accessor ? { ...token, SecretID: call.token } : token;
 
 const answerToken = (call: AuthorisedCall, result: Result<AclToken>): Response => {
   const token = unwrap(result);

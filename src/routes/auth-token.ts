@@ -57,7 +57,7 @@ const roleName = (call: AuthorisedCall<"role">): string => call.params.role;
 const TIDY = "Tidy operation completed: expired tokens are removed as they expire, so there was nothing to clean up.";
 
 /** The caller's own token; its header has been checked. */
-const own = (call: AuthorisedCall): TokenName => ({ own: call.token ?? "" });
+const own = (call: AuthorisedCall): TokenName => ({ own: call.token });
 
 type Given = Readonly<Record<string, unknown>>;
 
@@ -77,7 +77,7 @@ function byToken(call: AuthorisedCall, given: Given, ...needs: [Capability, ...C
 
 /** Like `byToken`; without a token, the caller's own. */
 const byTokenOrOwn = (call: AuthorisedCall, given: Given, need: Capability): TokenName =>
-  byToken(call, { ...given, token: given["token"] || (call.token ?? "") }, need);
+  byToken(call, { ...given, token: given["token"] || call.token }, need);
 
 /** Another token, in the request's namespace or below. */
 const byAccessor = (call: AuthorisedCall, accessor: string): TokenName => ({ accessor, within: call.grant.namespace });

@@ -4,6 +4,7 @@ import type { Mount } from "../contracts/mount.ts";
 import { isEngine } from "../credentials/engines/descriptions.ts";
 import { performJob, performRemoval, unfinished } from "../credentials/runner/job-worker.ts";
 import { mapLimit } from "../lib/map-limit.ts";
+import { textBefore } from "../lib/text-before.ts";
 import { badRequest, notFound, refusalError, sentence, unwrap } from "../platform/http/errors.ts";
 import { duration, flag } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
@@ -293,7 +294,7 @@ async function list(call: AuthorisedCall<never, "prefix">): Promise<Response> {
     const isInside = prefix.startsWith(mount.path);
     for (let behind = ""; ; ) {
       const page = await engineOf(call, mount).leaseNames(isInside ? id : "", behind);
-      if (!isInside && page.length > 0) names.add(`${mount.path.slice(prefix.length).split("/", 1)[0]}/`);
+      if (!isInside && page.length > 0) names.add(`${textBefore(mount.path.slice(prefix.length), "/")}/`);
       if (!isInside || page.length === 0) break;
       for (const name of page) names.add(name);
       behind = page.at(-1) ?? "";

@@ -117,7 +117,7 @@ export const policyRoutes = [
     path: "/sys/capabilities-self",
     fresh: true,
     body: Paths,
-    handle: (call, body) => capabilities(call, body, { own: call.token ?? "" }),
+    handle: (call, body) => capabilities(call, body, { own: call.token }),
   }),
   secrets({
     verb: "POST",

@@ -4,6 +4,7 @@ import { namespacePath } from "../access/namespaces/namespaces.ts";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
 import type { ServiceStatus } from "../contracts/access-control.ts";
 import { timestamp } from "../kv/version.ts";
+import { textBefore } from "../lib/text-before.ts";
 import { accessStatus, type Health, health, PARTS, reached } from "../monitoring/health.ts";
 import { isStorageLost } from "../platform/durable/birth.ts";
 import { isJurisdictionChanged } from "../platform/durable/jurisdiction.ts";
@@ -71,9 +72,7 @@ async function statusOf({ env }: Call): Promise<NonNullable<Health["access"]>> {
 }
 
 /** Types of objects; names are hidden from unauthenticated callers. */
-const kindsOf = (objects: readonly string[]): string[] => [
-  ...new Set(objects.map((name) => name.split(" ", 1)[0] ?? "")),
-];
+const kindsOf = (objects: readonly string[]): string[] => [...new Set(objects.map((name) => textBefore(name, " ")))];
 
 const countsOf = ({ agents, outbox, lost }: Health) => ({
   agents,

@@ -1,5 +1,6 @@
 import type { Mount, Remount } from "../../contracts/mount.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import { textBefore } from "../../lib/text-before.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
 import { SERVICE_ROOTS } from "../../platform/http/areas.ts";
 import { type AuthMountTable, authPath } from "../auth-methods/auth-mounts.ts";
@@ -172,7 +173,7 @@ const elsewhere = (): Refusal =>
 
 const slashed = (path: string): string => `${path.replace(/^\/+|\/+$/g, "")}/`;
 const quoted = (path: string): string => JSON.stringify(path.slice(0, 256));
-const rootOf = (path: string): string => slashed(path).split("/", 1)[0] ?? "";
+const rootOf = (path: string): string => textBefore(slashed(path), "/");
 
 /** The refusal of a path of the service itself, in upstream's texts; null for others. */
 function protectedPath(from: string, to: string): Refusal | null {

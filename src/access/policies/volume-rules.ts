@@ -1,6 +1,7 @@
 import type { GoverningRule, VolumeRule } from "../../contracts/policies.ts";
 import { readPattern } from "../../lib/bexpr/pattern.ts";
 import { matchesGlob } from "../../lib/glob.ts";
+import { only } from "../../lib/only.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 
 /**
@@ -78,5 +79,5 @@ const few = (words: readonly string[], separator: string): string =>
 
 const oneOf = (words: readonly string[]): string => {
   const names = words.map((word) => quoted(word));
-  return names.length === 1 ? (names[0] ?? "") : `one of ${few(names, ", ")}`;
+  return only(names) ?? `one of ${few(names, ", ")}`;
 };

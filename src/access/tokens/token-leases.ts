@@ -1,4 +1,5 @@
 import type { TokenLease } from "../../contracts/tokens.ts";
+import { textBefore } from "../../lib/text-before.ts";
 import type { TokenRow } from "./token.ts";
 import { isWrapping } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
@@ -23,7 +24,7 @@ export function tokenLeaseNames(store: TokenStore, namespace: string, prefix: st
   const folders = paths
     .map((path) => `${path}/`)
     .filter((path) => path.startsWith(prefix) && path !== prefix)
-    .map((path) => `${path.slice(prefix.length).split("/", 1)[0]}/`);
+    .map((path) => `${textBefore(path.slice(prefix.length), "/")}/`);
   // Of the names in one order, those of tokens begin with h.
   const behind = after < "h" ? "" : after.startsWith("h") ? after.slice(1) : null;
   const isPath = prefix !== "" && behind !== null;

@@ -53,9 +53,8 @@ export class NodePools {
       // A name beyond the last row belongs to a later page.
       if (!pools.has(name) && name >= first && (last === undefined || name < last)) pools.set(name, builtIn(name));
     }
-    const names = [...pools.keys()].filter((name) => name.startsWith(prefix)).sort(asStored);
-    const rows = names.slice(0, limit).map((name) => pools.get(name) ?? "");
-    return { rows, next: names[limit] ?? null };
+    const found = [...pools].filter(([name]) => name.startsWith(prefix)).sort(([a], [b]) => asStored(a, b));
+    return { rows: found.slice(0, limit).map(([, text]) => text), next: found[limit]?.[0] ?? null };
   }
 
   /** Creates a pool if it does not exist; inside the caller's transaction. */

@@ -208,7 +208,7 @@ export class NodeStore implements IndexedRows {
     const row = this.#put(line, known, { ...node, Events: events }, given);
     return mergeChangeSets([
       changeOf(line, row, { ...node, Events: events }, known, type),
-      ...this.#followers.map((follower) => follower.nodeChanged(known?.node ?? null, node, type)),
+      ...this.#followers.map((follower) => follower.nodeChanged(node.ID, known?.node ?? null, node, type)),
     ]);
   }
 
@@ -219,7 +219,7 @@ export class NodeStore implements IndexedRows {
   writeFigures(known: StoredNode, node: Node, heard = known.heard): ChangeSet {
     this.#put(known.createLine, known, { ...node, HostVolumes: known.node.HostVolumes }, { heard });
     return mergeChangeSets(
-      this.#followers.map((follower) => follower.nodeChanged(known.node, node, "NodeRegistration")),
+      this.#followers.map((follower) => follower.nodeChanged(node.ID, known.node, node, "NodeRegistration")),
     );
   }
 
@@ -286,7 +286,7 @@ export class NodeStore implements IndexedRows {
     this.#volumes.remove(last.ID);
     return mergeChangeSets([
       changeOf(line, known?.row ?? 0, last, known, type),
-      ...this.#followers.map((follower) => follower.nodeChanged(known?.node ?? last, null, type)),
+      ...this.#followers.map((follower) => follower.nodeChanged(last.ID, known?.node ?? last, null, type)),
     ]);
   }
 

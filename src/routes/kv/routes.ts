@@ -4,6 +4,7 @@ import { subkeys } from "../../kv/version.ts";
 import { goDuration } from "../../lib/go-duration.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
 import type { Result } from "../../lib/result.ts";
+import { textBefore } from "../../lib/text-before.ts";
 import { readCustomMetadata } from "../../platform/http/custom-metadata.ts";
 import { RequestError, refusalError, unwrap } from "../../platform/http/errors.ts";
 import * as query from "../../platform/http/query-fields.ts";
@@ -248,7 +249,7 @@ const otherRoutes = VERBS.map((verb) =>
     path: "/:path+",
     refuses: true,
     handle: async (call) => {
-      const [root = ""] = call.params.path.split("/", 1);
+      const root = textBefore(call.params.path, "/");
       const verbs = new Set(
         engineRoutes.filter((route) => route.path.split("/")[1] === root).map((route) => route.verb),
       );

@@ -13,6 +13,7 @@ import { neutralPath } from "../../compat/sync-paths.ts";
 import type { Grant } from "../../contracts/access-control.ts";
 import type { AuthMount, AuthPlace } from "../../contracts/auth.ts";
 import type { Capability } from "../../contracts/policies.ts";
+import { textBefore } from "../../lib/text-before.ts";
 import { SERVICE_ROOTS } from "../../platform/http/areas.ts";
 import { namespaceOf, tokenOf } from "../../platform/http/caller.ts";
 import { diskRefusal } from "../../platform/http/disk.ts";
@@ -174,10 +175,13 @@ async function answer(
   const mayBeStale = route.fresh !== undefined && place.cached;
   const { fresh, self } = route;
   const grant = (mayBeStale ? null : place.grant) ?? (await authorizeCall(base, target, { fresh, self }));
+  // Nothing is granted without a token.
+  if (base.token === null) throw denied();
   let judgedAt = Date.now();
   if (authMount) recordAuthMount(exchange, authMount);
   const call: Judged = {
     ...base,
+    token: base.token,
     dialect,
     params,
     grant,
@@ -342,7 +346,7 @@ const MAY_BE_SYSTEM = new RegExp(`/(${[...SERVICE_ROOTS].join("|")})/`);
 const PUBLIC_IN_NAMESPACE =
   /\/(?:identity\/oidc\/(?:plugins|secrets-sync)\/\.well-known\/[^/]+|sys\/wrapping\/(?:lookup|rewrap|unwrap))$/;
 
-const isSystemPath = (path: string): boolean => SERVICE_ROOTS.has(path.split("/", 1)[0] ?? "");
+const isSystemPath = (path: string): boolean => SERVICE_ROOTS.has(textBefore(path, "/"));
 
 /** Reads must see a revocation immediately; a write may use a cached grant, unless its route sets `fresh`. */
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST", "SCAN"]);

@@ -41,6 +41,7 @@ export interface Call<Params extends string = never, Perhaps extends string = ne
 
 /** A call with an authenticated caller: the input of every route except the unauthenticated ones. */
 export type AuthorisedCall<Params extends string = never, Perhaps extends string = never> = Call<Params, Perhaps> & {
+  readonly token: string;
   readonly grant: Grant;
   /**
    * Authorizes the caller again, for answers long after the request; `grant` is the new grant.

@@ -120,7 +120,7 @@ export class Search {
     const unknown = [...new Set(paths)].filter((path) => !this.#judged.has(`list ${path}`));
     if (unknown.length === 0) return;
     const inside = unknown.map((path) => path.slice(from.length));
-    const found = unwrap(await accessControl(this.env).capabilities({ own: token ?? "" }, from, inside));
+    const found = unwrap(await accessControl(this.env).capabilities({ own: token }, from, inside));
     for (const path of unknown) {
       const has = found[path.slice(from.length)] ?? [];
       for (const right of ["list", "read"] as const) this.#judged.set(`${right} ${path}`, has.includes(right));

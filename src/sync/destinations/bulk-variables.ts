@@ -1,4 +1,5 @@
 import type { Failure } from "../../contracts/failure.ts";
+import { only } from "../../lib/only.ts";
 import { failure } from "../../providers/outcome.ts";
 import type {
   Batched,
@@ -74,8 +75,7 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
     versionIn = (reference) => reference,
   } = rules;
   const unnamed = failure("unknown", "unreadable_answer", `The answer does not name the ${noun}.`);
-  const subject = (names: readonly string[]): string =>
-    names.length === 1 ? (names[0] ?? "") : `${names.length} ${noun}s`;
+  const subject = (names: readonly string[]): string => only(names) ?? `${names.length} ${noun}s`;
 
   /** The outcome for an existing variable that the update policy keeps; null when it may be written. */
   function keptBy(object: ExternalObject, shown: ShownVariable | undefined): Put | null {

@@ -59,7 +59,7 @@ export class ClaimCalls {
       if (isController && externalNodeId === "") return refuse("conflict", `missing external node ID: ${claim.nodeId}`);
       const able = isController
         ? controllersFor(this.#plugins, volume.pluginId, NEEDS[method], targetOf({}, volume.topologies))
-        : ok([claim.nodeId]);
+        : ok([claim.nodeId] as const);
       if (!able.ok) return able;
       const params = claimParams(method, claim, this.#secrets.opened(volume), {
         mount: claim.mount && (this.#secrets.openOfClaim(claim.mount) as MountOptions),
@@ -71,7 +71,7 @@ export class ClaimCalls {
           pluginId,
           namespace,
           volumeId,
-          nodeId: able.value[0] ?? "",
+          nodeId: able.value[0],
           locks: false,
           method,
           params,

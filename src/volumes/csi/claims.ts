@@ -42,13 +42,13 @@ export class CsiClaims implements NodeFollower {
   }
 
   /** Makes claims due when a node's status, boot id or plugins change. */
-  nodeChanged(before: Node | null, after: Node | null): ChangeSet {
+  nodeChanged(id: string, before: Node | null, after: Node | null): ChangeSet {
     const claimedState = (node: Node | null) =>
       node && JSON.stringify([node.Status, node.Attributes[BOOT], node.CSINodePlugins, node.CSIControllerPlugins]);
     if (claimedState(before) === claimedState(after)) return NO_CHANGES;
     const touched = [
-      this.#claims.touchNode(after?.ID ?? before?.ID ?? ""),
-      ...(after?.Status === "ready" ? pluginsOf(after).map((id) => this.#claims.touchRefused(id)) : []),
+      this.#claims.touchNode(id),
+      ...(after?.Status === "ready" ? pluginsOf(after).map((pluginId) => this.#claims.touchRefused(pluginId)) : []),
     ];
     if (touched.includes(true)) this.#controller.soon();
     return NO_CHANGES;

@@ -44,7 +44,7 @@ export function controllersFor(
   pluginId: string,
   need: Need | null,
   { topologies, strict, bytes }: Target = { topologies: [], strict: false, bytes: 0 },
-): Result<readonly string[]> {
+): Result<readonly [string, ...string[]]> {
   const plugin = plugins.find(pluginId);
   if (!plugin) return refuse("missing", `no such plugin: ${JSON.stringify(pluginId)}`);
   if (plugin.controllersExpected === 0) return refuse("unsupported", "plugin has no controller");
@@ -62,10 +62,10 @@ export function controllersFor(
         : `failed to find clients running controller plugin ${JSON.stringify(pluginId)}`,
     );
   const able = healthy.filter(([, { ControllerInfo }]) => !need || ControllerInfo?.[need.flag] === true);
-  if (able.length === 0) return refuse("unsupported", need?.lacking);
   const rank = ([nodeId, { AvailableCapacity = bytes }]: readonly [string, CsiInfo]) =>
     (places.has(nodeId) ? 0 : 2) + (AvailableCapacity < bytes ? 1 : 0);
-  return ok([...able].sort((a, b) => rank(a) - rank(b)).map(([nodeId]) => nodeId));
+  const [first, ...others] = [...able].sort((a, b) => rank(a) - rank(b)).map(([nodeId]) => nodeId);
+  return first === undefined ? refuse("unsupported", need?.lacking) : ok([first, ...others]);
 }
 
 /**

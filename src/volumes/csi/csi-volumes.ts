@@ -361,7 +361,7 @@ export class CsiVolumes implements Effects {
         pluginId,
         namespace,
         volumeId: id,
-        nodeId: able.value[0] ?? "",
+        nodeId: able.value[0],
         locks: true,
         method,
         request: digest,

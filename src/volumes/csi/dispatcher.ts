@@ -142,10 +142,10 @@ export class CsiDispatcher implements Timed, NodeFollower {
    * because claims retry. An absent node or unhealthy plugin moves the operation to the next controller. Operations
    * of unknown outcome are sent again when the plugin is healthy again.
    */
-  nodeChanged(before: Node | null, after: Node | null): ChangeSet {
+  nodeChanged(id: string, before: Node | null, after: Node | null): ChangeSet {
     if (!before) return NO_CHANGES;
     const { operations } = this.#dependencies;
-    for (const operation of operations.runningOn(before.ID)) {
+    for (const operation of operations.runningOn(id)) {
       if (!after || (isForClaim(operation.method) && after.Status === "down")) this.#nodeLost(operation, after);
       else if (after.Status !== "ready" && before.Status === "ready") this.#reassign(operation);
       else if (isHealthy(before, operation) && !isHealthy(after, operation)) this.#reassign(operation);

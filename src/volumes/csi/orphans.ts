@@ -74,14 +74,14 @@ export class Orphans implements NodeFollower, Timed {
   }
 
   /** Makes the records of a ready node due and removes those of a purged one; inside a transaction. */
-  nodeChanged(before: Node | null, after: Node | null): ChangeSet {
+  nodeChanged(id: string, _before: Node | null, after: Node | null): ChangeSet {
     const { sql } = this.#dependencies;
-    if (!after) sql.exec("DELETE FROM csi_leftovers WHERE node_id = ?", before?.ID ?? "");
+    if (!after) sql.exec("DELETE FROM csi_leftovers WHERE node_id = ?", id);
     else if (after.Status === "ready") {
       const touched = sql.exec(
         "UPDATE csi_leftovers SET due = ? WHERE node_id = ? AND operation IS NULL",
         Date.now(),
-        after.ID,
+        id,
       );
       if (touched.rowsWritten > 0) queueMicrotask(() => void this.onAlarm(Date.now()));
     }

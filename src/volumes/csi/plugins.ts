@@ -142,8 +142,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
   }
 
   /** @returns the plugin events for the node's event line */
-  nodeChanged(before: Node | null, after: Node | null, type: string): ChangeSet {
-    const nodeId = after?.ID ?? before?.ID ?? "";
+  nodeChanged(nodeId: string, before: Node | null, after: Node | null, type: string): ChangeSet {
     if (before && after && pluginFields(before) === pluginFields(after)) return NO_CHANGES;
     const was = new Map(this.#on(nodeId).map((row) => [keyOf(row), row]));
     const is = new Map(instancesOf(after).map((row) => [keyOf(row), row]));

@@ -92,7 +92,7 @@ export class ProviderCalls {
           pluginId,
           namespace,
           volumeId: id,
-          nodeId: able.value[0] ?? "",
+          nodeId: able.value[0],
           locks: false,
           method,
           request: digest,

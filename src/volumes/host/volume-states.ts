@@ -28,12 +28,12 @@ export class VolumeStates implements NodeFollower {
    * Updates the states of a node's volumes; a removed node removes its volumes.
    * @returns the events for the node's line
    */
-  nodeChanged(before: Node | null, after: Node | null, type: string): ChangeSet {
-    if (!after) return before ? this.#nodeGone(before.ID) : NO_CHANGES;
+  nodeChanged(id: string, before: Node | null, after: Node | null, type: string): ChangeSet {
+    if (!after) return before ? this.#nodeGone(id) : NO_CHANGES;
     if (before && volumeState(before) === volumeState(after)) return NO_CHANGES;
     const usable = new Set(Object.values(after.HostVolumes ?? {}).map(({ ID }) => ID));
     const node = { status: after.Status, pool: after.NodePool, isUsable: (id: string) => usable.has(id) };
-    return this.#follow(node, this.#store.on(after.ID), type);
+    return this.#follow(node, this.#store.on(id), type);
   }
 
   volumesChanged(nodeId: string, ids: readonly string[], type: string): ChangeSet {

@@ -58,9 +58,9 @@ async function searchBucket(bucket: R2Bucket, query: LineQuery, found: Matches):
   let objects = 0;
   let bytes = 0;
   for await (const batch of keys.batches(MAX_CONCURRENT_READS)) {
-    const texts = await Promise.all(batch.map(async ({ key }) => (await (await bucket.get(key))?.text()) ?? ""));
-    for (const [at, { key, size }] of batch.entries()) {
-      found.take(key, (texts[at] ?? "").split("\n").filter(Boolean));
+    const read = batch.map(async ({ key, size }) => ({ key, size, text: await (await bucket.get(key))?.text() }));
+    for (const { key, size, text } of await Promise.all(read)) {
+      found.take(key, text?.split("\n").filter(Boolean) ?? []);
       if (found.next) return found.next;
       objects += 1;
       bytes += size;
@@ -93,13 +93,13 @@ class Matches {
   take(key: string, lines: readonly string[]): void {
     const { cursor, kind, limit } = this.#query;
     const skipped = cursor?.key === key ? (cursor.lines ?? 0) : 0;
-    for (let at = lines.length - 1 - skipped; at >= 0; at--) {
+    for (const [at, text] of lines.toReversed().entries()) {
+      if (at < skipped) continue;
       if (this.lines.length >= limit) {
-        this.next = { key, lines: lines.length - 1 - at };
+        this.next = { key, lines: at };
         return;
       }
       this.searched++;
-      const text = lines[at] ?? "";
       if (!text.toLowerCase().includes(this.#needle)) continue;
       // Null for a foreign line: the bucket is the deployment's own, and may hold others.
       const line = tryParseObject(text);
