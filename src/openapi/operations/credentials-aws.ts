@@ -115,7 +115,7 @@ const issuing = (path: "creds" | "sts", id: string) => {
       id: `generateAws${id}`,
       summary: "Generate credentials for a role",
       query: {
-        ...Object.fromEntries(Object.entries(parameters).map(([name, about]) => [name, about])),
+        ...parameters,
         verify,
         metadata,
       },
@@ -126,7 +126,7 @@ const issuing = (path: "creds" | "sts", id: string) => {
       id: `generateAws${id}WithParameters`,
       summary: "Generate credentials for a role, with parameters in the body",
       query: { metadata },
-      body: { fields: { ...parameters, verify: verify } },
+      body: { fields: { ...parameters, verify } },
       ...common,
     },
   };

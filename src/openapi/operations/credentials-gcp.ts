@@ -92,7 +92,7 @@ const issuing = (path: string, id: string, kind: "token" | "key") => {
       id: `generateGcp${id}`,
       summary: about,
       query: {
-        ...Object.fromEntries(Object.entries(parameters).map(([name, help]) => [name, help])),
+        ...parameters,
         verify,
         metadata: given,
       },
@@ -103,7 +103,7 @@ const issuing = (path: string, id: string, kind: "token" | "key") => {
       id: `generateGcp${id}WithParameters`,
       summary: `${about}, with parameters in the body`,
       query: { metadata: given },
-      body: { fields: { ...parameters, verify: verify } },
+      body: { fields: { ...parameters, verify } },
       ...common,
     },
   };
