@@ -68,11 +68,12 @@ export function memoryEngine() {
   const outcomes = new JobOutcomes(stores, sql);
   const runner = new SagaRunner(stores, outcomes, accounts);
   const commit = <T>(change: () => T): T => change();
-  const root = new RootAccount(stores, runner, outcomes, accounts, commit);
-  const issuer = new CredentialIssuer(stores, runner, outcomes, accounts, commit);
-  const lifecycle = new LeaseLifecycle(stores, runner, outcomes, commit);
+  const jobs = { stores, runner, outcomes, accounts, commit };
+  const root = new RootAccount(jobs);
+  const issuer = new CredentialIssuer(jobs);
+  const lifecycle = new LeaseLifecycle(jobs);
   const pool = new WarmPool(stores, outcomes, accounts);
-  const teardown = new MountTeardown({ stores, outcomes, accounts, commit }, root, issuer, lifecycle, pool);
+  const teardown = new MountTeardown(jobs, root, issuer, lifecycle, pool);
 
   const configured = root.configure(configBody, "neutral", null);
   if (!configured.ok) throw new Error(configured.message);

@@ -28,9 +28,10 @@ export function engineParts(object: ObjectContext, restored: () => string) {
   const accounts = new EngineAccounts(stores, env);
   const outcomes = new JobOutcomes(stores, sql);
   const runner = new SagaRunner(stores, outcomes, accounts);
-  const root = new RootAccount(stores, runner, outcomes, accounts, commit);
-  const issuer = new CredentialIssuer(stores, runner, outcomes, accounts, commit);
-  const leaseLifecycle = new LeaseLifecycle(stores, runner, outcomes, commit);
+  const jobs = { stores, runner, outcomes, accounts, commit };
+  const root = new RootAccount(jobs);
+  const issuer = new CredentialIssuer(jobs);
+  const leaseLifecycle = new LeaseLifecycle(jobs);
   const pool = new WarmPool(stores, outcomes, accounts);
   return {
     object,
@@ -41,11 +42,11 @@ export function engineParts(object: ObjectContext, restored: () => string) {
     accounts,
     runner,
     root,
-    roleChanges: new RoleChanges(stores, runner, outcomes, accounts, commit),
+    roleChanges: new RoleChanges(jobs),
     issuer,
     leaseLifecycle,
     pool,
-    mountTeardown: new MountTeardown({ stores, outcomes, accounts, commit }, root, issuer, leaseLifecycle, pool),
+    mountTeardown: new MountTeardown(jobs, root, issuer, leaseLifecycle, pool),
     wakeUp: new WakeUp(env.SYNC_WORK, name, "engine"),
     /** Leases that wait for the answer of quotas. */
     pending: new Set<string>(),

@@ -1,11 +1,10 @@
-import type { Actor, GoneVersion, SecretRow, WriteRights, Written } from "../contracts/kv-store.ts";
+import type { Actor, GoneVersion, KvConfig, SecretRow, WriteRights, Written } from "../contracts/kv-store.ts";
 import { mergePatch, parseLossless } from "../lib/json.ts";
-import { ok, type Result, refuse } from "../lib/result.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import type { KvRecords } from "./kv-records.ts";
 import type { ChangeDetails, SecretChange } from "./secret-events.ts";
 import type { SecretReads } from "./secret-reads.ts";
 import { attribution, deletionAt, emptySecret, keptVersions, versionView } from "./version.ts";
-import { refusesWrite } from "./write-check.ts";
 
 const MAX_INLINE_WATCHERS = 8;
 /** A patch may grow a secret; beyond this size its sealed form would not fit a row. */
@@ -146,4 +145,24 @@ export class SecretWrites {
     if (watchers.length > 0) object.waitUntil(object.outbox.drain("changed"));
     return watchers.slice(0, MAX_INLINE_WATCHERS);
   }
+}
+
+/**
+ * The refusal of a new version by the mount's state, the caller's rights or check-and-set; null when it may be written.
+ */
+function refusesWrite(
+  { gone, config }: { readonly gone: boolean; readonly config: KvConfig },
+  secret: SecretRow | null,
+  cas: number | null,
+  rights: WriteRights,
+): Refusal | null {
+  if (gone) return refuse("missing");
+  if (!(secret ? rights.update : rights.create)) return refuse("denied", "permission denied");
+  if (cas === null) {
+    const required = config.cas_required || secret?.cas_required === 1;
+    return required ? refuse("invalid", "check-and-set parameter required for this call") : null;
+  }
+  return cas === (secret?.current_version ?? 0)
+    ? null
+    : refuse("invalid", "check-and-set parameter did not match the current version");
 }

@@ -2,11 +2,11 @@ import * as z from "zod";
 import { may } from "../access/authorize/authorize-cached.ts";
 import { TokenRequest } from "../access/tokens/token.ts";
 import { roleView } from "../access/tokens/token-roles.ts";
-import { TokenRoleRequest } from "../auth/token-role-body.ts";
+import { legacyTokenFields, tokenFields } from "../auth/token-settings.ts";
 import type { Capability } from "../contracts/policies.ts";
 import type { TokenKind, TokenName } from "../contracts/tokens.ts";
 import { badRequest, denied, RequestError, unwrap } from "../platform/http/errors.ts";
-import { duration } from "../platform/http/fields.ts";
+import { duration, flag, stringList } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { formFields } from "./server/body.ts";
@@ -81,6 +81,35 @@ const byTokenOrOwn = (call: AuthorisedCall, given: Given, need: Capability): Tok
 
 /** Another token, in the request's namespace or below. */
 const byAccessor = (call: AuthorisedCall, accessor: string): TokenName => ({ accessor, within: call.grant.namespace });
+
+const names = () =>
+  stringList()
+    .pipe(z.array(z.string().max(128)).max(256))
+    .nullish();
+
+const { token_period, token_explicit_max_ttl, token_num_uses, token_no_default_policy, token_bound_cidrs } =
+  tokenFields;
+
+/** The body of `auth/token/roles/:name`, read and checked. */
+const TokenRoleRequest = z.object({
+  allowed_policies: names(),
+  allowed_policies_glob: names(),
+  disallowed_policies: names(),
+  disallowed_policies_glob: names(),
+  allowed_entity_aliases: names(),
+  orphan: flag().optional(),
+  renewable: flag().optional(),
+  path_suffix: z.string().max(128).optional(),
+  token_type: z.enum(["service", "batch", "default-service", "default-batch"], "invalid 'token_type' value").optional(),
+  token_period,
+  token_explicit_max_ttl,
+  token_num_uses,
+  token_no_default_policy,
+  token_bound_cidrs,
+  period: legacyTokenFields.period,
+  explicit_max_ttl: duration().optional(),
+  bound_cidrs: legacyTokenFields.bound_cidrs,
+});
 
 const PAGE = 1_000;
 

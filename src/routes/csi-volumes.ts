@@ -1,10 +1,11 @@
 import { CSI_METHODS } from "@sallyport/agent-protocol";
 import * as z from "zod";
+import { checkVolume } from "../access/policies/volume-rules.ts";
 import { namedAllocations } from "../cluster/reports/named-allocations.ts";
 import { CSI_READ_RIGHTS } from "../contracts/cluster-rights.ts";
 import type { CsiOperation, CsiRequest, Name, ReadClaim } from "../contracts/csi-volumes.ts";
 import type { GoverningRule } from "../contracts/policies.ts";
-import { type Refusal, refuse } from "../lib/result.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import {
   badRequest,
   denied,
@@ -27,7 +28,6 @@ import { type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume-views
 import { joinedErrors } from "../volumes/joined-errors.ts";
 import { pollOutcome } from "../volumes/poll-outcome.ts";
 import { allowsOne, digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
-import { judgeCsiVolume } from "./csi-volume-rules.ts";
 import { blocking, nothing, type Reading } from "./server/blocking.ts";
 import { ForceQuery, namespaceGiven, namespaceOf } from "./server/cluster-reads.ts";
 import { readList } from "./server/listing.ts";
@@ -75,6 +75,16 @@ async function requestsOf(call: AuthorisedCall<never, "id">, body: CsiBody, inte
   const names = requests.map(({ request }) => JSON.stringify([request.namespace, request.id]));
   if (new Set(names).size < names.length) throw badRequest("Volumes: one of them is given twice");
   return requests;
+}
+
+/** Evaluates policy rules before any plugin is called; see `judgeHostVolume`. Node pools do not apply. */
+function judgeCsiVolume(
+  rules: readonly GoverningRule[],
+  { name, namespace, pluginId, capacityMax }: CsiRequest,
+  override: boolean,
+): Result<readonly string[]> {
+  if (rules.length === 0) return ok([]);
+  return checkVolume(rules, { name, namespace, pluginId, capacityMax, nodePool: null }, override);
 }
 
 /** The node named by a registration; the upstream dialect has no such field. */

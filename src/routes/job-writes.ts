@@ -13,7 +13,8 @@ const NO_SCHEDULER =
   "jobs cannot be registered or changed here: run them with a scheduler, which reports them with PUT /v1/cluster/objects (docs/guides/reports.md)";
 const NO_STATS = "statistics of a client are not offered: its agent reports its resources with the node";
 
-const refused = (
+/** A route of a part that the service does not have. */
+export const refused = (
   verb: ClusterRoute["verb"],
   path: string,
   rights: ClusterRoute["rights"],

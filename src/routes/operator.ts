@@ -1,8 +1,8 @@
 import { serverOf } from "../compat/orchestrator.ts";
 import type { ClusterRights } from "../contracts/cluster-rights.ts";
-import { RequestError } from "../platform/http/errors.ts";
 import { allowsOperator } from "../rights/cluster-rights.ts";
 import { reached } from "./agent-self.ts";
+import { refused } from "./job-writes.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 
@@ -21,22 +21,6 @@ const ENTERPRISE_ONLY = "Nomad Enterprise only endpoint";
 
 const read = (path: string, rights: ClusterRoute["rights"], answer: (call: AuthorisedCall) => unknown): ClusterRoute =>
   cluster({ verb: "GET", path, rights, handle: async (call) => clusterJson(call, answer(call)) });
-
-const refused = (
-  verb: ClusterRoute["verb"],
-  path: string,
-  because: string,
-  rights: ClusterRoute["rights"] = writesOperator,
-): ClusterRoute =>
-  cluster({
-    verb,
-    path,
-    rights,
-    refuses: true,
-    handle: async () => {
-      throw new RequestError(501, because);
-    },
-  });
 
 const DEFAULT_AUTOPILOT = {
   CleanupDeadServers: false,
@@ -103,13 +87,13 @@ const nothingToDo = (path: string): ClusterRoute =>
 
 export const operatorRoutes = [
   read("/operator/raft/configuration", "management", raft),
-  refused("DELETE", "/operator/raft/peer", NO_RAFT, "management"),
+  refused("DELETE", "/operator/raft/peer", "management", NO_RAFT),
   read("/operator/autopilot/configuration", readsOperator, () => DEFAULT_AUTOPILOT),
-  refused("POST", "/operator/autopilot/configuration", NO_RAFT),
+  refused("POST", "/operator/autopilot/configuration", writesOperator, NO_RAFT),
   read("/operator/autopilot/health", readsOperator, health),
   read("/operator/scheduler/configuration", readsOperator, () => SCHEDULER),
-  refused("POST", "/operator/scheduler/configuration", NO_SCHEDULER),
-  refused("GET", "/operator/license", ENTERPRISE_ONLY, readsOperator),
+  refused("POST", "/operator/scheduler/configuration", writesOperator, NO_SCHEDULER),
+  refused("GET", "/operator/license", readsOperator, ENTERPRISE_ONLY),
   nothingToDo("/system/gc"),
   nothingToDo("/system/reconcile/summaries"),
 ];

@@ -9,8 +9,10 @@ import { type AuthorisedCall, secrets } from "./server/route.ts";
 
 /** The table of auth methods (https://developer.hashicorp.com/vault/api-docs/system/auth). */
 
-/** An auth mount as answers show it. */
-export const authRecord = (mount: AuthMount) => ({
+type Shown = "type" | "description" | "accessor" | "uuid" | "local" | "seal_wrap" | "options" | "config";
+
+/** A mount as answers show it, of either table. */
+export const mountRecord = <Mount extends { readonly [Field in Shown]: unknown }>(mount: Mount) => ({
   type: mount.type,
   description: mount.description,
   accessor: mount.accessor,
@@ -28,24 +30,17 @@ export const authRecord = (mount: AuthMount) => ({
 
 /** The built-in method of tokens. */
 export const tokenRecord = (namespaceId: string) => ({
-  type: "token",
-  description: "token based credentials",
-  accessor: tokenMountAccessor(namespaceId),
-  uuid: `token-${namespaceId}`,
-  local: false,
-  seal_wrap: false,
-  external_entropy_access: false,
-  options: null,
-  plugin_version: "",
-  running_plugin_version: PLUGIN_VERSION,
-  running_sha256: "",
+  ...mountRecord({
+    type: "token",
+    description: "token based credentials",
+    accessor: tokenMountAccessor(namespaceId),
+    uuid: `token-${namespaceId}`,
+    local: false,
+    seal_wrap: false,
+    options: null,
+    config: { default_lease_ttl: 0, max_lease_ttl: 0, force_no_cache: false, token_type: "default-service" },
+  }),
   deprecation_status: "",
-  config: {
-    default_lease_ttl: 0,
-    max_lease_ttl: 0,
-    force_no_cache: false,
-    token_type: "default-service",
-  },
 });
 
 const tuned = ({ description, options, config: { listing_visibility, ...config } }: AuthMount) => ({
@@ -101,7 +96,7 @@ const methodRoutes = (path: "/sys/auth/:path+" | "/sys/mounts/auth/:path+", acce
     fresh: true,
     handle: async (call) =>
       envelope(call, {
-        data: isToken(pathOf(call)) ? tokenRecord(call.grant.namespaceId) : authRecord(await find(call)),
+        data: isToken(pathOf(call)) ? tokenRecord(call.grant.namespaceId) : mountRecord(await find(call)),
         flat: true,
       }),
   }),
@@ -117,7 +112,7 @@ export const authMountRoutes = [
     fresh: true,
     handle: async (call) => {
       const mounts = await accessControl(call.env).listAuthMounts(call.grant.namespace);
-      const data = Object.fromEntries(mounts.map((mount) => [mount.path, authRecord(mount)]));
+      const data = Object.fromEntries(mounts.map((mount) => [mount.path, mountRecord(mount)]));
       return envelope(call, { data: { ...data, "token/": tokenRecord(call.grant.namespaceId) }, flat: true });
     },
   }),

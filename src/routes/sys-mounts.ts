@@ -10,11 +10,10 @@ import { parseFlag } from "../lib/go-bool.ts";
 import { namespaceOf } from "../platform/http/caller.ts";
 import { denied, refusalError, unwrap } from "../platform/http/errors.ts";
 import { parseTarget } from "../platform/http/target.ts";
-import { PLUGIN_VERSION } from "../platform/version.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
-import { authRecord, tokenRecord } from "./sys-auth.ts";
+import { mountRecord, tokenRecord } from "./sys-auth.ts";
 
 /** The mount table (https://developer.hashicorp.com/vault/api-docs/system/mounts). */
 
@@ -28,19 +27,10 @@ const optionsOf = ({ type, options }: Pick<ListedMount, "type" | "options">): Li
 const isBuiltIn = ({ type }: Pick<ListedMount, "type">): boolean => type !== "kv" && !isEngine({ type });
 
 const record = ({ dialect }: Call, mount: ListedMount) => ({
+  ...mountRecord(mount),
   type: translateMountType(dialect, mount.type),
-  description: mount.description,
-  accessor: mount.accessor,
-  uuid: mount.uuid,
-  local: mount.local,
-  seal_wrap: mount.seal_wrap,
-  external_entropy_access: false,
   options: optionsOf(mount),
-  plugin_version: "",
-  running_plugin_version: PLUGIN_VERSION,
-  running_sha256: "",
   deprecation_status: isBuiltIn(mount) ? "" : "supported",
-  config: mount.config,
 });
 
 function tuned(mount: ListedMount) {
@@ -91,7 +81,7 @@ async function listVisible(call: Call): Promise<Response> {
   const tokenMethod = token && caller.ok ? { "token/": tokenRecord(caller.namespaceId) } : {};
   const secret = caller.ok ? byPath(call, mounts) : Object.fromEntries(mounts.map((mount) => anonymous(call, mount)));
   const auth = caller.ok
-    ? methods.map((method) => [method.path, authRecord(method)] as const)
+    ? methods.map((method) => [method.path, mountRecord(method)] as const)
     : methods.map(({ path: at, type, description, options }) => [at, { type, description, options }] as const);
   return envelope(call, { data: { secret, auth: { ...Object.fromEntries(auth), ...tokenMethod } } });
 }
@@ -109,7 +99,7 @@ async function readVisible(call: AuthorisedCall<"path">): Promise<Response> {
   if (auth?.mount === "token") return envelope(call, { data: { ...tokenRecord(namespaceId), path: "token/" } });
   if (auth) {
     const path = relative(auth.namespace, auth.mount.path);
-    return envelope(call, { data: { ...authRecord(auth.mount), path } });
+    return envelope(call, { data: { ...mountRecord(auth.mount), path } });
   }
   const mount = await access.visibleMount(identity.accessor, namespace, wanted);
   // Never 404: clients would assume a server without versioned secrets.

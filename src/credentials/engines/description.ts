@@ -149,3 +149,23 @@ export function ownedBy(description: EngineDescription, stored: string): string 
   const kind = kindsOf(description).find((each) => prefixOf(description, each) === prefix);
   return `${kind?.owns ?? "resources"} of a role`;
 }
+
+/** The fields of a configuration whose secret is rotated. @param texts their help */
+export const rotationFields = (texts: { readonly scheduled: string; readonly period: string }) =>
+  ({
+    rotation_schedule: {
+      placeholder: "0 3 * * 6",
+      label: "Rotation schedule",
+      help: `${texts.scheduled}, as a cron expression of five fields in UTC.`,
+    },
+    rotation_window: {
+      advanced: true,
+      label: "Rotation window",
+      help: "How long after its time a scheduled rotation may still begin.",
+    },
+    rotation_period: {
+      placeholder: "30d",
+      label: "Rotation period",
+      help: `${texts.period} after this time, instead of a schedule.`,
+    },
+  }) as const;

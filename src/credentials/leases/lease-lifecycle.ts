@@ -3,12 +3,11 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { warn } from "../../platform/observability/log.ts";
 import { OWN_TRACE } from "../../platform/observability/otlp/trace-context.ts";
-import type { EngineStores } from "../engine-stores.ts";
+import type { EngineJobs } from "../engine-jobs.ts";
 import type { Work } from "../jobs/job.ts";
-import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { NewJob } from "../jobs/job-store.ts";
 import { isEmpty } from "../runner/removal.ts";
-import { REQUEST_MS, type SagaRunner } from "../runner/saga-runner.ts";
+import { REQUEST_MS } from "../runner/saga-runner.ts";
 import { resourcesIn, secondsLeft } from "./lease-store.ts";
 import { renewed } from "./lease-ttl.ts";
 import { lastEnd } from "./lease-users.ts";
@@ -25,21 +24,15 @@ const BATCH = 250;
  *                                         irrevocable ──daily retry, revoke──► deleted
  */
 export class LeaseLifecycle {
-  readonly #stores: EngineStores;
-  readonly #runner: SagaRunner;
-  readonly #outcomes: JobOutcomes;
-  readonly #commit: <T>(change: () => T) => T;
+  readonly #jobs: EngineJobs;
 
-  constructor(stores: EngineStores, runner: SagaRunner, outcomes: JobOutcomes, commit: <T>(change: () => T) => T) {
-    this.#stores = stores;
-    this.#runner = runner;
-    this.#outcomes = outcomes;
-    this.#commit = commit;
+  constructor(jobs: EngineJobs) {
+    this.#jobs = jobs;
   }
 
   /** Extends a lease. @param increment seconds; 0 means the TTL of its role */
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed | Started> {
-    const { type, config, leases, leaseUsers, roles } = this.#stores;
+    const { type, config, leases, leaseUsers, roles } = this.#jobs.stores;
     const now = Date.now();
     const lease = leases.find(id);
     if (!lease) return refuse("invalid", "lease not found");
@@ -73,9 +66,9 @@ export class LeaseLifecycle {
         deadline: now + REQUEST_MS,
         account: lease.account,
       };
-      return ok(this.#commit(() => this.#runner.start(job, now)));
+      return ok(this.#jobs.commit(() => this.#jobs.runner.start(job, now)));
     }
-    this.#commit(() => this.#outcomes.extend(id, expires, renewable, now));
+    this.#jobs.commit(() => this.#jobs.outcomes.extend(id, expires, renewable, now));
     return ok({ ttl: secondsLeft(expires, now), renewable, warnings });
   }
 
@@ -85,23 +78,23 @@ export class LeaseLifecycle {
    * @returns null without a lease of this id, or when no call is needed
    */
   revoke(id: string, trace?: string | null): Started | null {
-    const { leases } = this.#stores;
+    const { leases } = this.#jobs.stores;
     const lease = leases.find(id);
     if (!lease) return null;
     const now = Date.now();
-    return this.#commit(() => {
+    return this.#jobs.commit(() => {
       const job = this.#endOf(lease, now, trace);
-      if (job) return this.#runner.startNew(job, now);
-      return leases.find(id) ? this.#runner.begin({ job: id, kind: "removal" }, now) : null;
+      if (job) return this.#jobs.runner.startNew(job, now);
+      return leases.find(id) ? this.#jobs.runner.begin({ job: id, kind: "removal" }, now) : null;
     });
   }
 
   /** Schedules the revocation of leases without waiting for it. */
   revokeSoon(ids: readonly string[], trace?: string | null): void {
     const now = Date.now();
-    this.#commit(() => {
+    this.#jobs.commit(() => {
       for (const id of ids) {
-        const lease = this.#stores.leases.find(id);
+        const lease = this.#jobs.stores.leases.find(id);
         if (lease) this.end(lease, now, trace);
       }
     });
@@ -109,8 +102,8 @@ export class LeaseLifecycle {
 
   /** Deletes leases without their resources. A removal without failures continues, detached from its lease. */
   forget(ids: readonly string[]): void {
-    const { scope, leases, jobs, events } = this.#stores;
-    this.#commit(() => {
+    const { scope, leases, jobs, events } = this.#jobs.stores;
+    this.#jobs.commit(() => {
       for (const id of ids) {
         const lease = leases.find(id);
         if (!lease) continue;
@@ -118,7 +111,7 @@ export class LeaseLifecycle {
         if (job?.work.kind !== "removal" || job.failures > 0) jobs.delete(id);
         else jobs.keep(job, { work: { ...job.work, lease: false } });
         leases.delete(id);
-        this.#stores.pruneAccount(lease.account);
+        this.#jobs.stores.pruneAccount(lease.account);
         events.lease("LeaseForgotten", id);
         warn("lease-forgotten", { engine: scope, lease: id });
       }
@@ -127,7 +120,7 @@ export class LeaseLifecycle {
 
   /** Revokes up to `BATCH` expired leases, and as many whose responses were never sent. Runs inside a transaction. */
   revokeExpired(now: number): void {
-    const { leases, scope, events } = this.#stores;
+    const { leases, scope, events } = this.#jobs.stores;
     for (const lease of leases.expired(now, BATCH)) {
       events.lease("LeaseExpired", lease.id);
       this.end(lease, now, OWN_TRACE);
@@ -140,18 +133,18 @@ export class LeaseLifecycle {
 
   /** Revokes up to `BATCH` live leases regardless of their expiry. Runs inside a transaction. */
   revokeLive(now: number): void {
-    for (const lease of this.#stores.leases.under("", "", BATCH, "live")) this.end(lease, now);
+    for (const lease of this.#jobs.stores.leases.under("", "", BATCH, "live")) this.end(lease, now);
   }
 
   /** Moves a lease to `ending`, and starts or retries its removal job. Runs inside a transaction. */
   end(lease: LeaseRow, now: number, trace?: string | null): void {
     const job = this.#endOf(lease, now, trace);
-    if (job) this.#stores.jobs.add(job, now);
+    if (job) this.#jobs.stores.jobs.add(job, now);
   }
 
   /** @returns the removal job to start; null when there was one, which is retried, or when the lease needs none */
   #endOf(lease: LeaseRow, now: number, trace?: string | null): NewJob | null {
-    const { type, scope, leases, jobs } = this.#stores;
+    const { type, scope, leases, jobs } = this.#jobs.stores;
     const { id, token } = lease;
     leases.end(id);
     if (jobs.kindOf(id) !== null) {
@@ -161,7 +154,7 @@ export class LeaseLifecycle {
     const removal = type.removal.ofLease(resourcesIn(lease), lease.issued);
     recordAction("lease-ends", { engine: scope, lease: id, token });
     if (isEmpty(removal)) {
-      this.#outcomes.leaseRevoked(id, "lease");
+      this.#jobs.outcomes.leaseRevoked(id, "lease");
       return null;
     }
     const work: Work = { kind: "removal", removal, because: "lease", account: null, lease: true, trace };

@@ -1,24 +1,15 @@
 import type { LeaseRow } from "../../contracts/credential-engine.ts";
-import type { EngineStores } from "../engine-stores.ts";
+import type { EngineJobs } from "../engine-jobs.ts";
 import { ownedBy } from "../engines/description.ts";
-import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { CredentialIssuer } from "../leases/credential-issuer.ts";
 import type { LeaseLifecycle } from "../leases/lease-lifecycle.ts";
 import { resourcesIn } from "../leases/lease-store.ts";
 import type { WarmPool } from "../pool/warm-pool.ts";
-import type { EngineAccounts } from "./engine-accounts.ts";
 import type { RootAccount } from "./root-account.ts";
 
 /** A mount issues nothing while it is being disabled. If disabling is interrupted, it issues again after this time. */
 const CLOSING_MS = 2 * 60_000;
 const PAGE = 1_000;
-
-interface MountTeardownDependencies {
-  readonly stores: EngineStores;
-  readonly outcomes: JobOutcomes;
-  readonly accounts: EngineAccounts;
-  commit<T>(change: () => T): T;
-}
 
 /**
  * Disables a mount, and removes its cloud resources after deletion.
@@ -28,26 +19,20 @@ interface MountTeardownDependencies {
  *       └─reopen, 2 min──┘
  */
 export class MountTeardown {
-  readonly #stores: EngineStores;
-  readonly #outcomes: JobOutcomes;
-  readonly #accounts: EngineAccounts;
-  readonly #commit: <T>(change: () => T) => T;
+  readonly #jobs: EngineJobs;
   readonly #root: RootAccount;
   readonly #issuer: CredentialIssuer;
   readonly #lifecycle: LeaseLifecycle;
   readonly #pool: WarmPool;
 
   constructor(
-    { stores, outcomes, accounts, commit }: MountTeardownDependencies,
+    jobs: EngineJobs,
     root: RootAccount,
     issuer: CredentialIssuer,
     lifecycle: LeaseLifecycle,
     pool: WarmPool,
   ) {
-    this.#stores = stores;
-    this.#outcomes = outcomes;
-    this.#accounts = accounts;
-    this.#commit = commit;
+    this.#jobs = jobs;
     this.#root = root;
     this.#issuer = issuer;
     this.#lifecycle = lifecycle;
@@ -60,9 +45,9 @@ export class MountTeardown {
    * @returns the number of remaining leases, and the failure of one that cannot be revoked
    */
   close(again: boolean): { left: number; failure: Pick<LeaseRow, "id" | "failure"> | null } {
-    const { config, leases, jobs } = this.#stores;
+    const { config, leases, jobs } = this.#jobs.stores;
     const now = Date.now();
-    this.#commit(() => {
+    this.#jobs.commit(() => {
       config.closeUntil(now + CLOSING_MS);
       leases.expire(null, now);
       this.#issuer.abandonAll(now);
@@ -77,17 +62,17 @@ export class MountTeardown {
 
   /** Cancels a `close`: the mount stays. */
   reopen(): void {
-    this.#commit(() => this.#stores.config.closeUntil(0));
+    this.#jobs.commit(() => this.#jobs.stores.config.closeUntil(0));
   }
 
   /** Starts the removal of all resources of a deleted mount, and deletes everything else. Idempotent. */
   destroy(): void {
-    const { config, jobs, accounts } = this.#stores;
+    const { config, jobs, accounts } = this.#jobs.stores;
     if (config.isDeleted()) return;
     const now = Date.now();
-    this.#commit(() => {
+    this.#jobs.commit(() => {
       // Later removals keep their identity, because the configuration is deleted.
-      this.#accounts.follow();
+      this.#jobs.accounts.follow();
       config.markDeleted();
       for (const job of jobs.ofKind("renewal")) jobs.delete(job.id);
       this.#stopWrites(now);
@@ -97,41 +82,41 @@ export class MountTeardown {
       this.#removeLeases(now);
       this.#removeRoles(now);
       config.delete();
-      for (const id of accounts.all().keys()) this.#stores.pruneAccount(id);
+      for (const id of accounts.all().keys()) this.#jobs.stores.pruneAccount(id);
     });
   }
 
   /** Abandons writes of roles, and removes what they have made. */
   #stopWrites(now: number): void {
-    const { type, jobs } = this.#stores;
+    const { type, jobs } = this.#jobs.stores;
     for (const job of jobs.ofKind("role")) {
       if (job.work.kind !== "role") continue;
       const undo = type.roles.undo(job.work.write, null, now);
       const owner = { ...job, because: "unfinished role" };
-      if (undo && "removal" in undo) this.#outcomes.abandon(owner, undo.removal, now);
+      if (undo && "removal" in undo) this.#jobs.outcomes.abandon(owner, undo.removal, now);
       else jobs.delete(job.id);
     }
   }
 
   #removeLeases(now: number): void {
-    const { type, leases, jobs } = this.#stores;
+    const { type, leases, jobs } = this.#jobs.stores;
     for (let page = leases.under("", "", PAGE); page.length > 0; page = leases.under("", "", PAGE)) {
       for (const lease of page) {
         jobs.delete(lease.id);
         leases.delete(lease.id);
         const removal = type.removal.ofLease(resourcesIn(lease), lease.issued);
-        this.#outcomes.startRemoval({ ...lease, because: "lease of a mount that is gone" }, removal, now);
+        this.#jobs.outcomes.startRemoval({ ...lease, because: "lease of a mount that is gone" }, removal, now);
       }
     }
   }
 
   #removeRoles(now: number): void {
-    const { type, roles, kept } = this.#stores;
+    const { type, roles, kept } = this.#jobs.stores;
     kept.deleteAll();
     for (const { name, role, account } of roles.deleteAll()) {
       const removal = type.roles.undoOfRole(role, now);
       const owner = { id: `kept ${name}`, account, because: ownedBy(type.description, name) };
-      if (removal) this.#outcomes.startRemoval(owner, removal, now);
+      if (removal) this.#jobs.outcomes.startRemoval(owner, removal, now);
     }
   }
 }

@@ -3,10 +3,7 @@ import type { JobRef, Started } from "../../contracts/credential-engine.ts";
 import type { Home } from "../../contracts/federation.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { warn } from "../../platform/observability/log.ts";
-import type { EngineStores } from "../engine-stores.ts";
-import type { JobOutcomes } from "../jobs/job-outcome.ts";
-import type { SagaRunner } from "../runner/saga-runner.ts";
-import type { EngineAccounts } from "./engine-accounts.ts";
+import type { EngineJobs } from "../engine-jobs.ts";
 
 const ROTATION_MS = 10 * 60_000;
 
@@ -14,24 +11,10 @@ const ROTATION_MS = 10 * 60_000;
  * The identity of an engine: its configuration, and the rotation of its secret. Owns no state; a rotation is one job.
  */
 export class RootAccount {
-  readonly #stores: EngineStores;
-  readonly #runner: SagaRunner;
-  readonly #outcomes: JobOutcomes;
-  readonly #accounts: EngineAccounts;
-  readonly #commit: <T>(change: () => T) => T;
+  readonly #jobs: EngineJobs;
 
-  constructor(
-    stores: EngineStores,
-    runner: SagaRunner,
-    outcomes: JobOutcomes,
-    accounts: EngineAccounts,
-    commit: <T>(change: () => T) => T,
-  ) {
-    this.#stores = stores;
-    this.#runner = runner;
-    this.#outcomes = outcomes;
-    this.#accounts = accounts;
-    this.#commit = commit;
+  constructor(jobs: EngineJobs) {
+    this.#jobs = jobs;
   }
 
   /**
@@ -39,15 +22,15 @@ export class RootAccount {
    * @param document path of a further document
    */
   configure(body: object, dialect: Dialect, home: Home | null, document?: string): Result<null> {
-    const { type, config, events } = this.#stores;
+    const { type, config, events } = this.#jobs.stores;
     const before = config.find();
     const part = document === undefined ? undefined : type.config.documents?.[document];
     const changed = part
       ? part.change(before, body)
-      : type.config.change(before, body, { settings: this.#accounts.settings(), dialect, home });
+      : type.config.change(before, body, { settings: this.#jobs.accounts.settings(), dialect, home });
     if (!changed.ok) return changed;
     const now = Date.now();
-    this.#commit(() => {
+    this.#jobs.commit(() => {
       if (before && type.config.changesIdentity(before, changed.value)) this.stopRotation(now);
       config.put(changed.value, now);
       events.config("ConfigWritten", document ?? type.description.paths.config);
@@ -60,10 +43,10 @@ export class RootAccount {
    * @throws Sealed
    */
   moved(path: string, seq: number): void {
-    const { config } = this.#stores;
+    const { config } = this.#jobs.stores;
     if (!config.isNewMove(seq)) return;
     const before = config.find();
-    this.#commit(() => {
+    this.#jobs.commit(() => {
       config.recordMove(seq);
       if (before?.home) config.put({ ...before, home: { ...before.home, mountPath: path } }, Date.now());
     });
@@ -71,26 +54,26 @@ export class RootAccount {
 
   /** Deletes the configuration; roles and leases stay. */
   forget(): void {
-    this.#commit(() => {
+    this.#jobs.commit(() => {
       this.stopRotation(Date.now());
-      this.#stores.config.delete();
-      this.#stores.events.config("ConfigDeleted", this.#stores.type.description.paths.config);
+      this.#jobs.stores.config.delete();
+      this.#jobs.stores.events.config("ConfigDeleted", this.#jobs.stores.type.description.paths.config);
     });
   }
 
   /** Starts the replacement of the root secret. */
   rotate(): Result<Started> {
     const now = Date.now();
-    return this.#commit(() => {
+    return this.#jobs.commit(() => {
       const begun = this.#begin(now);
-      return begun.ok ? ok(this.#runner.begin(begun.value, now)) : begun;
+      return begun.ok ? ok(this.#jobs.runner.begin(begun.value, now)) : begun;
     });
   }
 
   /** Time of the next rotation; null while one is in progress. */
   rotationDue(): number | null {
-    const due = this.#stores.config.rotationDue();
-    return due === null || this.#stores.jobs.count("rotation") > 0 ? null : due;
+    const due = this.#jobs.stores.config.rotationDue();
+    return due === null || this.#jobs.stores.jobs.count("rotation") > 0 ? null : due;
   }
 
   /**
@@ -102,34 +85,34 @@ export class RootAccount {
     if (due === null || due > now) return false;
     const started = this.#begin(now);
     if (!started.ok) {
-      warn("rotation-refused", { engine: this.#stores.scope, because: started.message });
-      this.#outcomes.rotationFailed(started.message, now);
+      warn("rotation-refused", { engine: this.#jobs.stores.scope, because: started.message });
+      this.#jobs.outcomes.rotationFailed(started.message, now);
     }
     return started.ok;
   }
 
   /** Abandons rotations in progress; their removals use the account of their start. Runs inside a transaction. */
   stopRotation(now: number): void {
-    const { type, jobs } = this.#stores;
+    const { type, jobs } = this.#jobs.stores;
     for (const job of jobs.ofKind("rotation")) {
       if (job.work.kind !== "rotation") continue;
       const undo = type.rotation?.undo(job.work.rotation, now) ?? null;
       const owner = { ...job, because: "rotation given up", by: job.work.rotation.account };
-      if (undo) this.#outcomes.abandon(owner, undo, now);
+      if (undo) this.#jobs.outcomes.abandon(owner, undo, now);
       else jobs.delete(job.id);
     }
   }
 
   /** Creates the rotation job. Runs inside a transaction. */
   #begin(now: number): Result<JobRef> {
-    const { type, config, jobs } = this.#stores;
+    const { type, config, jobs } = this.#jobs.stores;
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
     if (!type.rotation) return refuse("invalid", `the root credentials of type ${type.type} cannot be rotated`);
-    const begun = type.rotation.begin(config.find(), this.#accounts.account(), this.#accounts.settings());
+    const begun = type.rotation.begin(config.find(), this.#jobs.accounts.account(), this.#jobs.accounts.settings());
     if (!begun.ok) return begun;
     if (jobs.count("rotation") > 0) return refuse("invalid", "rotation in progress; try again in a moment");
-    this.#accounts.follow();
+    this.#jobs.accounts.follow();
     const work = { kind: "rotation", rotation: begun.value } as const;
     config.rotationStarted(now);
     const id = `rotation ${crypto.randomUUID()}`;

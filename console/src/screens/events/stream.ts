@@ -6,7 +6,7 @@
  *        ▼           ▼  │ resume
  *     refused      paused            `refused` ends until the filters change or the person tries again
  */
-import { signal } from "@preact/signals";
+import { type Signal, signal } from "@preact/signals";
 import { ApiError, requestHeaders, type WireRequest } from "../../api/client.ts";
 import { record, recorded } from "../../api/request-log.ts";
 import { durationText } from "../../lib/time.ts";
@@ -28,7 +28,7 @@ export type StreamState =
 
 /** Silence after which a connection counts as lost: the service sends a heartbeat each 10 s. */
 const SILENCE_MS = 35_000;
-export const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
+const RETRY_MS = [500, 1_000, 2_000, 5_000, 10_000];
 /** Time for lines before the page gets its turn. */
 const SLICE_MS = 12;
 
@@ -45,7 +45,6 @@ export class EventStream {
   lastIndex: number | null = null;
   #filters: Filters;
   #running: AbortController | null = null;
-  #attempt = 0;
   #lostAt: number | null = null;
   readonly #changed: () => void;
 
@@ -71,8 +70,10 @@ export class EventStream {
     this.#running?.abort();
     const running = new AbortController();
     this.#running = running;
-    this.#attempt = 0;
-    void this.#run(running.signal);
+    const lost = (): void => {
+      this.#lostAt ??= Date.now();
+    };
+    void keepConnected(this.state, running.signal, (onOpen) => this.#connect(running.signal, onOpen), lost);
   }
 
   stop(): void {
@@ -96,30 +97,8 @@ export class EventStream {
     this.start();
   }
 
-  async #run(ending: AbortSignal): Promise<void> {
-    while (!ending.aborted) {
-      this.state.value = { name: "connecting" };
-      let why = "The connection was closed";
-      try {
-        why = (await this.#connect(ending)) ?? why;
-      } catch (failure) {
-        if (ending.aborted) return;
-        if (failure instanceof ApiError && isFinal(failure)) {
-          this.state.value = { name: "refused", error: failure };
-          return;
-        }
-        why = failure instanceof Error ? failure.message : String(failure);
-      }
-      if (ending.aborted) return;
-      this.#lostAt ??= Date.now();
-      const delay = RETRY_MS[Math.min(this.#attempt++, RETRY_MS.length - 1)] ?? 0;
-      this.state.value = { name: "waiting", until: Date.now() + delay, why };
-      await waitFor(delay, ending);
-    }
-  }
-
   /** One connection until its end. Resolves with why it ended, if the service said so. @throws ApiError */
-  async #connect(ending: AbortSignal): Promise<string | undefined> {
+  async #connect(ending: AbortSignal, onOpen: () => void): Promise<string | undefined> {
     const { request } = this;
     const asked = this.lastIndex === null ? null : this.lastIndex + 1;
     const silence = new AbortController();
@@ -127,6 +106,7 @@ export class EventStream {
     const aborted = AbortSignal.any([ending, silence.signal]);
     try {
       const response = await opened(request, aborted);
+      onOpen();
       this.#opened(asked, Number(response.headers.get("X-Orch-Oldest-Index") ?? 0));
       const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
@@ -171,7 +151,6 @@ export class EventStream {
     } else if (asked === null && oldest > 1 && this.#filters.from === "backlog")
       this.buffer.addMark("info", `The service's buffer begins at index ${oldest}; older lines have left it.`, at);
     this.#lostAt = null;
-    this.#attempt = 0;
     this.state.value = { name: "live" };
     this.#changed();
   }
@@ -195,6 +174,40 @@ export class EventStream {
     this.lastIndex = Index;
     if (Events.length > 0) this.buffer.addLine(Index, Events, text, at);
     return null;
+  }
+}
+
+/**
+ * Connects again after each loss, later each time, until `ending` or a refusal that a repetition cannot change.
+ * @param connect one connection until its end, with why it ended; it calls `onOpen` when it is answered
+ */
+export async function keepConnected(
+  state: Signal<StreamState>,
+  ending: AbortSignal,
+  connect: (onOpen: () => void) => Promise<string | undefined>,
+  onLost?: () => void,
+): Promise<void> {
+  for (let attempt = 0; !ending.aborted; attempt++) {
+    state.value = { name: "connecting" };
+    let why = "The connection was closed";
+    const onOpen = (): void => {
+      attempt = 0;
+    };
+    try {
+      why = (await connect(onOpen)) ?? why;
+    } catch (failure) {
+      if (ending.aborted) return;
+      if (failure instanceof ApiError && isFinal(failure)) {
+        state.value = { name: "refused", error: failure };
+        return;
+      }
+      why = failure instanceof Error ? failure.message : String(failure);
+    }
+    if (ending.aborted) return;
+    onLost?.();
+    const delay = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 0;
+    state.value = { name: "waiting", until: Date.now() + delay, why };
+    await waitFor(delay, ending);
   }
 }
 
@@ -233,11 +246,11 @@ function noteRequest(request: WireRequest, status: number, started: number): voi
 }
 
 /** A refusal that another attempt would not change. */
-export const isFinal = ({ status }: ApiError): boolean => status >= 400 && status < 500 && status !== 429;
+const isFinal = ({ status }: ApiError): boolean => status >= 400 && status < 500 && status !== 429;
 
 const nextTask = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, 0));
 
-export const waitFor = (ms: number, signal: AbortSignal): Promise<void> =>
+const waitFor = (ms: number, signal: AbortSignal): Promise<void> =>
   new Promise((resolve) => {
     const timer = setTimeout(resolve, ms);
     signal.addEventListener("abort", () => {

@@ -3,9 +3,9 @@
  * events only while there is a subscriber. It resumes after each loss at the index that follows.
  */
 import { signal } from "@preact/signals";
-import { ApiError, type WireRequest } from "../../api/client.ts";
+import type { WireRequest } from "../../api/client.ts";
 import { secretsNamespace } from "../../api/namespaces.ts";
-import { isFinal, opened, RETRY_MS, type StreamState, waitFor } from "./stream.ts";
+import { keepConnected, opened, type StreamState } from "./stream.ts";
 
 export interface Notice {
   readonly index: number;
@@ -63,7 +63,7 @@ export class Subscription {
     this.notices.value = [];
     const running = new AbortController();
     this.#running = running;
-    void this.#run(running.signal);
+    void keepConnected(this.state, running.signal, (onOpen) => this.#read(running.signal, onOpen));
   }
 
   stop(): void {
@@ -72,31 +72,8 @@ export class Subscription {
     this.state.value = { name: "paused" };
   }
 
-  async #run(ending: AbortSignal): Promise<void> {
-    for (let attempt = 0; !ending.aborted; attempt++) {
-      this.state.value = { name: "connecting" };
-      let why = "The connection was closed";
-      try {
-        await this.#read(ending, () => {
-          attempt = 0;
-        });
-      } catch (failure) {
-        if (ending.aborted) return;
-        if (failure instanceof ApiError && isFinal(failure)) {
-          this.state.value = { name: "refused", error: failure };
-          return;
-        }
-        why = failure instanceof Error ? failure.message : String(failure);
-      }
-      if (ending.aborted) return;
-      const delay = RETRY_MS[Math.min(attempt, RETRY_MS.length - 1)] ?? 0;
-      this.state.value = { name: "waiting", until: Date.now() + delay, why };
-      await waitFor(delay, ending);
-    }
-  }
-
   /** One connection until its end. @throws ApiError */
-  async #read(ending: AbortSignal, onOpen: () => void): Promise<void> {
+  async #read(ending: AbortSignal, onOpen: () => void): Promise<undefined> {
     const response = await opened(this.request, ending, "text/event-stream");
     onOpen();
     // A first connection that is lost before an event resumes where it began.

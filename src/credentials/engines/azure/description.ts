@@ -1,4 +1,4 @@
-import { type EngineDescription, shareUntil } from "../description.ts";
+import { type EngineDescription, rotationFields, shareUntil } from "../description.ts";
 
 const config = {
   subscription_id: { label: "Subscription ID", help: "The subscription whose roles can be assigned." },
@@ -35,21 +35,7 @@ const config = {
     label: "Identity token TTL",
     help: "Life of such a token; an hour by default.",
   },
-  rotation_schedule: {
-    placeholder: "0 3 * * 6",
-    label: "Rotation schedule",
-    help: "When the secret is rotated, as a cron expression of five fields in UTC.",
-  },
-  rotation_window: {
-    advanced: true,
-    label: "Rotation window",
-    help: "How long after its time a scheduled rotation may still begin.",
-  },
-  rotation_period: {
-    placeholder: "30d",
-    label: "Rotation period",
-    help: "Rotates after this time, instead of a schedule.",
-  },
+  ...rotationFields({ scheduled: "When the secret is rotated", period: "Rotates" }),
 } as const satisfies EngineDescription["config"];
 
 const roles = {

@@ -1,4 +1,4 @@
-import { type EngineDescription, type FieldDescription, shareUntil } from "../description.ts";
+import { type EngineDescription, type FieldDescription, rotationFields, shareUntil } from "../description.ts";
 
 type Fields = Readonly<Record<string, FieldDescription>>;
 
@@ -26,21 +26,7 @@ const config = {
   },
   ttl: { label: "TTL", help: "Of leases of keys by default; 0 is the mount's." },
   max_ttl: { label: "Maximum TTL", help: "The most that a lease or an access token may live; 0 is the mount's." },
-  rotation_schedule: {
-    placeholder: "0 3 * * 6",
-    label: "Rotation schedule",
-    help: "When the key is replaced, as a cron expression of five fields in UTC.",
-  },
-  rotation_window: {
-    advanced: true,
-    label: "Rotation window",
-    help: "How long after its time a scheduled rotation may still begin.",
-  },
-  rotation_period: {
-    placeholder: "30d",
-    label: "Rotation period",
-    help: "Replaces the key after this time, instead of a schedule.",
-  },
+  ...rotationFields({ scheduled: "When the key is replaced", period: "Replaces the key" }),
 } as const satisfies Fields;
 
 const token_scopes = {
