@@ -3,16 +3,23 @@ import { vi } from "vitest";
 /** Whether tests of this file move the clock; then alarms set at one time cannot be held against another. */
 export const clock = { moves: false };
 
-/** The clock of all objects and Workers, ahead of the machine's until its end. One at a time. */
+/** Those under way in this test. */
+const shifted = new Set<ShiftedClock>();
+
+/** The clock of all objects and Workers, ahead of the machine's until its end. Several at once add up. */
 export class ShiftedClock {
   #ahead: number;
-  readonly #now;
 
   /** @param ahead in ms */
   constructor(ahead = 0) {
     this.#ahead = ahead;
-    const real = Date.now.bind(Date);
-    this.#now = vi.spyOn(Date, "now").mockImplementation(() => real() + this.#ahead);
+    // One that a test before left has ended with the mocks of that test.
+    if (!vi.isMockFunction(Date.now)) shifted.clear();
+    if (shifted.size === 0) {
+      const real = Date.now.bind(Date);
+      vi.spyOn(Date, "now").mockImplementation(() => [...shifted].reduce((now, clock) => now + clock.#ahead, real()));
+    }
+    shifted.add(this);
   }
 
   /** How far the clock is ahead, in ms; the time that a test takes is not part of it. */
@@ -25,7 +32,7 @@ export class ShiftedClock {
   }
 
   end(): void {
-    this.#now.mockRestore();
+    if (shifted.delete(this) && shifted.size === 0) vi.mocked(Date.now).mockRestore();
   }
 }
 

@@ -93,36 +93,48 @@ export const rows = (uuid: string, table: "jobs" | "leases" | "roles" | "config"
     sql.exec(`SELECT * FROM ${table}`).toArray(),
   );
 
-/**
- * Has waits only advance a clock until the mocks are restored.
- * @param from shortest wait that is skipped, in ms
- */
-function skipWaits(clock: ShiftedClock, from: number) {
-  const wait = scheduler.wait.bind(scheduler);
-  return vi.spyOn(scheduler, "wait").mockImplementation((ms, options) => {
-    if (ms < from) return wait(ms, options);
-    clock.advance(ms);
-    return wait(0, options);
+/** Shortest wait of a Worker that is skipped, in ms. */
+const SKIPPED_WAIT_MS = 200;
+
+interface Skipped {
+  readonly clock: ShiftedClock;
+  /** Shortest wait, in ms. */
+  readonly from: number;
+}
+
+const realWait = scheduler.wait.bind(scheduler);
+/** What is under way in this test. */
+const skipping = new Set<Skipped>();
+
+/** Has waits only advance the clock, until the returned function is called or the mocks are restored. */
+function skipWaits(skipped: Skipped): () => void {
+  if (!vi.isMockFunction(scheduler.wait)) skipping.clear();
+  skipping.add(skipped);
+  vi.spyOn(scheduler, "wait").mockImplementation((ms, options) => {
+    const found = [...skipping].find(({ from }) => ms >= from);
+    if (!found) return realWait(ms, options);
+    found.clock.advance(ms);
+    return realWait(0, options);
   });
+  return () => {
+    if (skipping.delete(skipped) && skipping.size === 0) vi.mocked(scheduler.wait).mockRestore();
+  };
 }
 
 /**
  * Runs while waits only advance the clock.
  * @param from shortest wait that is skipped, in ms
  */
-export async function skippingWaits<T>(run: () => Promise<T>, from = 1_000): Promise<T> {
+export async function skippingWaits<T>(run: () => Promise<T>, from = SKIPPED_WAIT_MS): Promise<T> {
   const clock = new ShiftedClock();
-  const waits = skipWaits(clock, from);
+  const goOn = skipWaits({ clock, from });
   try {
     return await run();
   } finally {
-    waits.mockRestore();
+    goOn();
     clock.end();
   }
 }
-
-/** Shortest wait of a Worker that `byItself` skips, in ms. */
-const SKIPPED_WAIT_MS = 200;
 
 /**
  * Advances time for an engine until `check` holds: alarms and Workers run, without other requests, and what they wait for
@@ -139,7 +151,7 @@ export async function byItself(
   skipped = SKIPPED_WAIT_MS,
 ): Promise<void> {
   const clock = new ShiftedClock(ahead);
-  const waits = skipWaits(clock, skipped);
+  const goOn = skipWaits({ clock, from: skipped });
   try {
     await checkInRounds(60, check, async (round) => {
       if (round > 2) clock.advance(step);
@@ -149,7 +161,7 @@ export async function byItself(
       await scheduler.wait(40);
     });
   } finally {
-    waits.mockRestore();
+    goOn();
     clock.end();
   }
 }

@@ -33,8 +33,8 @@ let account: ProducerAccount;
 let uuid: string;
 
 const ours = async () => (await account.everything()).filter(({ name }) => /^sp-[\da-f]{32}$/.test(name));
-const creds = (query = ""): Promise<Answer> => get(`/v1/producer/creds/app${query}`);
-const revoke = (lease_id: string) => put("/v1/sys/leases/revoke", { lease_id });
+const creds = (query = ""): Promise<Answer> => skippingWaits(() => get(`/v1/producer/creds/app${query}`));
+const revoke = (lease_id: string) => skippingWaits(() => put("/v1/sys/leases/revoke", { lease_id }));
 const configure = (more: object = {}) => put("/v1/producer/config", { ...account.config, ...more });
 
 async function mount(provider: ProviderName): Promise<void> {
@@ -132,9 +132,9 @@ describe.each(subjects)("an HTTPS producer of $provider", (subject) => {
 
   it.each(LOST)("makes one object, and leaves none, after a lost answer of %s (%s)", async (operation, how) => {
     await account.fault({ operation, fault: how });
-    const { lease_id } = succeeded(await skippingWaits(() => creds("?verify=true"))).body;
+    const { lease_id } = succeeded(await creds("?verify=true")).body;
     expect(await ours()).toHaveLength(1);
-    await skippingWaits(() => revoke(lease_id));
+    await revoke(lease_id);
     await byItself(uuid, nothingIsLeft);
   });
 
@@ -168,7 +168,7 @@ describe.each(subjects)("an HTTPS producer of $provider", (subject) => {
 
   it("waits while the provider throttles it, and makes one object", async () => {
     await account.fault({ operation: "create", fault: "error", status: 429, count: 2 });
-    const { lease_id } = succeeded(await skippingWaits(() => creds())).body;
+    const { lease_id } = succeeded(await creds()).body;
     expect(await ours()).toHaveLength(1);
     succeeded(await revoke(lease_id));
     await byItself(uuid, nothingIsLeft);
@@ -176,14 +176,14 @@ describe.each(subjects)("an HTTPS producer of $provider", (subject) => {
 
   it("counts a creation that is answered with 503 as unknown, and finds what it made", async () => {
     await account.fault({ operation: "create", fault: "error", status: 503 });
-    succeeded(await skippingWaits(() => creds()));
+    succeeded(await creds());
     expect((await account.requests()).length).toBeGreaterThan(3);
     expect(await ours()).toHaveLength(1);
   });
 
   it("finds and removes the orphans of an issue that was given up after lost answers", async () => {
     await account.fault({ operation: "create", fault: "apply-then-drop", count: 20 });
-    expect((await skippingWaits(() => creds())).status).toBeGreaterThanOrEqual(400);
+    expect((await creds()).status).toBeGreaterThanOrEqual(400);
     await byItself(uuid, nothingIsLeft);
   });
 
@@ -406,7 +406,7 @@ describe("the definition of an HTTPS producer", () => {
     // It stays there until it ends.
     expect(await ours()).toHaveLength(1);
     await account.fault({ operation: "create", fault: "apply-then-drop" });
-    expect((await skippingWaits(() => creds())).status).toBeGreaterThanOrEqual(500);
+    expect((await creds()).status).toBeGreaterThanOrEqual(500);
     await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
   });
 
@@ -455,7 +455,7 @@ describe("the definition of an HTTPS producer", () => {
     succeeded(await put("/v1/producer/roles/app", { ttl: 60 }));
     const { lease_id } = succeeded(await creds()).body;
     succeeded(await changed(set("revoke", "path", "/nowhere/{{id}}")));
-    await skippingWaits(() => revoke(lease_id));
+    await revoke(lease_id);
     await byItself(uuid, nothingIsLeft);
   });
 
@@ -476,7 +476,7 @@ describe("the definition of an HTTPS producer", () => {
     const { lease_id } = succeeded(await creds()).body;
     await account.fault({ operation: "revoke", fault: "error", status: 404 });
     const [, second] = await ours();
-    await skippingWaits(() => revoke(lease_id));
+    await revoke(lease_id);
     await byItself(uuid, async () => expect((await ours()).map(({ id }) => id)).not.toContain(second?.id));
   });
 });

@@ -10,8 +10,9 @@ export interface Spent {
   readonly rows: number;
   /** Alarms that were set, a row each, and run, a request each: whichever are more. */
   readonly alarms: number;
-  /** Calls of objects. */
+  /** Calls of objects, and how often by method. */
   readonly calls: number;
+  readonly called: Readonly<Record<string, number>>;
   /** Lines of the log, of the Worker and of all objects. */
   readonly lines: number;
   /** Rows by object class and statement. */
@@ -32,6 +33,7 @@ const CALM_MS = 300;
 export async function countSpending() {
   const written: Written[] = [];
   const count = { set: 0, run: 0, calls: 0 };
+  const called = new Map<string, number>();
   const around = (
     holder: object,
     name: string,
@@ -71,6 +73,7 @@ export async function countSpending() {
         if (typeof value !== "function") return value;
         return (...given: unknown[]) => {
           count.calls += 1;
+          called.set(String(name), (called.get(String(name)) ?? 0) + 1);
           return (target as Record<PropertyKey, (...given: unknown[]) => unknown>)[name]?.(...given);
         };
       },
@@ -101,10 +104,12 @@ export async function countSpending() {
       rows: [...by.values()].reduce((sum, rows) => sum + rows, 0),
       alarms: Math.max(count.set, count.run),
       calls: count.calls,
+      called: Object.fromEntries(called),
       lines: consoles.reduce((sum, { mock }) => sum + mock.calls.length, 0),
       by,
     };
     Object.assign(count, { set: 0, run: 0, calls: 0 });
+    called.clear();
     for (const { mock } of consoles) mock.calls.length = 0;
     return spent;
   };
