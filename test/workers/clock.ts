@@ -3,7 +3,7 @@ import { vi } from "vitest";
 /** Whether tests of this file move the clock; then alarms set at one time cannot be held against another. */
 export const clock = { moves: false };
 
-/** Those under way in this test. */
+/** Clocks that have not ended in this test. */
 const shifted = new Set<ShiftedClock>();
 
 /** The clock of all objects and Workers, ahead of the machine's until its end. Several at once add up. */

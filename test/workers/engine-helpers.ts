@@ -103,7 +103,7 @@ interface Skipped {
 }
 
 const realWait = scheduler.wait.bind(scheduler);
-/** What is under way in this test. */
+/** Skips that have not ended in this test. */
 const skipping = new Set<Skipped>();
 
 /** Has waits only advance the clock, until the returned function is called or the mocks are restored. */
