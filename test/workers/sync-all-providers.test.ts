@@ -3,8 +3,15 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { type DestinationType, destinationTypes } from "../../src/sync/destinations/index.ts";
 import { madeUpTypes } from "../made-up/destinations.ts";
 import { get, mountKv, put } from "./client.ts";
-import { association, eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
+import { clock } from "./clock.ts";
+import { byItself } from "./clock-and-alarms.ts";
+import { association, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
 import { RemotePlace } from "./sync-places.ts";
+
+clock.moves = true;
+
+/** Providers refuse signatures of a clock that is a minute ahead. */
+const MOST_AHEAD_MS = 50_000;
 
 const known = destinationTypes as Map<string, DestinationType<unknown>>;
 beforeAll(() => {
@@ -17,11 +24,16 @@ afterAll(() => {
 describe.each(env.TEST_STAND_INS.types)("at %s", (type) => {
   const path = `/sys/sync/destinations/${type}/d`;
   let place: RemotePlace;
+  let uuid: string;
   beforeEach(async () => {
     place = await RemotePlace.open(type);
-    await mountKv();
+    ({ uuid } = await mountKv());
     await makeDestination(type, "d", place.body);
   });
+
+  /** Back-offs and windows of batches only move the clock. */
+  const eventually = (check: () => Promise<void>) =>
+    byItself({ mounts: [uuid], destinations: [`${type}/d`] }, check, { most: MOST_AHEAD_MS });
 
   /** A set or removal is answered before the window of a batch ends. */
   const isCollected = () => {
