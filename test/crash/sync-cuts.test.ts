@@ -24,8 +24,8 @@ clock.moves = true;
 
 let mount = { accessor: "", uuid: "" };
 let names: string[] = [];
-const byItself = (check: () => Promise<void>, most?: number) =>
-  passing({ mounts: [mount.uuid], destinations: names }, check, most === undefined ? {} : { most });
+const byItself = (check: () => Promise<void>, options: Parameters<typeof passing>[2] = {}) =>
+  passing({ mounts: [mount.uuid], destinations: names }, check, options);
 
 /** Keys and values of the cloud-a double's secrets. */
 const external = async (): Promise<Record<string, string | null>> =>
@@ -261,10 +261,11 @@ describe("a rule", () => {
         `by-rule/many/k${each}`,
         each === changed ? '{"a":"2"}' : '{"a":"1"}',
       ]);
-    await byItself(async () => expect((await pushed()).sort()).toEqual(wanted(-1).sort()));
+    // Calls are counted: a Worker that repeats its report at once would be later than its leases.
+    await byItself(async () => expect((await pushed()).sort()).toEqual(wanted(-1).sort()), { skips: false });
     expect(happened()).toBe(true);
     await write("many/k3", { a: "2" });
-    await byItself(async () => expect((await pushed()).sort()).toEqual(wanted(3).sort()));
+    await byItself(async () => expect((await pushed()).sort()).toEqual(wanted(3).sort()), { skips: false });
     const created = (await cloudA.requests()).filter(({ operation }) => operation === "CreateSecret");
     expect(created.length).toBeLessThanOrEqual(count + 1 + 1);
   });
@@ -355,7 +356,7 @@ describe("an import", () => {
 
 describe("a custom application", () => {
   /** GitHub refuses the token of an application whose clock is a minute ahead; the push is not repeated then. */
-  const soon = (check: () => Promise<void>) => byItself(check, 45_000);
+  const soon = (check: () => Promise<void>) => byItself(check, { most: 45_000 });
   const setUp = async () => {
     const { account, ...host } = await openRepoHost();
     const body = {

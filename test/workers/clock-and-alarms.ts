@@ -1,6 +1,6 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { ShiftedClock } from "./clock.ts";
+import { ShiftedClock, SKIPPED_WAIT_MS, skipWaits } from "./clock.ts";
 import { checkInRounds, workersRest } from "./running-workers.ts";
 
 /** The objects that a test's alarms are run of, besides those that there is one of. */
@@ -35,6 +35,11 @@ export class PassingTime {
       await runDurableObjectAlarm(object).catch(() => false);
     }
     await workersRest();
+  }
+
+  /** Has the waits of Workers pass at once, until the returned function is called. */
+  skipWaits(): () => void {
+    return skipWaits({ clock: this.#clock, from: SKIPPED_WAIT_MS });
   }
 
   /** How far the clock has been moved, in ms; the time that a test takes is not part of it. */
@@ -72,18 +77,24 @@ export async function alarmsUntil(
 const MAX_MS = 240_000;
 
 /**
- * Advances the clock for all objects, leases and back-offs included, until `check` holds, without any request.
+ * Advances the clock for all objects, leases, back-offs and waits of Workers included, until `check` holds, without any
+ * request.
  * @param most how far the clock may be ahead of the providers' in the end, in ms
+ * @param skips whether waits of Workers pass at once
  */
 export async function byItself(
   alarmed: Alarmed,
   check: () => Promise<void>,
-  { step = 10_000, rounds = 60, most = MAX_MS } = {},
+  { step = 10_000, rounds = 60, most = MAX_MS, skips = true } = {},
 ): Promise<void> {
   const time = new PassingTime(alarmed);
+  const goOn = skips ? time.skipWaits() : () => undefined;
   try {
-    await checkInRounds(rounds, check, (round) => time.pass(round > 3 ? Math.min(step, most - time.passed) : 0));
+    await checkInRounds(rounds, check, (round) =>
+      time.pass(round > 3 ? Math.max(0, Math.min(step, most - time.passed)) : 0),
+    );
   } finally {
+    goOn();
     time.end();
   }
 }

@@ -36,6 +36,34 @@ export class ShiftedClock {
   }
 }
 
+/** Shortest wait of a Worker that is skipped, in ms. */
+export const SKIPPED_WAIT_MS = 200;
+
+interface Skipped {
+  readonly clock: ShiftedClock;
+  /** Shortest wait, in ms. */
+  readonly from: number;
+}
+
+const realWait = scheduler.wait.bind(scheduler);
+/** Skips that have not ended in this test. */
+const skipping = new Set<Skipped>();
+
+/** Has waits only advance the clock, until the returned function is called or the mocks are restored. */
+export function skipWaits(skipped: Skipped): () => void {
+  if (!vi.isMockFunction(scheduler.wait)) skipping.clear();
+  skipping.add(skipped);
+  vi.spyOn(scheduler, "wait").mockImplementation((ms, options) => {
+    const found = [...skipping].find(({ from }) => ms >= from);
+    if (!found) return realWait(ms, options);
+    found.clock.advance(ms);
+    return realWait(0, options);
+  });
+  return () => {
+    if (skipping.delete(skipped) && skipping.size === 0) vi.mocked(scheduler.wait).mockRestore();
+  };
+}
+
 /** Longer than any answer takes on a machine that still finishes its tests. */
 const PATIENT_MS = 50_000;
 

@@ -1,6 +1,6 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, vi } from "vitest";
+import { expect } from "vitest";
 import type { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type {
   AzureAccount,
@@ -11,7 +11,7 @@ import type {
   LoggedRequest,
 } from "../doubles/cloud-b/azure-types.ts";
 import { type Answer, del, get, put } from "./client.ts";
-import { ShiftedClock } from "./clock.ts";
+import { ShiftedClock, SKIPPED_WAIT_MS, skipWaits } from "./clock.ts";
 import { checkInRounds } from "./running-workers.ts";
 
 const json = async (url: string, init?: RequestInit) => {
@@ -92,34 +92,6 @@ export const rows = (uuid: string, table: "jobs" | "leases" | "roles" | "config"
   runInDurableObject(engineObject(uuid), (_object, { storage: { sql } }) =>
     sql.exec(`SELECT * FROM ${table}`).toArray(),
   );
-
-/** Shortest wait of a Worker that is skipped, in ms. */
-const SKIPPED_WAIT_MS = 200;
-
-interface Skipped {
-  readonly clock: ShiftedClock;
-  /** Shortest wait, in ms. */
-  readonly from: number;
-}
-
-const realWait = scheduler.wait.bind(scheduler);
-/** Skips that have not ended in this test. */
-const skipping = new Set<Skipped>();
-
-/** Has waits only advance the clock, until the returned function is called or the mocks are restored. */
-function skipWaits(skipped: Skipped): () => void {
-  if (!vi.isMockFunction(scheduler.wait)) skipping.clear();
-  skipping.add(skipped);
-  vi.spyOn(scheduler, "wait").mockImplementation((ms, options) => {
-    const found = [...skipping].find(({ from }) => ms >= from);
-    if (!found) return realWait(ms, options);
-    found.clock.advance(ms);
-    return realWait(0, options);
-  });
-  return () => {
-    if (skipping.delete(skipped) && skipping.size === 0) vi.mocked(scheduler.wait).mockRestore();
-  };
-}
 
 /**
  * Runs while waits only advance the clock.
