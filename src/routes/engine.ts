@@ -3,10 +3,17 @@ import { translateMountType } from "../compat/engine-names.ts";
 import type { JobEnd, Started } from "../contracts/credential-engine.ts";
 import { homeOf } from "../credentials/assertion.ts";
 import { kindsOf, prefixOf, type RoleKind } from "../credentials/engines/description.ts";
-import type { EngineType } from "../credentials/engines/engine-type.ts";
+import type { EngineType, KeptLogin } from "../credentials/engines/engine-type.ts";
 import { engineType } from "../credentials/engines/index.ts";
 import { metadataMap } from "../credentials/leases/metadata.ts";
-import { performJob, performJobs, performRemoval, probe, unfinished } from "../credentials/runner/job-worker.ts";
+import {
+  performJob,
+  performJobs,
+  performRead,
+  performRemoval,
+  probe,
+  unfinished,
+} from "../credentials/runner/job-worker.ts";
 import { PATIENCE_MS } from "../credentials/runner/saga-runner.ts";
 import { refuse } from "../lib/result.ts";
 import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
@@ -25,6 +32,7 @@ const REQUEST_MS = 88_000;
 const ROTATION_MS = 25_000;
 const REMOVAL_MS = 25_000;
 const BEHIND_MS = 25_000;
+const LOGIN_MS = 25_000;
 const MAX_KEY_LENGTH = 256;
 
 const mountType = ({ dialect, mount }: MountCall): string => translateMountType(dialect, mount.type);
@@ -401,16 +409,37 @@ const readRoute = (path: string, prefix: string): SecretsRoute =>
     },
   });
 
+/** The route of a path that logs in with kept credentials. @param prefix the beginning of names of the kind of its roles */
+const loginRoute = (type: EngineType, { body, step, data }: KeptLogin, path: string, prefix: string): SecretsRoute =>
+  inMount({
+    verb: "POST",
+    path: path as "/:name",
+    fresh: true,
+    body,
+    handle: async (call, asked) => {
+      const kept = unwrap(await engine(call).keptCredentials(roleName(call, prefix)));
+      const account = unwrap(await engine(call).account());
+      const token = unwrap(await performRead(call.env, { type, account }, step(kept, asked), LOGIN_MS));
+      // The login takes time, and the right may have gone since.
+      await call.recheck();
+      return envelope(call, { data: data(token), mountType: mountType(call) });
+    },
+  });
+
 /** The routes of mounts of a type. */
 export function engineRoutes(type: EngineType): SecretsRoute[] {
   const { description } = type;
   const { rotate } = description.paths;
+  const login = type.roles.kept?.login;
   const kinds = kindsOf(description);
   return [
     ...configRoutes(type),
     ...(rotate === null ? [] : [rotateRoute(rotate)]),
     ...kinds.flatMap((kind) => roleRoutes(type, kind)),
     ...kinds.flatMap((kind) => (kind.reads ?? []).map((path) => readRoute(path, prefixOf(description, kind)))),
+    ...kinds.flatMap((kind) =>
+      login ? (kind.logins ?? []).map((path) => loginRoute(type, login, path, prefixOf(description, kind))) : [],
+    ),
     ...kinds.flatMap((kind) => kind.issue.flatMap((path) => issueRoutes(type, path, prefixOf(description, kind)))),
   ];
 }

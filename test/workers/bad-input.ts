@@ -118,6 +118,7 @@ const samples: Readonly<Record<string, unknown>> = {
   role_id: "some-role-id",
   secret_id: "some-secret-id",
   secret_id_accessor: "00000000-0000-4000-8000-000000000004",
+  scope: "https://graph.example/.default",
 };
 
 /** The least that a route's schema takes. @param given of the route's example */

@@ -144,6 +144,49 @@ describe("static-roles/:name", () => {
   });
 });
 
+describe("POST static-creds/:name/token", () => {
+  const scope = "https://graph.microsoft.com/.default";
+  const obtain = (body: Record<string, unknown>, name = "app") => put(`/v1/cloud-b/static-creds/${name}/token`, body);
+
+  it("answers a token of the application for the scope, without a lease, and stores it nowhere", async () => {
+    succeeded(await write("app", body()));
+    const { body: answer } = succeeded(await obtain({ scope }));
+    const { access_token: token, ...rest } = answer.data;
+    expect([answer.lease_id, rest]).toEqual([
+      "",
+      { token_type: "Bearer", expires_in: expect.any(Number), ext_expires_in: expect.any(Number) },
+    ]);
+    const claims = JSON.parse(atob(token.split(".")[1].replaceAll("-", "+").replaceAll("_", "/")));
+    expect(claims).toMatchObject({ aud: "https://graph.microsoft.com", appid: tenant.existing_application.client_id });
+    for (const table of ["roles", "jobs"] as const) {
+      expect(JSON.stringify(await rows(uuid, table)), table).not.toContain(token);
+    }
+  });
+
+  it("refuses a scope that the provider does not know, and a role without a password", async () => {
+    succeeded(await write("app", body({ defer_initial_creds: true })));
+    const early = await obtain({ scope });
+    expect([early.status, early.body.errors]).toEqual([
+      400,
+      ["the role has no credentials yet: rotate it to make them"],
+    ]);
+    succeeded(await rotate());
+    const { client_secret } = await creds();
+    for (const wrong of ["openid", "https://graph.microsoft.com", "https://nowhere.example/.default"]) {
+      const answer = await obtain({ scope: wrong });
+      expect([answer.status, answer.body.errors?.[0]], wrong).toEqual([
+        400,
+        expect.stringMatching(/^error obtaining a token: No access token was given: the (scope|tenant)/),
+      ]);
+      expect(JSON.stringify(answer.body)).not.toContain(client_secret);
+    }
+    for (const none of [{}, { scope: "" }, { scope: 7.5 }, { scope: "x".repeat(1025) }]) {
+      expect((await obtain(none)).status, JSON.stringify(none).slice(0, 40)).toBe(400);
+    }
+    expect((await obtain({ scope }, "none")).status).toBe(404);
+  });
+});
+
 describe("static-roles/:name/import", () => {
   it("takes over a password with its text, which a deleted role leaves, and a rotation replaces", async () => {
     const { keyId, secretText } = await foreign();

@@ -383,6 +383,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "engine-azure-static › keeps its password when its fields change, and its application for itself",
   ],
   [
+    /\{cloud-b\}\/static-creds\/:name\/token/,
+    "scope",
+    "engine-azure-static › answers a token of the application for the scope, without a lease, and stores it nowhere",
+  ],
+  [
     /\{cloud-b\}\/static-roles/,
     "defer_initial_creds",
     "engine-azure-static › has no credentials before the first rotation when they are deferred",

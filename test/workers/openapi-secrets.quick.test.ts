@@ -563,6 +563,8 @@ async function staticRoles({ existing_application: { object_id: id }, call }: Te
   await ok("POST", "/v1/cloud-b/rotate-role/app");
   await ok("GET", "/v1/cloud-b/static-creds/app?metadata=env=dev");
   await any("GET", "/v1/cloud-b/static-creds/none");
+  await ok("POST", "/v1/cloud-b/static-creds/app/token", { scope: "https://graph.microsoft.com/.default" });
+  await any("POST", "/v1/cloud-b/static-creds/app/token", {});
   await ok("DELETE", "/v1/cloud-b/static-roles/app");
   const { keyId } = (await call({ change: "AddPassword", id })) as { keyId: string };
   await ok("POST", "/v1/cloud-b/static-roles/app/import", { ...body, secret_id: keyId });

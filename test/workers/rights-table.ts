@@ -344,6 +344,7 @@ export const mountRights: Readonly<Record<string, string>> = {
   "DELETE /v1/cloud-b/static-roles/:name": "delete",
   "POST /v1/cloud-b/rotate-role/:name": "update",
   "GET /v1/cloud-b/static-creds/:name": "read",
+  "POST /v1/cloud-b/static-creds/:name/token": "update",
   "GET /v1/cloud-a/config/root": "read",
   "POST /v1/cloud-a/config/root": "create or update",
   "GET /v1/cloud-a/config/lease": "read",

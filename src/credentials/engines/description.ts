@@ -61,6 +61,8 @@ export interface RoleKind {
   readonly issue: readonly string[];
   /** Paths that answer the credentials that are kept for a role, without a lease. The role's name follows. */
   readonly reads?: readonly string[];
+  /** Paths that log in with those credentials and answer an access token, with `:name` inside. */
+  readonly logins?: readonly string[];
   /** Further paths that write a role, with `:name` inside and a body of their own, of the same fields. */
   readonly writes?: readonly string[];
   /** A write answers the role. */

@@ -106,6 +106,16 @@ export interface KeptCredentials<S extends EngineStates> {
   readonly due: number;
 }
 
+/** The login with kept credentials, whose access token is answered and not stored. */
+export interface KeptLogin {
+  /** Body of a request for a token. */
+  readonly body: z.ZodType<Readonly<Record<string, unknown>>>;
+  /** @param data the kept credentials as answered */
+  step(data: Readonly<Record<string, unknown>>, body: object): Step;
+  /** The answer's `data`. @param value result of the step */
+  data(value: unknown): Record<string, unknown>;
+}
+
 /** Rules of roles with kept credentials. */
 export interface KeptRules<S extends EngineStates> {
   /** The subject of a write; null for a role without kept credentials. */
@@ -119,6 +129,8 @@ export interface KeptRules<S extends EngineStates> {
     now: number,
     account: Result<S["account"]>,
   ): Result<Record<string, unknown>>;
+  /** Absent: the provider has no tokens for them. */
+  readonly login?: KeptLogin;
 }
 
 /** Roles, and the saga that writes one: it looks up references and makes what belongs to the role itself. */

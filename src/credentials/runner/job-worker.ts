@@ -236,6 +236,20 @@ export async function probe(
   return [];
 }
 
+/** Makes one call that changes nothing, outside of jobs; its result is stored nowhere. */
+export async function performRead(
+  env: Env,
+  { type, account }: TypedAccount,
+  step: Step,
+  budgetMs: number,
+): Promise<Result<unknown>> {
+  const result = await (await clientOf(env, type, account, budgetMs))(step);
+  if (result.ok) return ok(result.value);
+  const { outcome, code, message } = result.failure;
+  const reason = outcome === "client" ? "invalid" : code === "deadline_exceeded" ? "timeout" : "faulty";
+  return refuse(reason, `${type.calls.describe(step.call, step.args)}: ${message}`);
+}
+
 /** The refusal for a request whose job is not finished in time. */
 export const unfinished = (what: string): Refusal =>
   refuse("unavailable", `${what} is still under way; it goes on by itself`);

@@ -95,6 +95,15 @@ const StaticCredentials = z
   })
   .meta({ id: "StaticCredentials" });
 
+const AccessToken = z
+  .object({
+    token_type: z.literal("Bearer"),
+    expires_in: seconds,
+    ext_expires_in: seconds.describe("Its life while the provider fails."),
+    access_token: z.string(),
+  })
+  .meta({ id: "StaticAccessToken" });
+
 /** Metadata of a request for the credentials of a static role. */
 export const staticMetadata = text("`key=value`, repeatedly: answered with the credentials.");
 
@@ -200,6 +209,14 @@ export const credentials = group(
       summary: "Read the password of a static role",
       query: { metadata: staticMetadata },
       answers: data("The password; no lease.", StaticCredentials),
+    },
+    "POST /cloud-b/static-creds/:name/token": {
+      id: "obtainStaticToken",
+      summary: "Log in with the password of a static role",
+      description: "The token is stored nowhere: it has no lease, and is not revoked.",
+      body: { fields: { scope: "Such as `https://management.azure.com/.default`." }, required: ["scope"] },
+      answers: data("An access token.", AccessToken),
+      errors: UPSTREAM_FAILS,
     },
     "GET /cloud-b/creds/:name": {
       id: "generateCredentials",

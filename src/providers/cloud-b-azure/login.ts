@@ -99,6 +99,10 @@ interface AccessToken extends Issued {
   value: string;
   /** Milliseconds since 1970. */
   issuedAt: number;
+  /** Its life as answered, in seconds. */
+  life: number;
+  /** Its life while the provider fails, in seconds; absent: not answered. */
+  extendedLife?: number;
 }
 
 /** A refused token request. No call was sent with a token, so the outcome is never `unknown`. */
@@ -149,6 +153,7 @@ const Issuance = memo(() =>
     // The token is used as a header's value.
     access_token: z.string().regex(/^[\x21-\x7e]+$/),
     expires_in: z.coerce.number().positive(),
+    ext_expires_in: z.coerce.number().nonnegative().optional(),
   }),
 );
 
@@ -157,12 +162,14 @@ const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /**
  * Requests a new token without the cache: the client credentials grant of the Microsoft identity platform, version 2.0
  * (RFC 6749, 4.4, with the secret in the form, or RFC 7523, 2.2).
+ * @param scope by default everything that the application may do at the resource
  */
 export async function requestToken(
   request: TokenRequest,
   send: Send,
+  scope: string = `${request.resource}/.default`,
 ): Promise<{ ok: true; token: AccessToken } | TokenFailure> {
-  const { loginUrl, tenantId, clientId, resource } = request;
+  const { loginUrl, tenantId, clientId } = request;
   const proof = await proofOf(request);
   if (proof === null) {
     const outcome = failure("external", "provider_unavailable", "No identity token could be signed to log in with.");
@@ -171,7 +178,7 @@ export async function requestToken(
   const form = new URLSearchParams({
     grant_type: "client_credentials",
     client_id: clientId,
-    scope: `${resource}/.default`,
+    scope,
     ...proof,
   });
   const call = await send([
@@ -195,9 +202,10 @@ export async function requestToken(
     const outcome = failure("external", "unreadable_answer", message);
     return { ok: false, outcome, status: call.response.status, providerCode: "" };
   }
-  const { access_token: value, expires_in: seconds } = parsed.data;
+  const { access_token: value, expires_in: life, ext_expires_in: extendedLife } = parsed.data;
   const issuedAt = Date.now();
-  return { ok: true, token: { value, issuedAt, expiresAt: issuedAt + seconds * 1000 } };
+  const token = { value, issuedAt, expiresAt: issuedAt + life * 1000, life };
+  return { ok: true, token: extendedLife === undefined ? token : { ...token, extendedLife } };
 }
 
 /** The form fields that authenticate the application. Null when the assertion cannot be signed. */
@@ -247,6 +255,8 @@ const secretProblems = new Map<number, string>([
 const tokenErrors = new Map<string, (proof: string) => string>([
   ["invalid_client", (proof) => `client_id or ${proof} is not accepted`],
   ["unauthorized_client", () => "the tenant does not let this client_id obtain tokens"],
+  ["invalid_scope", () => "the scope must be that of one resource, and end with /.default"],
+  ["invalid_resource", () => "the tenant has no application or service with the scope's resource"],
   ["invalid_request", (proof) => `tenant_id, client_id or ${proof} is not accepted`],
 ]);
 

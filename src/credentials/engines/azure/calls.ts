@@ -65,6 +65,8 @@ function describe(call: string): string {
     case "getGroup":
     case "findGroups":
       return "unable to lookup group";
+    case "obtainToken":
+      return "error obtaining a token";
     case "login":
       return "the new secret cannot be used";
     default:

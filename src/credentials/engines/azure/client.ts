@@ -8,7 +8,7 @@ import {
 import type { ClientAssertion } from "../../../providers/identity-token.ts";
 import type { Send } from "../../../providers/outcome.ts";
 import { resources } from "./arm.ts";
-import type { Cloud, CloudAccount, Login } from "./directory.ts";
+import type { Cloud, CloudAccount } from "./directory.ts";
 import { notSent, unanswered } from "./errors.ts";
 import { directory } from "./graph.ts";
 import { isUuid, type Service, service, unusable } from "./service.ts";
@@ -28,8 +28,8 @@ export function cloudB(account: CloudAccount, urls: CloudBUrls, send: Send, asse
   const reached = reach(account, urls, assertion);
   if (typeof reached === "string") {
     const nowhere = unusable(reached);
-    const login: Login["login"] = async () => ({ ok: false, failure: notSent(loggingIn, "misconfigured", reached) });
-    return { ...directory(nowhere, ""), ...resources(nowhere, account.subscriptionId), login };
+    const login = async () => ({ ok: false, failure: notSent(loggingIn, "misconfigured", reached) }) as const;
+    return { ...directory(nowhere, ""), ...resources(nowhere, account.subscriptionId), login, obtainToken: login };
   }
   const { management, proof, addresses, ...identity } = reached;
   const graph: Service = service({
@@ -53,6 +53,21 @@ export function cloudB(account: CloudAccount, urls: CloudBUrls, send: Send, asse
       const request = { ...identity, clientId, clientSecret, resource: management.armResource };
       const token = await requestToken(request, send);
       return token.ok ? { ok: true, value: null } : { ok: false, failure: unanswered(token, loggingIn) };
+    },
+    async obtainToken(clientId, clientSecret, scope) {
+      const request = { ...identity, clientId, clientSecret, resource: management.armResource };
+      const answer = await requestToken(request, send, scope);
+      if (!answer.ok) return { ok: false, failure: unanswered(answer, loggingIn) };
+      const { value, life, extendedLife } = answer.token;
+      return {
+        ok: true,
+        value: {
+          token_type: "Bearer",
+          expires_in: life,
+          ext_expires_in: extendedLife ?? life,
+          access_token: value,
+        },
+      };
     },
   };
 }

@@ -143,6 +143,7 @@ export const description = {
       rotate: ["/rotate-role/:name"],
       issue: [],
       reads: ["/static-creds"],
+      logins: ["/static-creds/:name/token"],
       writes: ["/static-roles/:name/import"],
       owns: "passwords",
       fields: staticRoles,

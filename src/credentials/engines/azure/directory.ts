@@ -130,10 +130,20 @@ export interface Resources {
   deleteRoleAssignment(id: string): Promise<CloudResult<null>>;
 }
 
-/** Verification of issued credentials. */
+/** An access token as the provider answers it; lives in seconds. */
+export interface TokenAnswer {
+  readonly token_type: "Bearer";
+  readonly expires_in: number;
+  readonly ext_expires_in: number;
+  readonly access_token: string;
+}
+
+/** Verification and use of issued credentials. */
 export interface Login {
   /** Obtains a token for the resource manager in the account's tenant; never from a cache. */
   login(clientId: string, clientSecret: string): Promise<CloudResult<null>>;
+  /** Obtains a token for a scope in the account's tenant; never from a cache. */
+  obtainToken(clientId: string, clientSecret: string, scope: string): Promise<CloudResult<TokenAnswer>>;
 }
 
 export interface Cloud extends Directory, Resources, Login {}

@@ -12,7 +12,7 @@ import {
   reach,
 } from "./config.ts";
 import { description } from "./description.ts";
-import type { CloudAccount } from "./directory.ts";
+import type { CloudAccount, TokenAnswer } from "./directory.ts";
 import {
   type ClientSecret,
   type Issue,
@@ -36,7 +36,15 @@ import {
   undoOfWrite,
 } from "./role-write.ts";
 import { beginRotation, outcomeOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
-import { ImportBody, isStatic, isStaticName, StaticBody, type StaticRole, staticView } from "./static-role.ts";
+import {
+  ImportBody,
+  isStatic,
+  isStaticName,
+  StaticBody,
+  type StaticRole,
+  staticView,
+  TokenBody,
+} from "./static-role.ts";
 import {
   beginStatic,
   beginStaticRotation,
@@ -131,6 +139,12 @@ export const azure: EngineType<AzureStates> = {
         `application_object_id: the static role ${JSON.stringify(other)} has this application`,
       data: (role, secret, now, account) =>
         isStatic(role) ? staticData(role, secret, now, account) : refuse("missing"),
+      login: {
+        body: TokenBody,
+        step: (data, body) =>
+          step("obtainToken", String(data["client_id"]), String(data["client_secret"]), (body as TokenBody).scope),
+        data: (value) => ({ ...(value as TokenAnswer) }),
+      },
     },
     isReplaceable: (write) => (isStaticWrite(write) ? isUntouched(write) : isReplaceable(write)),
     outcome(write, before, now) {

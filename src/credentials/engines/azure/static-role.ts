@@ -67,6 +67,10 @@ export const ImportBody = Fields.omit({ defer_initial_creds: true, imports: true
   (body): StaticBody => ({ ...body, imports: true }),
 );
 
+/** Body of `POST static-creds/:name/token`. */
+export const TokenBody = z.object({ scope: z.string().min(1).max(1024) });
+export type TokenBody = z.infer<typeof TokenBody>;
+
 const HOUR = 3_600;
 const MIN_PERIOD = 720 * HOUR;
 const DEFAULT_PERIOD = 17_520 * HOUR;
