@@ -2,34 +2,40 @@ import { relative } from "node:path";
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /**
- * Files that run longest, in the order of their durations (2026-11, from 180 to 45 seconds). Vitest runs project after
- * project, and large files first in a clone without earlier results: the longest file began among the last, and one
- * processor waited for its end.
+ * Files that run longest, in the order of their durations (2026-11, from 260 to 45 seconds beside others). Vitest runs
+ * project after project, and large files first in a clone without earlier results: the longest file began among the
+ * last, and one processor waited for its end.
  */
 export const LONGEST: readonly string[] = [
   "test/smoke/smoke.test.ts",
   "test/http/cli-import.test.ts",
-  "test/http/csi-chain.test.ts",
+  "test/http/deploy-first.test.ts",
   "test/http/relay-cluster.test.ts",
-  "test/workers/sync-faults.test.ts",
+  "test/http/cli-daily.test.ts",
   "test/http/serve.test.ts",
-  "test/http/csi-chain-faults.test.ts",
-  "test/workers/reported.test.ts",
-  "test/workers/sync-breaker.test.ts",
-  "test/http/csi-operations.test.ts",
+  "test/http/csi-chain.test.ts",
   "test/http/cli.test.ts",
-  "test/http/agent-operations.test.ts",
-  "test/workers/sync-preview-and-drift.test.ts",
-  "test/http/supervisor.test.ts",
-  "test/workers/sync-naming.test.ts",
-  "test/workers/openapi-secrets.quick.test.ts",
-  "test/clients/python-suites.test.ts",
+  "test/workers/engine-contract.test.ts",
+  "test/http/csi-chain-faults.test.ts",
   "test/workers/sync-pause.test.ts",
+  "test/http/crash-sigkill.test.ts",
+  "test/crash/sync-cuts.test.ts",
   "test/workers/sync-purge.test.ts",
+  "test/console/frame.test.ts",
+  "test/console/events.test.ts",
+  "test/workers/sync-breaker.test.ts",
+  "test/workers/engine-producer.test.ts",
+  "test/workers/engine-pool.test.ts",
+  "test/http/supervisor.test.ts",
+  "test/workers/sync-preview-and-drift.test.ts",
+  "test/abuse/attempts.test.ts",
+  "test/workers/rows.test.ts",
   "test/http/csi-chain-claims.test.ts",
-  "test/workers/sync.test.ts",
+  "test/http/csi-operations.test.ts",
+  "test/workers/ingest-large.test.ts",
+  "test/http/cli-executable.test.ts",
+  "test/workers/openapi-secrets.quick.test.ts",
   "test/workers/rights-secrets.quick.test.ts",
-  "test/http/node-faults-line.test.ts",
 ];
 
 const orderOf = (file: string): number => {

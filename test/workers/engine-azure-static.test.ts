@@ -17,10 +17,11 @@ let tenant: Tenant;
 let uuid: string;
 let application: string;
 
-const write = (name: string, body: Record<string, unknown>) => put(`/v1/cloud-b/static-roles/${name}`, body);
+const write = (name: string, body: Record<string, unknown>) =>
+  skippingWaits(() => put(`/v1/cloud-b/static-roles/${name}`, body));
 const adopt = (name: string, body: Record<string, unknown>) =>
-  put(`/v1/cloud-b/static-roles/${name}/import`, { application_object_id: application, ...body });
-const rotate = (name = "app") => put(`/v1/cloud-b/rotate-role/${name}`, {});
+  skippingWaits(() => put(`/v1/cloud-b/static-roles/${name}/import`, { application_object_id: application, ...body }));
+const rotate = (name = "app") => skippingWaits(() => put(`/v1/cloud-b/rotate-role/${name}`, {}));
 const role = async (name = "app") => succeeded(await get(`/v1/cloud-b/static-roles/${name}`)).body.data;
 const creds = async (name = "app") => succeeded(await get(`/v1/cloud-b/static-creds/${name}`)).body.data;
 const passwords = async () =>
