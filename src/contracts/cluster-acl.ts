@@ -1,45 +1,20 @@
 import type { Result } from "../lib/result.ts";
+import type * as schemas from "../wire/acl.ts";
+import type { Wire } from "../wire/infer.ts";
 import type { AuthMethod, AuthMethodSettings, AuthMethodStub } from "./cluster-auth-method.ts";
 import type { AclToken, AclTokenPage, ClusterTokenBody } from "./tokens.ts";
 
 /** A role of the cluster API: tokens that name it hold its policies. */
-export interface AclRole {
-  readonly ID: string;
-  readonly Name: string;
-  readonly Description: string;
-  readonly Policies: readonly { readonly Name: string }[];
-  readonly Hash: string;
-  readonly CreateIndex: number | null;
-  readonly ModifyIndex: number | null;
-}
+export type AclRole = Wire<typeof schemas.AclRole>;
 
 /** The body of `PUT acl/role`, read and checked. */
-export interface AclRoleBody {
-  readonly Name: string;
-  readonly Description: string;
-  readonly Policies: readonly { readonly Name: string }[];
-}
+export type AclRoleBody = Pick<AclRole, "Name" | "Description" | "Policies">;
 
 /** A binding rule: what the callers of an auth method get whose claims its selector selects. */
-export interface BindingRule extends BindingRuleBody {
-  readonly ID: string;
-  readonly Hash: string;
-  /** RFC 3339. */
-  readonly CreateTime: string;
-  readonly ModifyTime: string;
-  readonly CreateIndex: number | null;
-  readonly ModifyIndex: number | null;
-}
+export type BindingRule = Omit<Wire<typeof schemas.BindingRule>, "BindType"> & { readonly BindType: string };
 
 /** The body of `PUT acl/binding-rule`, read. */
-export interface BindingRuleBody {
-  readonly Description: string;
-  readonly AuthMethod: string;
-  /** A filter expression over `value` and `list`; empty selects everybody. */
-  readonly Selector: string;
-  readonly BindType: string;
-  readonly BindName: string;
-}
+export type BindingRuleBody = Pick<BindingRule, "Description" | "AuthMethod" | "Selector" | "BindType" | "BindName">;
 
 export type BindingRuleStub = Omit<BindingRule, "Selector" | "BindType" | "BindName" | "CreateTime" | "ModifyTime">;
 

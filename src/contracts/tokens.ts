@@ -1,4 +1,6 @@
 import type { Result } from "../lib/result.ts";
+import type * as schemas from "../wire/acl.ts";
+import type { Wire } from "../wire/infer.ts";
 import type { Capability, ParameterValue } from "./policies.ts";
 
 /** The beginning of every batch token. */
@@ -128,23 +130,8 @@ export interface AclRoleLink {
   readonly Name: string;
 }
 
-export interface AclToken {
-  AccessorID: string;
-  CreateIndex: number | null;
-  CreateTime: string;
-  ExpirationTTL: string;
-  ExpirationTime: string | null;
-  Global: boolean;
-  Hash: string;
-  ModifyIndex: number | null;
-  Name: string;
-  Policies: string[] | null;
-  /** The roles of the token that exist. */
-  Roles: readonly AclRoleLink[];
-  /** Set on creation and for readers with the right (docs/reference/compatibility.md); empty otherwise. */
-  SecretID: string;
-  Type: "client" | "management";
-}
+/** `SecretID` is set on creation and for readers with the right (docs/reference/compatibility.md); empty otherwise. */
+export type AclToken = Wire<typeof schemas.AclToken>;
 
 export interface AclTokenPage {
   readonly tokens: AclToken[];

@@ -1,9 +1,8 @@
 import * as z from "zod";
-import { index, texts, time, timeOrNull } from "../../wire/shapes.ts";
+import { AclToken, indexes } from "../../wire/acl.ts";
+import { texts } from "../../wire/shapes.ts";
 import { bare, count, group, nothing, type Operation, text } from "../operation.ts";
 import { prefix, pretty, waiting } from "../parameters.ts";
-
-const indexes = { CreateIndex: index.nullable(), ModifyIndex: index.nullable() };
 
 const JobAcl = z
   .object({ Namespace: z.string(), JobID: z.string(), Group: z.string(), Task: z.string() })
@@ -18,30 +17,6 @@ const policy = {
 };
 const parsed = z.looseObject({}).nullable().describe("The rules as they were read, as upstream shows them.");
 const Policy = z.object({ ...policy, Rules: z.string(), RulesJSON: parsed }).meta({ id: "AclPolicy" });
-
-const token = {
-  AccessorID: z.string(),
-  ...indexes,
-  CreateTime: time,
-  ExpirationTime: timeOrNull,
-  Global: z.boolean(),
-  Hash: z.string(),
-  Name: z.string(),
-  Policies: z.array(z.string()).nullable().describe("Null for a management token."),
-  Roles: z.array(z.object({ ID: z.string(), Name: z.string() })).describe("Those that exist."),
-  Type: z.enum(["client", "management"]),
-};
-export const Token = z
-  .object({
-    ...token,
-    ExpirationTTL: z.string().describe("A Go duration; empty for never."),
-    SecretID: z
-      .string()
-      .describe(
-        "The token: in the answer that makes it and in reads by the token itself; for management also in reads in the upstream dialect. Empty elsewhere.",
-      ),
-  })
-  .meta({ id: "AclToken" });
 
 const choice = z.object({
   Default: z.string().optional(),
@@ -90,7 +65,7 @@ export const clusterAccess = group(
       summary: "Bootstrap the first management token",
       description: "With the setting `BOOTSTRAP_SECRET`, that secret is required.",
       query: pretty,
-      answers: bare("The token.", Token),
+      answers: bare("The token.", AclToken),
       errors: [403],
     },
     "GET /acl/policies": {
@@ -135,34 +110,34 @@ export const clusterAccess = group(
         next_token: text("Where the page begins."),
         ...waiting,
       },
-      answers: bare("Tokens without their secrets.", z.array(z.object(token))),
+      answers: bare("Tokens without their secrets.", z.array(AclToken.omit({ ExpirationTTL: true, SecretID: true }))),
     },
     "GET /acl/token/self": {
       id: "readOwnAclToken",
       summary: "Look up the caller's token",
       query: waiting,
-      answers: bare("The token.", Token),
+      answers: bare("The token.", AclToken),
     },
     "GET /acl/token/:accessor": {
       id: "readAclToken",
       summary: "Read a token",
       right: "management, or the token itself",
       query: waiting,
-      answers: bare("The token.", Token),
+      answers: bare("The token.", AclToken),
     },
     "POST /acl/token": {
       id: "createAclToken",
       summary: "Create a token",
       query: pretty,
       body: written,
-      answers: bare("The token.", Token),
+      answers: bare("The token.", AclToken),
     },
     "POST /acl/token/:accessor": {
       id: "updateAclToken",
       summary: "Update a token",
       query: pretty,
       body: written,
-      answers: bare("The token.", Token),
+      answers: bare("The token.", AclToken),
     },
     "DELETE /acl/token/:accessor": {
       id: "deleteAclToken",

@@ -1,21 +1,8 @@
 import * as z from "zod";
+import { AclRole, AclToken, BindingRule, indexes } from "../../wire/acl.ts";
 import { index, texts, time } from "../../wire/shapes.ts";
 import { bare, group, nothing } from "../operation.ts";
 import { prefix, pretty, waiting } from "../parameters.ts";
-import { Token } from "./cluster-access.ts";
-
-const indexes = { CreateIndex: index.nullable(), ModifyIndex: index.nullable() };
-
-const Role = z
-  .object({
-    ID: z.string(),
-    Name: z.string(),
-    Description: z.string(),
-    Policies: z.array(z.object({ Name: z.string() })),
-    Hash: z.string(),
-    ...indexes,
-  })
-  .meta({ id: "AclRole", description: "Tokens that name the role hold its policies." });
 
 const roleBody = {
   fields: {
@@ -75,19 +62,6 @@ const methodBody = {
   },
 };
 
-const ruleStub = { ID: z.string(), Description: z.string(), AuthMethod: z.string(), Hash: z.string() };
-const Rule = z
-  .object({
-    ...ruleStub,
-    Selector: z.string().describe("A filter over `value` and `list`; empty selects every caller."),
-    BindType: z.enum(["role", "policy", "management"]),
-    BindName: z.string(),
-    CreateTime: time,
-    ModifyTime: time,
-    ...indexes,
-  })
-  .meta({ id: "AclBindingRule", description: "The rights that callers of an auth method get." });
-
 const ruleBody = {
   fields: {
     ID: "Of an existing rule; absent to create one.",
@@ -114,28 +88,28 @@ export const clusterAcl = group(
       id: "listAclRoles",
       summary: "List ACL roles visible to the caller",
       query: { ...prefix, ...waiting },
-      answers: bare("Management sees all roles, other tokens their own.", z.array(Role)),
+      answers: bare("Management sees all roles, other tokens their own.", z.array(AclRole)),
     },
     "POST /acl/role": {
       id: "createAclRole",
       summary: "Create an ACL role",
       query: pretty,
       body: roleBody,
-      answers: bare("The role.", Role),
+      answers: bare("The role.", AclRole),
     },
     "GET /acl/role/name/:name": {
       id: "readAclRoleByName",
       summary: "Read an ACL role by name",
       right: "management, or a token with the role",
       query: waiting,
-      answers: bare("The role.", Role),
+      answers: bare("The role.", AclRole),
     },
     "GET /acl/role/:id": {
       id: "readAclRole",
       summary: "Read an ACL role",
       right: "management, or a token with the role",
       query: waiting,
-      answers: bare("The role.", Role),
+      answers: bare("The role.", AclRole),
     },
     "POST /acl/role/:id": {
       id: "updateAclRole",
@@ -143,7 +117,7 @@ export const clusterAcl = group(
       description: "Applies to the next request of each token that names the role.",
       query: pretty,
       body: roleBody,
-      answers: bare("The role.", Role),
+      answers: bare("The role.", AclRole),
     },
     "DELETE /acl/role/:id": {
       id: "deleteAclRole",
@@ -190,27 +164,39 @@ export const clusterAcl = group(
       id: "listAclBindingRules",
       summary: "List binding rules",
       query: waiting,
-      answers: bare("Rules without their selectors.", z.array(z.object({ ...ruleStub, ...indexes }))),
+      answers: bare(
+        "Rules without their selectors.",
+        z.array(
+          BindingRule.pick({
+            ID: true,
+            Description: true,
+            AuthMethod: true,
+            Hash: true,
+            CreateIndex: true,
+            ModifyIndex: true,
+          }),
+        ),
+      ),
     },
     "POST /acl/binding-rule": {
       id: "createAclBindingRule",
       summary: "Create a binding rule",
       query: pretty,
       body: ruleBody,
-      answers: bare("The rule.", Rule),
+      answers: bare("The rule.", BindingRule),
     },
     "GET /acl/binding-rule/:id": {
       id: "readAclBindingRule",
       summary: "Read a binding rule",
       query: waiting,
-      answers: bare("The rule.", Rule),
+      answers: bare("The rule.", BindingRule),
     },
     "POST /acl/binding-rule/:id": {
       id: "updateAclBindingRule",
       summary: "Update a binding rule",
       query: pretty,
       body: ruleBody,
-      answers: bare("The rule.", Rule),
+      answers: bare("The rule.", BindingRule),
     },
     "DELETE /acl/binding-rule/:id": {
       id: "deleteAclBindingRule",
@@ -229,7 +215,7 @@ export const clusterAcl = group(
       summary: "Exchange a one-time token for its token",
       query: pretty,
       body: { fields: { OneTimeSecretID: "The one-time secret." }, required: ["OneTimeSecretID"] },
-      answers: bare("The token, with its secret.", z.object({ Token, Index: index })),
+      answers: bare("The token, with its secret.", z.object({ Token: AclToken, Index: index })),
       errors: [403],
     },
     "POST /acl/oidc/auth-url": {
@@ -263,7 +249,7 @@ export const clusterAcl = group(
         },
         required: ["AuthMethodName", "RedirectURI", "ClientNonce", "State", "Code"],
       },
-      answers: bare("The token, with its secret.", Token),
+      answers: bare("The token, with its secret.", AclToken),
       errors: [401, 403],
     },
     "POST /acl/login": {
@@ -275,7 +261,7 @@ export const clusterAcl = group(
         fields: { AuthMethodName: "The auth method.", LoginToken: "A JSON Web Token." },
         required: ["AuthMethodName", "LoginToken"],
       },
-      answers: bare("The token, with its secret.", Token),
+      answers: bare("The token, with its secret.", AclToken),
       errors: [401, 403],
     },
   },

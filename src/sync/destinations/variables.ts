@@ -2,6 +2,7 @@ import type { Failure } from "../../contracts/failure.ts";
 import { failure } from "../../providers/outcome.ts";
 import type { RestRefused } from "../../providers/rest.ts";
 import type {
+  CallContext,
   Done,
   ExternalObject,
   Inspection,
@@ -53,6 +54,17 @@ export interface VariablePlace {
 const maxRounds = 3;
 
 type Pushed = Pick<ExternalObject, "name" | "value" | "reference" | "updatePolicy" | "knownToExist" | "unsureSince">;
+
+/** The operations of a type whose objects are variables. @param check the refusal of an object that is not sent */
+export const variableOperations = <Connection>(
+  placeOf: (connection: Connection, context: CallContext) => VariablePlace,
+  check: (object: ExternalObject, connection: Connection) => Failure | null,
+): Pick<RemoteDestinationType<Connection>, "put" | "remove" | "inspect"> => ({
+  put: async (object, connection, context) =>
+    check(object, connection) ?? putVariable(placeOf(connection, context), object),
+  remove: (object, connection, context) => removeVariable(placeOf(connection, context), object),
+  inspect: (object, connection, context) => inspectVariable(placeOf(connection, context), object),
+});
 
 /** Makes a variable exist with its value, by the update policy. */
 export async function putVariable(place: VariablePlace, object: Pushed): Promise<Put> {

@@ -1,6 +1,7 @@
 import type { CsiPlugin, CsiUser, CsiVolume, FoundCsiVolume } from "../../contracts/csi-volumes.ts";
 import type { MountOptions } from "../../contracts/volume-requests.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
+import { pick } from "../../lib/pick.ts";
 
 /** CSI volumes: the forms of requests, rows, responses and events (docs/internals/wire/volumes.md). */
 
@@ -91,35 +92,14 @@ export const shownCsiVolume = (found: FoundCsiVolume) => {
 export type ShownCsiVolume = ReturnType<typeof shownCsiVolume>;
 
 /** A volume as lists show it. */
-export function csiVolumeStub(volume: ShownCsiVolume) {
-  const { AccessMode, AttachmentMode, ControllerRequired, ControllersExpected, ControllersHealthy } = volume;
-  const { CreateIndex, CreateTime, ExternalID, ID, ModifyIndex, ModifyTime, Name, Namespace } = volume;
-  const { NodesExpected, NodesHealthy, PluginID, Provider, ResourceExhausted, Schedulable, Topologies } = volume;
-  return {
-    AccessMode,
-    AttachmentMode,
-    ControllerRequired,
-    ControllersExpected,
-    ControllersHealthy,
-    CreateIndex,
-    CreateTime,
-    CurrentReaders: Object.keys(volume.ReadAllocs).length,
-    CurrentWriters: Object.keys(volume.WriteAllocs).length,
-    ExternalID,
-    ID,
-    ModifyIndex,
-    ModifyTime,
-    Name,
-    Namespace,
-    NodesExpected,
-    NodesHealthy,
-    PluginID,
-    Provider,
-    ResourceExhausted,
-    Schedulable,
-    Topologies,
-  };
-}
+export const csiVolumeStub = (volume: ShownCsiVolume) => ({
+  ...pick(volume, "AccessMode", "AttachmentMode", "ControllerRequired", "ControllersExpected", "ControllersHealthy"),
+  ...pick(volume, "CreateIndex", "CreateTime"),
+  CurrentReaders: Object.keys(volume.ReadAllocs).length,
+  CurrentWriters: Object.keys(volume.WriteAllocs).length,
+  ...pick(volume, "ExternalID", "ID", "ModifyIndex", "ModifyTime", "Name", "Namespace", "NodesExpected"),
+  ...pick(volume, "NodesHealthy", "PluginID", "Provider", "ResourceExhausted", "Schedulable", "Topologies"),
+});
 
 const texts = kind.map(kind.string);
 const topologies = kind.list(kind.struct({ Segments: texts }));

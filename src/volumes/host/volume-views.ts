@@ -1,5 +1,6 @@
 import type { Capability, StoredVolume } from "../../contracts/host-volumes.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
+import { pick } from "../../lib/pick.ts";
 
 /** Host volumes: the forms of requests, rows, responses and events (docs/internals/wire/volumes.md). */
 
@@ -50,24 +51,10 @@ export const shownHostVolume = (volume: HostVolumeJson) => ({
 export type ShownHostVolume = ReturnType<typeof shownHostVolume>;
 
 /** A volume as lists show it. */
-export function hostVolumeStub(volume: ShownHostVolume) {
-  const { CapacityBytes, CreateIndex, CreateTime, ID, ModifyIndex, ModifyTime } = volume;
-  const { Name, Namespace, NodeID, NodePool, PluginID, State } = volume;
-  return {
-    CapacityBytes,
-    CreateIndex,
-    CreateTime,
-    ID,
-    ModifyIndex,
-    ModifyTime,
-    Name,
-    Namespace,
-    NodeID,
-    NodePool,
-    PluginID,
-    State,
-  };
-}
+export const hostVolumeStub = (volume: ShownHostVolume) => ({
+  ...pick(volume, "CapacityBytes", "CreateIndex", "CreateTime", "ID", "ModifyIndex", "ModifyTime", "Name", "Namespace"),
+  ...pick(volume, "NodeID", "NodePool", "PluginID", "State"),
+});
 
 /** The fields that a filter expression can name. */
 export const hostVolumeFields = kind.record<ShownHostVolume>({

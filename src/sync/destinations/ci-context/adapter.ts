@@ -6,14 +6,7 @@ import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
-import {
-  checkVariable,
-  inspectVariable,
-  putVariable,
-  removeVariable,
-  type VariablePlace,
-  type Written,
-} from "../variables.ts";
+import { checkVariable, type VariablePlace, variableOperations, type Written } from "../variables.ts";
 import { type CiContextConnection, ciContextConnection } from "./connection.ts";
 import { description } from "./description.ts";
 
@@ -58,17 +51,14 @@ export const ciContext: RemoteDestinationType<CiContextConnection> = {
   pace: { atOnce: 2, burst: 20, perMinute: 120 },
   checkSettings: ({ address }, settings) => (address ? refuseListedHost("address", address, settings) : null),
 
-  async put(object, connection, context) {
-    const refused = checkVariable(object, {
+  ...variableOperations(placeOf, (object, connection) =>
+    checkVariable(object, {
       name: /^[A-Za-z_]\w{0,299}$/,
       rule: "1 to 300 letters, digits or _, not beginning with a digit",
       maxBytes: maxValueBytes,
       notEmpty: connection.project_slug !== undefined,
-    });
-    return refused ?? putVariable(placeOf(connection, context), object);
-  },
-  remove: (object, connection, context) => removeVariable(placeOf(connection, context), object),
-  inspect: (object, connection, context) => inspectVariable(placeOf(connection, context), object),
+    }),
+  ),
 
   /** Lists variables. A missing right to write shows at the first push. */
   async probe(connection, context) {

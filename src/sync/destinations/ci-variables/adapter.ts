@@ -9,12 +9,10 @@ import type { CallContext, Listing, RemoteDestinationType } from "../destination
 import { refuseListedHost } from "../listed-host.ts";
 import {
   checkVariable,
-  inspectVariable,
   MARKER_TEXT,
-  putVariable,
   readVariable,
-  removeVariable,
   type VariablePlace,
+  variableOperations,
   type Written,
 } from "../variables.ts";
 import { type CiVariablesConnection, ciVariablesConnection } from "./connection.ts";
@@ -63,14 +61,12 @@ export const ciVariables: RemoteDestinationType<CiVariablesConnection> = {
   pace: { atOnce: 2, burst: 60, perMinute: 300 },
   checkSettings: ({ address }, settings) => (address ? refuseListedHost("address", address, settings) : null),
 
-  async put(object, connection, context) {
-    const refused =
+  ...variableOperations(
+    placeOf,
+    (object, connection) =>
       checkVariable(object, { name: /^\w{1,255}$/, rule: "1 to 255 letters, digits or _", maxBytes: maxValueBytes }) ??
-      checkValue(object, connection);
-    return refused ?? putVariable(placeOf(connection, context), object);
-  },
-  remove: (object, connection, context) => removeVariable(placeOf(connection, context), object),
-  inspect: (object, connection, context) => inspectVariable(placeOf(connection, context), object),
+      checkValue(object, connection),
+  ),
   reading: { list, read: (name, connection, context) => readVariable(placeOf(connection, context), name) },
 
   /** Lists one variable, which requires the role that may change them. A token that may only read shows at a push. */

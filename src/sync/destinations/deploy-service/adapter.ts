@@ -5,15 +5,7 @@ import { EACH_KEY, ENVIRONMENT_NAMES, ENVIRONMENT_RULE } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, Listing, RemoteDestinationType } from "../destination-type.ts";
 import { accessToken, optionalText, withoutUnset } from "../fields.ts";
-import {
-  checkVariable,
-  inspectVariable,
-  putVariable,
-  readVariable,
-  removeVariable,
-  type VariablePlace,
-  type Written,
-} from "../variables.ts";
+import { checkVariable, readVariable, type VariablePlace, variableOperations, type Written } from "../variables.ts";
 import { description } from "./description.ts";
 
 /** A destination's connection to its service or environment group: one of the two. Unset fields are absent. */
@@ -72,16 +64,13 @@ export const deployService: RemoteDestinationType<DeployServiceConnection> = {
     read: (name, connection, context) => readVariable(placeOf(connection, context), name),
   },
 
-  async put(object, connection, context) {
-    const refused = checkVariable(object, {
+  ...variableOperations(placeOf, (object) =>
+    checkVariable(object, {
       ...ENVIRONMENT_RULE,
       maxBytes: maxValueBytes,
       notEmpty: true,
-    });
-    return refused ?? putVariable(placeOf(connection, context), object);
-  },
-  remove: (object, connection, context) => removeVariable(placeOf(connection, context), object),
-  inspect: (object, connection, context) => inspectVariable(placeOf(connection, context), object),
+    }),
+  ),
 
   /** Reads the place. A missing right to write shows at the first push. */
   async probe(connection, context) {

@@ -4,14 +4,7 @@ import { type Meaning, type RestAnswer, restClient, unreadable } from "../../../
 import { EACH_KEY, ENVIRONMENT_NAMES, ENVIRONMENT_RULE } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
-import {
-  checkVariable,
-  inspectVariable,
-  putVariable,
-  removeVariable,
-  type VariablePlace,
-  type Written,
-} from "../variables.ts";
+import { checkVariable, type VariablePlace, variableOperations, type Written } from "../variables.ts";
 import { type DeploySiteConnection, deploySiteConnection, isSecret } from "./connection.ts";
 import { description } from "./description.ts";
 
@@ -58,16 +51,13 @@ export const deploySite: RemoteDestinationType<DeploySiteConnection> = {
   maxValueBytes,
   pace: { atOnce: 2, burst: 30, perMinute: 200 },
 
-  async put(object, connection, context) {
-    const refused = checkVariable(object, {
+  ...variableOperations(placeOf, (object) =>
+    checkVariable(object, {
       ...ENVIRONMENT_RULE,
       maxBytes: maxValueBytes,
       notEmpty: true,
-    });
-    return refused ?? putVariable(placeOf(connection, context), object);
-  },
-  remove: (object, connection, context) => removeVariable(placeOf(connection, context), object),
-  inspect: (object, connection, context) => inspectVariable(placeOf(connection, context), object),
+    }),
+  ),
 
   /** Lists variables. A missing right to write shows at the first push. */
   async probe(connection, context) {

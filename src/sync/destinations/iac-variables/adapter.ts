@@ -15,12 +15,10 @@ import type { CallContext, RemoteDestinationType } from "../destination-type.ts"
 import { refuseListedHost } from "../listed-host.ts";
 import {
   checkVariable,
-  inspectVariable,
   MARKER_TEXT,
-  putVariable,
-  removeVariable,
   type SeenVariable,
   type VariablePlace,
+  variableOperations,
   type Written,
 } from "../variables.ts";
 import { type IacVariablesConnection, iacVariablesConnection } from "./connection.ts";
@@ -82,16 +80,13 @@ export const iacVariables: RemoteDestinationType<IacVariablesConnection> = {
   pace: { atOnce: 3, burst: 20, perMinute: 300 },
   checkSettings: ({ address }, settings) => (address ? refuseListedHost("address", address, settings) : null),
 
-  async put(object, connection, context) {
-    const refused = checkVariable(object, {
+  ...variableOperations(placeOf, (object) =>
+    checkVariable(object, {
       name: /^[A-Za-z_]\w{0,127}$/,
       rule: "1 to 128 letters, digits or _, not beginning with a digit",
       maxBytes: maxValueBytes,
-    });
-    return refused ?? putVariable(placeOf(connection, context), object);
-  },
-  remove: (object, connection, context) => removeVariable(placeOf(connection, context), object),
-  inspect: (object, connection, context) => inspectVariable(placeOf(connection, context), object),
+    }),
+  ),
 
   /** Lists variables. A missing right to write shows at the first push. */
   async probe(connection, context) {
