@@ -59,6 +59,52 @@ const deletedByOthers = (tags: Record<string, string>) => {
 };
 const ok = { outcome: "ok", reference: expect.stringMatching(/^[\da-f]{32}$/) };
 
+describe("reading for an import", () => {
+  const list = (cursor = "", given = context()) => cloudBKv.reading?.list(cursor, connection(), given);
+  const read = (of = name) => cloudBKv.reading?.read?.(of, connection(), context());
+
+  it("goes on page by page, without deleted secrets", async () => {
+    for (let each = 0; each < 30; each++) double.call("SetSecret", { name: `n${each}`, body: { value: "v" } });
+    deletedByOthers({});
+    const first = await list();
+    if (first?.outcome !== "ok" || first.next === null) throw new Error(JSON.stringify(first));
+    const second = await list(first.next);
+    expect(second).toMatchObject({ outcome: "ok", next: null });
+    const names = [first, second].flatMap((page) => (page?.outcome === "ok" ? page.names : []));
+    expect(names.sort()).toEqual(Array.from({ length: 30 }, (_, each) => `n${each}`).sort());
+    expect(await read()).toEqual({ outcome: "ok", content: null });
+  });
+
+  it("leaves out secrets of certificates, and goes on after a page without any", async () => {
+    const next = "https://elsewhere.example:443/secrets?api-version=7.5&$skiptoken=abc%3D&maxresults=25";
+    const pages = [
+      { value: [], nextLink: next },
+      { value: [{ id: "https://v.example/secrets/cert", managed: true }, { id: "https://v.example/secrets/a" }] },
+      { value: null, nextLink: "https://elsewhere.example/secrets?page=2" },
+    ];
+    const asked: string[] = [];
+    const real = sender({ deadlineMs: 20_000 });
+    const send: Send = async (request) => {
+      if (!request[0].includes("/secrets?")) return real(request);
+      asked.push(request[0]);
+      return { ok: true, response: new Response(null, { status: 200 }), text: JSON.stringify(pages[asked.length - 1]) };
+    };
+    expect(await list("", context(send))).toEqual({ outcome: "ok", names: [], next: "abc=" });
+    expect(await list("abc=", context(send))).toEqual({ outcome: "ok", names: ["a"], next: null });
+    expect(await list("", context(send))).toMatchObject({ outcome: "external", code: "unreadable_answer" });
+    const url = new URL(asked[1] ?? "");
+    expect([url.hostname, url.searchParams.get("$skiptoken")]).toEqual(["127.0.0.1", "abc="]);
+  });
+
+  it("refuses a disabled secret by name", async () => {
+    somebodyElse("SetSecret", { value: "theirs", attributes: { enabled: false } });
+    expect(await list()).toMatchObject({ names: [name] });
+    const refused = await read();
+    expect(refused).toMatchObject({ outcome: "client", code: "disabled" });
+    expect(JSON.stringify(refused)).not.toContain("theirs");
+  });
+});
+
 describe("put", () => {
   it("writes value, type and all tags in one call, and returns the version", async () => {
     expect(await put({ tags: { ...marker, team: "payments" } })).toEqual(ok);

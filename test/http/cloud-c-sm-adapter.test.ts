@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { crc32c } from "../../src/lib/crc32c.ts";
 import { cloudCSm } from "../../src/sync/destinations/cloud-c-sm/adapter.ts";
 import type { ExternalObject } from "../../src/sync/destinations/destination-type.ts";
 import { again, connectionOf, contextOf, marker, operations, wanted } from "../doubles/cloud-c-sm/fixture.ts";
@@ -44,6 +45,39 @@ const relabelling = (labels: Record<string, string>) => ({
   body: { labels },
 });
 const relabelAsSomebodyElse = (labels: Record<string, string>) => double.call(relabelling(labels));
+
+describe("reading for an import", () => {
+  const list = (cursor = "") => cloudCSm.reading?.list(cursor, connectionOf(double), contextOf(double));
+  const read = (name = "app-db") => cloudCSm.reading?.read?.(name, connectionOf(double), contextOf(double));
+  const add = (bytes: Buffer) => {
+    const payload = { data: bytes.toString("base64"), dataCrc32c: String(crc32c(bytes)) };
+    double.call({ operation: "AddSecretVersion", secretId: "app-db", body: { payload } });
+  };
+
+  it("goes on page by page", async () => {
+    expect(await list()).toEqual({ outcome: "ok", names: [], next: null });
+    const ids = Array.from({ length: 101 }, (_, each) => `n${each}`);
+    for (const secretId of ids) double.call({ ...creation(), query: { secretId } });
+    const first = await list();
+    if (first?.outcome !== "ok" || first.next === null) throw new Error(JSON.stringify(first));
+    const second = await list(first.next);
+    expect([...first.names, ...(second?.outcome === "ok" ? second.names : [])]).toEqual(ids);
+    expect(second).toMatchObject({ next: null });
+  });
+
+  it("reads the newest version, and none that is absent, disabled, destroyed or binary", async () => {
+    create();
+    expect(await read()).toEqual({ outcome: "ok", content: null });
+    add(Buffer.from("\uFEFFé€😀"));
+    expect(await read()).toEqual({ outcome: "ok", content: { value: "\uFEFFé€😀" } });
+    double.call({ operation: "DisableSecretVersion", secretId: "app-db", version: "1" });
+    expect(await read()).toMatchObject({ outcome: "client", code: "disabled" });
+    double.call({ operation: "DestroySecretVersion", secretId: "app-db", version: "1" });
+    expect(await read()).toMatchObject({ outcome: "client", code: "disabled" });
+    add(Buffer.from([0xff, 0xfe, 0x00]));
+    expect(await read()).toMatchObject({ outcome: "client", code: "value_invalid" });
+  });
+});
 
 describe("put", () => {
   it("creates an unknown secret with its labels and adds the value", async () => {

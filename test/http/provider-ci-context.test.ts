@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { sender } from "../../src/providers/outcome.ts";
 import { ciContext } from "../../src/sync/destinations/ci-context/adapter.ts";
 import { ContextAccount, startCiContext } from "../doubles/ci-context/server.ts";
 import type { AccountDouble } from "../doubles/http-double.ts";
@@ -23,6 +24,20 @@ const at = driverOf(
   () => ({ access_token: account.token, context_id: account.contextId }),
 );
 const inProject = () => ({ context_id: "", project_slug: account.project });
+
+describe("reading for an import", () => {
+  it("lists the names of a context page by page, and those of a project", async () => {
+    const context = { settings: { CI_CONTEXT_URL: double.url }, send: sender({ deadlineMs: 5_000 }) };
+    const list = (cursor: string, more: object = { context_id: account.contextId }) =>
+      ciContext.reading?.list(cursor, ciContext.connection.parse({ access_token: account.token, ...more }), context);
+    account.pageSize = 2;
+    for (const name of ["A", "B", "C"]) account.write(account.context, name, "v");
+    expect(await list("")).toEqual({ outcome: "ok", names: ["A", "B"], next: "2" });
+    expect(await list("2")).toEqual({ outcome: "ok", names: ["C"], next: null });
+    expect(await list("", inProject())).toEqual({ outcome: "ok", names: [], next: null });
+    expect(ciContext.reading?.read).toBeUndefined();
+  });
+});
 
 describe("a context", () => {
   it("finds its variable beyond the first page", async () => {

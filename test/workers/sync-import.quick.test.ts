@@ -153,9 +153,9 @@ describe("an import", () => {
     const wrong = await RemotePlace.open("cloud-a-ps");
     await makeDestination("cloud-a-ps", "w", wrong.wrongCredentials);
     expect((await load({}, "cloud-a-ps/w")).status).toBe(400);
-    const edge = await RemotePlace.open("edge-store");
-    await makeDestination("edge-store", "e", edge.body);
-    expect((await load({}, "edge-store/e")).body.errors[0]).toContain("cannot be listed");
+    const site = await RemotePlace.open("deploy-site");
+    await makeDestination("deploy-site", "s", site.body);
+    expect((await load({}, "deploy-site/s")).body.errors[0]).toContain("cannot be listed");
   });
 });
 
@@ -174,15 +174,20 @@ describe("an import from", () => {
     },
   );
 
-  it("cloud-a-sm takes its secrets", async () => {
-    place = await RemotePlace.open("cloud-a-sm");
-    await makeDestination("cloud-a-sm", "s", place.body);
-    await place.write("app/db", '{"a":"1"}');
-    expect(actions(await load({}, "cloud-a-sm/s"))).toEqual({ "app/db": "import" });
-    expect((await secret("app/db")).data).toEqual({ a: "1" });
-    await eventually(async () =>
-      expect(await association("cloud-a-sm/s", "app/db")).toMatchObject({ sync_status: "SYNCED" }),
-    );
+  it.each([
+    ["cloud-a-sm", "app/db"],
+    ["cloud-b-kv", "app-db"],
+    ["cloud-c-sm", "app-db"],
+  ])("%s takes its secrets", async (type, name) => {
+    const at = `${type}/s`;
+    place = await RemotePlace.open(type);
+    await makeDestination(type, "s", place.body);
+    await place.write(name, '{"a":"1"}');
+    expect(actions(await load({}, at))).toEqual({ [name]: "import" });
+    expect((await secret(name)).data).toEqual({ a: "1" });
+    await eventually(async () => expect(await association(at, name)).toMatchObject({ sync_status: "SYNCED" }));
+    expect(await values()).toEqual({ [name]: '{"a":"1"}' });
+    expect(actions(await load({}, at))).toEqual({ [name]: "keep" });
   });
 
   it.each(["cluster-secrets", "kv-v2"])("%s takes its secrets with their keys", async (type) => {
@@ -216,20 +221,37 @@ describe("an import from", () => {
     expect((await secret("x/gone")).data).toEqual({ a: 1 });
   });
 
-  it("repo-host, which shows no values, adopts the names of secrets that exist", async () => {
-    place = await RemotePlace.open("repo-host");
-    await makeDestination("repo-host", "r", place.body);
-    await place.write("TOKEN", "unknown");
+  it.each(["repo-host", "ci-context"])(
+    "%s, which shows no values, adopts the names of secrets that exist",
+    async (type) => {
+      const at = `${type}/r`;
+      place = await RemotePlace.open(type);
+      await makeDestination(type, "r", place.body);
+      await place.write("TOKEN", "unknown");
+      await place.write("MANY", "unknown");
+      await place.write("NONE", "unknown");
+      await write("TOKEN", { value: "ours" });
+      await write("MANY", { a: 1, b: 2 });
+      expect(actions(await load({}, at))).toEqual({
+        TOKEN: "adopt",
+        MANY: "the object holds one text, so the secret must have one key",
+        NONE: "the provider shows no values, and there is no secret at this path",
+      });
+      await eventually(async () => expect((await values())["TOKEN"]).toBe("ours"));
+      expect(await association(at, "TOKEN")).toMatchObject({ external_name: "TOKEN", sync_status: "SYNCED" });
+    },
+  );
+
+  it("edge-store, whose objects are whole secrets, adopts the names of secrets that exist", async () => {
+    place = await RemotePlace.open("edge-store");
+    await makeDestination("edge-store", "e", place.body);
     await place.write("MANY", "unknown");
     await place.write("NONE", "unknown");
-    await write("TOKEN", { value: "ours" });
     await write("MANY", { a: 1, b: 2 });
-    expect(actions(await load({}, "repo-host/r"))).toEqual({
-      TOKEN: "adopt",
-      MANY: "the object holds one text, so the secret must have one key",
+    expect(actions(await load({}, "edge-store/e"))).toEqual({
+      MANY: "adopt",
       NONE: "the provider shows no values, and there is no secret at this path",
     });
-    await eventually(async () => expect((await values())["TOKEN"]).toBe("ours"));
-    expect(await association("repo-host/r", "TOKEN")).toMatchObject({ external_name: "TOKEN", sync_status: "SYNCED" });
+    await eventually(async () => expect((await values())["MANY"]).toBe('{"a":1,"b":2}'));
   });
 });

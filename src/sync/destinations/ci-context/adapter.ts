@@ -17,6 +17,12 @@ const maxPages = 20;
 
 const parsedConnection = memo(ciContextConnection);
 
+/** A page of names. */
+const namesOf = (item: z.ZodType<string>) =>
+  z
+    .object({ items: z.array(item), next_page_token: z.string().nullish() })
+    .transform(({ items: names, next_page_token: next }) => ({ names, next: next || null }));
+
 const schemas = memo(() => ({
   // Answers have the last characters of the value, too, which are not read.
   ofContext: z.object({ variable: z.string(), updated_at: z.string() }),
@@ -25,6 +31,8 @@ const schemas = memo(() => ({
     items: z.array(z.object({ variable: z.string(), updated_at: z.string() })),
     next_page_token: z.string().nullish(),
   }),
+  contextPage: namesOf(z.object({ variable: z.string() }).transform(({ variable }) => variable)),
+  projectPage: namesOf(z.object({ name: z.string() }).transform(({ name }) => name)),
 }));
 
 /**
@@ -59,6 +67,20 @@ export const ciContext: RemoteDestinationType<CiContextConnection> = {
       notEmpty: connection.project_slug !== undefined,
     }),
   ),
+
+  reading: {
+    /** Values are never shown, so a variable can be adopted only. */
+    async list(cursor, connection, context) {
+      const doing = "Listing the variables";
+      const { context_id: id } = connection;
+      const path = id === undefined ? projectPath(connection) : contextPath(connection);
+      const from = cursor === "" ? "" : `?${new URLSearchParams({ "page-token": cursor })}`;
+      const answer = await callerOf(connection, context)(doing, "GET", `${path}${from}`);
+      if (!answer.ok) return answer.outcome;
+      const { data } = (id === undefined ? schemas().projectPage : schemas().contextPage).safeParse(answer.body);
+      return data ? { outcome: "ok", ...data } : unreadable(doing, "GET").outcome;
+    },
+  },
 
   /** Lists variables. A missing right to write shows at the first push. */
   async probe(connection, context) {

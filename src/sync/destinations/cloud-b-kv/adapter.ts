@@ -15,6 +15,7 @@ import {
   type VaultFailure,
 } from "./client.ts";
 import { description } from "./description.ts";
+import { cloudBKvReading } from "./reading.ts";
 
 /** A secret is at most 25 KB ("About Azure Key Vault secrets"), a name 1 to 127 characters (SetSecret, secret-name). */
 const maxValueBytes = 25_600;
@@ -134,6 +135,7 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
   maxValueBytes,
   // A vault takes 300 new versions in 10 seconds ("Azure Key Vault service limits"), and others may write to it, too.
   pace: { atOnce: 6, burst: 100, perMinute: 1500 },
+  reading: cloudBKvReading,
   checkTags,
   checkSettings: refuseVaultHost,
 

@@ -10,6 +10,7 @@ import { secretManager } from "./client.ts";
 import { cloudCConnection } from "./connection.ts";
 import { description } from "./description.ts";
 import { labelsOf, labelText, maxLabels } from "./labels.ts";
+import { cloudCSmReading } from "./reading.ts";
 import {
   conflicts,
   intentAnnotation,
@@ -61,6 +62,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   maxValueBytes,
   // A project has 600 write requests per minute ("Quotas and limits"), and a push takes two: add a version, destroy one.
   pace: { atOnce: 4, burst: 60, perMinute: 240 },
+  reading: cloudCSmReading,
 
   checkTags(tags) {
     const spelled = labelsOf(tags);

@@ -117,6 +117,17 @@ export const edgeStore: RemoteDestinationType<EdgeStoreConnection> = {
     return contended;
   },
 
+  reading: {
+    /** Values are never shown, so a secret can be adopted only. */
+    async list(cursor, connection, context) {
+      const page = /^[1-9]\d{0,5}$/.test(cursor) ? Number(cursor) : 1;
+      const listed = await storeOf(connection, context).page(page);
+      if (!listed.ok) return listed.outcome;
+      const names = listed.secrets.filter(({ status }) => status !== "deleted").map(({ name }) => name);
+      return { outcome: "ok", names, next: listed.secrets.length < PAGE ? null : String(page + 1) };
+    },
+  },
+
   async remove({ name, ownedOnly }, connection, context): Promise<Done> {
     const store = storeOf(connection, context);
     const found = await store.find(name);
@@ -159,17 +170,22 @@ function storeOf(connection: EdgeStoreConnection, { settings, send }: CallContex
     const parsed = schemas().secret.safeParse(result);
     return parsed.success ? { ok: true, secret: parsed.data } : unreadable("unknown", doing);
   };
+  async function pageOf(page: number): Promise<{ ok: true; secrets: readonly Secret[] } | Refused> {
+    const doing = "Listing the store's secrets";
+    const answer = await api.call(doing, "GET", `${path}?page=${page}&per_page=${PAGE}`);
+    if (!answer.ok) return answer;
+    const parsed = schemas().page.safeParse(answer.result);
+    return parsed.success ? { ok: true, secrets: parsed.data } : unreadable("external", doing);
+  }
   return {
+    page: pageOf,
     /** The secret of a name, or null. */
     async find(name: string): Promise<{ ok: true; secret: Secret | null } | Refused> {
-      const doing = "Listing the store's secrets";
       for (let page = 1; page <= MAX_PAGES; page++) {
-        const answer = await api.call(doing, "GET", `${path}?page=${page}&per_page=${PAGE}`);
-        if (!answer.ok) return answer;
-        const parsed = schemas().page.safeParse(answer.result);
-        if (!parsed.success) return unreadable("external", doing);
-        const secret = parsed.data.find((one) => one.name === name && one.status !== "deleted");
-        if (secret || parsed.data.length < PAGE) return { ok: true, secret: secret ?? null };
+        const listed = await pageOf(page);
+        if (!listed.ok) return listed;
+        const secret = listed.secrets.find((one) => one.name === name && one.status !== "deleted");
+        if (secret || listed.secrets.length < PAGE) return { ok: true, secret: secret ?? null };
       }
       return unanswered(failure("client", "too_many_secrets", `The store has more than ${MAX_PAGES} pages of them.`));
     },
