@@ -22,6 +22,7 @@ const { address, token } = inject("service");
 const dir = mkdtempSync(join(tmpdir(), "sallyport-subscribers-"));
 const children: ChildProcess[] = [];
 const EVENT_MS = 60_000;
+const NO_SOURCE = "npm run test:long tries it, where its repository can be fetched";
 /** The mount of the proxied secret: its events are no part of the transcript. */
 const PROXIED = "proxied";
 
@@ -37,8 +38,6 @@ interface Source {
   readonly path: string;
   readonly missing: string | null;
 }
-
-const NO_SOURCE = "npm run test:long tries it, where its repository can be fetched";
 
 function eventSourceOfAnsible(): Source & { readonly python: string } {
   const python = join(dir, "python/bin/python");

@@ -119,6 +119,7 @@ describeConsole("events", (suite) => {
     await row.click();
     await page.getByRole("link", { name: "Open the object" }).click();
     await page.waitForURL(/\/ui\/credentials\/azure/);
+    await page.getByRole("heading", { level: 1 }).waitFor();
     await opened.expectClean();
     await opened.close();
     await suite().call("DELETE", `azure/roles/${role}`);

@@ -32,7 +32,8 @@ export class ShiftedClock {
   }
 
   end(): void {
-    if (shifted.delete(this) && shifted.size === 0) vi.mocked(Date.now).mockRestore();
+    // The mocks of the test may have been restored before.
+    if (shifted.delete(this) && shifted.size === 0 && vi.isMockFunction(Date.now)) vi.mocked(Date.now).mockRestore();
   }
 }
 
@@ -60,7 +61,8 @@ export function skipWaits(skipped: Skipped): () => void {
     return realWait(0, options);
   });
   return () => {
-    if (skipping.delete(skipped) && skipping.size === 0) vi.mocked(scheduler.wait).mockRestore();
+    const isLast = skipping.delete(skipped) && skipping.size === 0;
+    if (isLast && vi.isMockFunction(scheduler.wait)) vi.mocked(scheduler.wait).mockRestore();
   };
 }
 

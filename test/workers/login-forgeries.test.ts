@@ -96,7 +96,7 @@ describe("a token with a header that is not understood", () => {
     ["four parts", "{header}.{payload}.{signature}.AAAA"],
     ["five parts, as an encrypted token", "{header}.AAAA.AAAA.{payload}.{signature}"],
     ["padding", "{header}.{payload}.{signature}=="],
-    ["spaces", " {header}.{payload}.{signature} "],
+    ["spaces inside", "{header}. {payload}.{signature}"],
     ["the JSON serialization", '{"protected":"{header}","payload":"{payload}","signature":"{signature}"}'],
   ])("has %s and is refused", async (_what, shape) => {
     const [header = "", payload = "", signature = ""] = (await issuer.sign(MAIN)).split(".");

@@ -46,8 +46,9 @@ const words: Readonly<Record<string, { first: string; token?: string; denied: Re
 };
 
 const alarmed = () => ({ mounts: [mount.uuid], destinations: [at] });
-/** Back-offs are short at first; tokens of providers do not like a clock that is far ahead. */
-const soon = (check: () => Promise<void>) => byItself(alarmed(), check, { step: 3_000, rounds: 36 });
+/** Back-offs are short at first; tokens of providers do not like a clock that is far ahead, least of all those of repo-host. */
+const soon = (check: () => Promise<void>) =>
+  byItself(alarmed(), check, { step: 3_000, rounds: 36, skips: !at.startsWith("repo-host/") });
 const seen = async (): Promise<Record<string, unknown>> => (await association(at, "app")) ?? {};
 /** A secret of cloud-c is there before its first value. */
 const values = async () => Object.values(await account.values()).filter((value) => value !== "null");
