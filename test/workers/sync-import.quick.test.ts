@@ -238,7 +238,8 @@ describe("an import from", () => {
         NONE: "the provider shows no values, and there is no secret at this path",
       });
       await eventually(async () => expect((await values())["TOKEN"]).toBe("ours"));
-      expect(await association(at, "TOKEN")).toMatchObject({ external_name: "TOKEN", sync_status: "SYNCED" });
+      const adopted = { external_name: "TOKEN", sync_status: "SYNCED" };
+      await eventually(async () => expect(await association(at, "TOKEN")).toMatchObject(adopted));
     },
   );
 
