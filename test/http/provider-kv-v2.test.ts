@@ -106,6 +106,23 @@ describe("put", () => {
   });
 
   it.each([
+    ["replace", { managed_by: "sallyport" }],
+    ["owned-only", {}],
+    ["if-not-exists", {}],
+  ] as const)(
+    "by %s, a refused write leaves %j on a secret that another writer has deleted",
+    async (updatePolicy, left) => {
+      foreign("app/db");
+      account.engine.deleteNewest("app/db");
+      account.denied.add("post data");
+      expect(await at.put("app/db", { updatePolicy })).toMatchObject({ code: "permission_denied" });
+      const { custom_metadata } = account.engine.metadata("app/db") as { custom_metadata: object | null };
+      expect(custom_metadata ?? {}).toMatchObject(left);
+      expect(Object.keys(custom_metadata ?? {}).includes("managed_by")).toBe("managed_by" in left);
+    },
+  );
+
+  it.each([
     ["owned-only", { outcome: "client", code: "not_owned" }],
     ["if-not-exists", { outcome: "ok", left: true }],
   ] as const)("under %s gives way to a writer who creates the secret meanwhile", async (updatePolicy, expected) => {

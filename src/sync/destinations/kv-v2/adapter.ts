@@ -48,9 +48,9 @@ const connection = memo(kvV2Connection);
  * `secret-path` its data is ours, with `secret-key` it has the one key `value`.
  *
  * Every write states the current version (`cas`), so a repeat writes no second version and no other writer's version is
- * overwritten unseen. The marker is custom metadata, which is a call of its own. A secret that does not live is marked
- * before its data is written: what a lost answer leaves can be removed. One that lives is marked after its data:
- * an unmarked version of our own is recognised by its data.
+ * overwritten unseen. The marker is custom metadata, which is a call of its own. A new secret, and by `replace` a deleted
+ * one, is marked before its data is written: what a lost answer leaves can be removed. Others are marked after their
+ * data: an unmarked version of our own is recognised by its data.
  */
 export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
   kind: "remote",
@@ -111,7 +111,9 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
           return object.updatePolicy === "if-not-exists" ? { outcome: "ok", left: true } : notOwned(object.name);
         }
       }
-      if (own === null && !isLiving) {
+      // A deleted secret may be another writer's, who takes it back: only `replace` marks it before it is written.
+      const isMarkedFirst = !isLiving && (object.updatePolicy === "replace" || !metadata?.current);
+      if (isMarkedFirst) {
         const given = await announce(engine, object, tags, metadata);
         if (!given.ok) return given.outcome;
         announced = { ...announced, ...given.tags };
@@ -122,7 +124,7 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
         contended = written.outcome;
         continue;
       }
-      const marked = isLiving ? await mark(engine, object, tags, metadata) : null;
+      const marked = isMarkedFirst ? null : await mark(engine, object, tags, metadata);
       return marked === null ? done(written) : marked.outcome;
     }
     return contended ?? failure("external", "contended", `${object.name} is being changed by another caller.`);
