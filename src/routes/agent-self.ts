@@ -1,6 +1,7 @@
 import { leaderOf, members, type Reached, self } from "../compat/orchestrator.ts";
 import type { ClusterRights } from "../contracts/cluster-rights.ts";
 import { RequestError } from "../platform/http/errors.ts";
+import type { Verb } from "../platform/http/target.ts";
 import { RELEASE } from "../platform/version.ts";
 import { allowsAgent, allowsNode } from "../rights/cluster-rights.ts";
 import { eventLog } from "../rpc/stubs.ts";
@@ -41,10 +42,17 @@ const refused = (verb: "GET" | "POST", path: string, because: string): ClusterRo
     },
   });
 
-/** Words in the place of a node's id in agent paths; only the listed verbs are supported. */
-export const RESERVED_AGENTS: ReadonlySet<string> = new Set(
-  "self members servers schedulers monitor join force-leave health connect keyring pprof tokens token host".split(" "),
+/** Words of agent paths that upstream has and this service has not. */
+const ABSENT: ReadonlySet<string> = new Set("host keyring pprof".split(" "));
+
+/** Words in the place of a node's id in agent paths, which have routes of their own. */
+const RESERVED: ReadonlySet<string> = new Set(
+  "self members servers schedulers monitor join force-leave reload health connect tokens token".split(" "),
 );
+
+/** The verbs of a reserved word in the place of a node's id; undefined for a node. */
+export const verbsOfReserved = (node: string): readonly Verb[] | undefined =>
+  RESERVED.has(node) ? ["POST"] : ABSENT.has(node) ? [] : undefined;
 
 export const agentSelfRoutes = [
   read("/agent/self", reads, async (call) => self(reached(call), RELEASE, await eventLog(call.env).newest())),
@@ -62,6 +70,7 @@ export const agentSelfRoutes = [
     "monitor: the service's log is its operator's; see the event stream at /v1/event/stream",
   ),
   refused("POST", "/agent/force-leave", "force-leave: there are no servers that could leave"),
+  refused("POST", "/agent/reload", "reload: settings belong to the deployment, and take effect when it is deployed"),
   refused("POST", "/agent/servers", "servers: the list of servers cannot be changed"),
   open({ verb: "GET", path: "/status/leader", handle: async (call) => clusterJson(call, leaderOf(reached(call))) }),
   open({ verb: "GET", path: "/status/peers", handle: async (call) => clusterJson(call, [leaderOf(reached(call))]) }),

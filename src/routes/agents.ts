@@ -12,7 +12,7 @@ import { unmatched } from "../platform/http/methods.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { allowsNode } from "../rights/cluster-rights.ts";
 import { accessControl, clusterRegistry, nodeSession } from "../rpc/stubs.ts";
-import { RESERVED_AGENTS } from "./agent-self.ts";
+import { verbsOfReserved } from "./agent-self.ts";
 import { type Listing, list } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, cluster, open } from "./server/route.ts";
@@ -52,10 +52,11 @@ const listing = <Row>(page: (cut: Cut) => Promise<EnrolmentPage<Row>>, token: (r
   stub: (row) => row,
 });
 
-/** The node in the path. @throws RequestError 405 for a reserved word */
+/** The node in the path. @throws RequestError 404 or 405 for a reserved word */
 function nodeOf(call: AuthorisedCall<"node">): string {
   const node = call.params.node;
-  if (RESERVED_AGENTS.has(node)) throw unmatched("cluster", "", ["POST"]);
+  const verbs = verbsOfReserved(node);
+  if (verbs) throw unmatched("cluster", "", verbs);
   return node;
 }
 

@@ -160,6 +160,9 @@ it("returns errors for upstream's agent endpoints, and does not treat their name
   for (const [answer, status, text] of [
     [await get("/v1/agent/monitor", UPSTREAM), 400, "monitor: "],
     [await put("/v1/agent/force-leave?node=a", "", UPSTREAM), 400, "force-leave: "],
+    [await put("/v1/agent/reload", "", UPSTREAM), 400, "reload: "],
+    [await get("/v1/agent/reload", UPSTREAM), 405, "Invalid method"],
+    [await get("/v1/agent/host", UPSTREAM), 404, "not found: "],
     [await get("/v1/agent/join", UPSTREAM), 405, "Invalid method"],
     [await del("/v1/agent/self", UPSTREAM), 405, "Invalid method"],
     [await get("/v1/agent/absent", UPSTREAM), 404, "agent not found"],
@@ -175,6 +178,8 @@ it("returns errors in upstream's format for unsupported upstream paths", async (
     "/v1/scaling/policies",
     "/v1/operator/snapshot",
     "/v1/recommendations",
+    "/v1/client/allocation/11111111-1111-4111-8111-111111111111/stats",
+    "/v1/client/fs/ls/11111111-1111-4111-8111-111111111111",
   ]) {
     const theirs = await get(path, { headers: { "X-Nomad-Token": "root" }, token: null });
     expect([path, theirs.status, theirs.text]).toEqual([path, 404, "not found: no such path"]);

@@ -70,7 +70,7 @@ describe("an event of topic", () => {
         Type: "VariableUpdated",
         Key: "app/db",
         Namespace: "default",
-        Payload: { Metadata: { ...metadata, ...indexes } },
+        Payload: { Metadata: { ...metadata, ...indexes }, Deleted: false },
       },
     ]);
     await report(gone(variable));
@@ -132,8 +132,13 @@ describe("an event of topic", () => {
     const timed = allocation({ ClientStatus: "complete" });
     await report({ ...timed, Payload: { ...timed.Payload, Timeout: true, TimeoutReason: "max_run_duration" } });
     await report({ ...timed, Payload: { ...timed.Payload, Timeout: false, TimeoutReason: "" } });
+    const ClientDescription = "allocation exceeded max_run_duration";
+    await report(allocation({ ClientStatus: "complete", ClientDescription }));
+    await report(allocation({ ClientStatus: "failed", ClientDescription }));
     expect((await eventsOf("Allocation")).map(({ Payload: { Allocation, ...rest } }) => rest)).toEqual([
       { Timeout: true, TimeoutReason: "max_run_duration" },
+      {},
+      { Timeout: true, TimeoutReason: ClientDescription },
       {},
     ]);
   });

@@ -428,6 +428,7 @@ export const clusterRights: Readonly<Record<string, string>> = {
   "POST /v1/agent/servers": "agent:write",
   "GET /v1/agent/monitor": "agent:read",
   "POST /v1/agent/force-leave": "agent:write",
+  "POST /v1/agent/reload": "agent:write",
   "GET /v1/agent/schedulers": "agent:read",
   "GET /v1/agent/schedulers/config": "agent:read",
   "GET /v1/status/leader": "anybody",

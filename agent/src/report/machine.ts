@@ -41,6 +41,7 @@ export async function machineFacts(
     "memory.totalbytes": String(totalmem()),
     ...distribution(),
     "unique.boot": BOOT_ID,
+    "unique.host_id": hostId(),
     "unique.hostname": hostname(),
     "unique.network.ip-address": primary?.Address ?? "",
     "unique.storage.volume": volumesDir,
@@ -70,6 +71,26 @@ export async function machineFacts(
       NodeNetworks: nodeNetworks,
     },
   };
+}
+
+/** The machine's id as Nomad's clients report it: that of the board, else of the installation, else of the boot. */
+function hostId(): string {
+  const installation = lineIn("/etc/machine-id");
+  return (
+    lineIn("/sys/class/dmi/id/product_uuid").toLowerCase() ||
+    (installation.length === 32
+      ? installation.replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, "$1-$2-$3-$4-$5")
+      : lineIn("/proc/sys/kernel/random/boot_id").toLowerCase())
+  );
+}
+
+/** The first line of a file; empty without it. */
+function lineIn(file: string): string {
+  try {
+    return readFileSync(file, "utf8").split("\n", 1)[0] ?? "";
+  } catch {
+    return "";
+  }
 }
 
 /** The size of the file system of a directory or its closest existing parent. */
@@ -113,11 +134,7 @@ const speedOf = (device: string) => numberIn(`/sys/class/net/${device}/speed`);
 
 /** The number in a system file; 0 without one. */
 function numberIn(path: string): number {
-  try {
-    return Math.max(0, Number.parseInt(readFileSync(path, "utf8"), 10) || 0);
-  } catch {
-    return 0;
-  }
+  return Math.max(0, Number.parseInt(lineIn(path), 10) || 0);
 }
 
 function distribution(): { "os.name": string; "os.version": string } {

@@ -80,12 +80,16 @@ export class EventReader {
     const payload = item["Payload"] as Fields;
     const given = payload[memberOf(name)] as Fields;
     const namespace = this.#namespaceOf(topic, name, textOf(item, "Namespace"), textOf(given, "Namespace"));
+    const deleted = payload["Deleted"] === true || Type === topic.goneBy;
+    const beside = { ...topic.implied?.(given), ...payload };
     return objectReport(name, {
       type: Type,
       namespace,
       object: given,
-      deleted: payload["Deleted"] === true || Type === topic.goneBy,
-      extra: extraOf(payload, ["Deleted", ...Object.keys(topic.beside ?? {})]),
+      deleted,
+      extra:
+        (topic.alwaysDeleted && !deleted ? ',"Deleted":false' : "") +
+        extraOf(beside, ["Deleted", ...Object.keys(topic.beside ?? {})]),
     });
   }
 

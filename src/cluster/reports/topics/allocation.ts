@@ -17,6 +17,9 @@ const TaskState = open({
   Events: list(open({ Type: text, Time: integer, DisplayMessage: text, Message: text })),
 });
 
+/** Nomad's description of an allocation that ran too long. */
+const TIMEOUT = "allocation exceeded max_run_duration";
+
 /** Terminal client states. */
 const ENDED: ReadonlySet<string> = new Set(["complete", "failed", "lost"]);
 
@@ -64,6 +67,8 @@ export const Allocation: Topic = {
   namespaced: true,
   removal: "AllocationUpdated",
   beside: { Timeout: flag, TimeoutReason: text },
+  implied: ({ ClientStatus, ClientDescription }) =>
+    ClientStatus === "complete" && ClientDescription === TIMEOUT ? { Timeout: true, TimeoutReason: TIMEOUT } : {},
   filterKeys: (object) => [textOf(object, "JobID"), textOf(object, "DeploymentID")],
   kept: withoutJob,
   jobVersion: (object) => object["JobVersion"] ?? objectOf(object, "Job")?.["Version"],

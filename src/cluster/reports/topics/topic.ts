@@ -17,6 +17,10 @@ export interface Topic {
   readonly namespaced: boolean;
   /** Payload members beside the object. */
   readonly beside?: Readonly<Record<string, z.ZodType>>;
+  /** Payload members beside the object that its state implies; reported ones take precedence. */
+  implied?(object: Fields): Fields;
+  /** Whether `Deleted` is in every payload, also when it is false. */
+  readonly alwaysDeleted?: true;
   /** Additional filter keys of the object's events. */
   filterKeys(object: Fields): readonly string[] | null;
   /** The object as stored and sent. */

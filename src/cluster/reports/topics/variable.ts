@@ -15,5 +15,6 @@ export const Variable: Topic = {
   member: "Metadata",
   namespaced: true,
   removal: "VariableUpdated",
+  alwaysDeleted: true,
   filterKeys: () => null,
 };

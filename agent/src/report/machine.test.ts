@@ -1,0 +1,8 @@
+import { expect, it } from "vitest";
+import { machineFacts } from "./machine.ts";
+
+it("names the machine by an id that stays the same", async () => {
+  const ids = await Promise.all([1, 2].map(async () => (await machineFacts("/tmp")).attributes["unique.host_id"]));
+  expect(ids[0]).toMatch(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
+  expect(ids[1]).toBe(ids[0]);
+});
