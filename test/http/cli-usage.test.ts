@@ -11,8 +11,10 @@ afterAll(() => rmSync(dir, { recursive: true }));
 
 describe("usage", () => {
   it.each([
-    [["snapshot"], 'no command "snapshot"\n\nUsage: sallyport snapshot COMMAND'],
-    [["unknown"], 'no command "unknown"\n\nUsage: sallyport COMMAND'],
+    [
+      ["relay", "nomad", "-state-dri=hunter2"],
+      "nomad: -state-dri: no such option: did you mean `--state-dir`?\n\nUsage",
+    ],
     [["doctor", "--unknown"], "doctor: --unknown: no such option\n\nUsage: sallyport doctor"],
     [["doctor", "--json=1"], "doctor: --json: takes no value"],
     [["cost", "--unknown"], "cost: --unknown: no such option"],
@@ -20,7 +22,6 @@ describe("usage", () => {
     [["doctor"], "SALLYPORT_ADDR: must be set to a URL"],
     [["import", "vault", "--from"], "--from: needs a value"],
     [["snapshot", "save"], "FILE is missing"],
-    [["relay", "kubernetes"], 'no command "relay kubernetes"'],
     [["relay", "nomad"], "relay nomad: SALLYPORT_ADDR: must be set to a URL\n\nUsage: sallyport relay nomad"],
     [["relay", "nomad", "--unknown"], "relay nomad: --unknown: no such option\n\nUsage: sallyport relay nomad"],
     [["import", "vault", "--from", "http://u:p@h"], "--from: must not contain credentials"],
@@ -28,6 +29,19 @@ describe("usage", () => {
     const { code, err } = await cli(args, {});
     expect([code, err]).toEqual([2, expect.stringContaining(text)]);
     expect(err).not.toContain("u:p@");
+  });
+
+  it.each([
+    [["kv", "gte", "--field", "x"], 'sallyport: no command "kv gte": did you mean `kv get`?'],
+    [["snapshot"], "sallyport: name a command of snapshot: save, restore, list"],
+    [["relay", "kubernetes"], 'sallyport: no command "relay kubernetes": the commands of relay are nomad'],
+    [["--bogus=hunter2"], "sallyport: --bogus: no such option: options follow the command"],
+    [["kv", "--mount", "x", "get"], "sallyport kv: --mount: no such option: options follow the command"],
+  ])("ends with 2 and one line for %j", async (args, text) => {
+    const { code, out, err } = await cli(args, {});
+    expect([code, out, err]).toEqual([2, "", expect.stringContaining(text)]);
+    expect(err).toMatch(/^[^\n]{1,200}\n$/);
+    expect(err).not.toContain("hunter2");
   });
 
   it.each([

@@ -1,6 +1,7 @@
 import * as commander from "commander";
 import { ApiError } from "./api.ts";
 import { type Command, Failure, type Input, InvalidUsage, type Io, type Options, textOf } from "./command.ts";
+import { commandFault, optionFaultOf } from "./suggest.ts";
 import { VERSION } from "./version.ts";
 
 /**
@@ -37,8 +38,7 @@ export async function runProgram(commands: readonly Command[], given: readonly s
     await program.parseAsync([...args], { from: "user" });
     return result.code;
   } catch (failure) {
-    const command = commands.find(({ words }) => words.every((word, at) => args[at] === word));
-    return codeOf(failure, program, command, args, io);
+    return codeOf(failure, program, commands, args, io);
   }
 }
 
@@ -100,7 +100,7 @@ function configured(command: commander.Command, io: Io): commander.Command {
     .exitOverride()
     .addHelpCommand(false)
     .helpOption("-h, --help", "print this help")
-    .showSuggestionAfterError(true)
+    .showSuggestionAfterError(false)
     .configureOutput({ writeOut: (text) => io.write(text), writeErr: () => undefined })
     .configureHelp({
       helpWidth: HELP_WIDTH,
@@ -141,19 +141,19 @@ const camel = (long: string): string => long.replace(/-(\w)/g, (_dash, letter: s
 function codeOf(
   failure: unknown,
   program: commander.Command,
-  command: Command | undefined,
+  commands: readonly Command[],
   args: Words,
   io: Io,
 ): number {
+  const command = commands.find(({ words }) => words.every((word, at) => args[at] === word));
   const path = ["sallyport", ...(command?.words ?? [])].join(" ");
   if (failure instanceof commander.CommanderError) {
     if (failure.exitCode === 0) return 0;
-    const [fault, hint] =
+    io.note(
       command === undefined
-        ? [groupFaultOf(failure, args), groupOf(program, args).helpInformation().trimEnd()]
-        : [faultOf(failure, command, args), hintOf(path, command)];
-    const suggestion = /\(Did you mean .*\?\)/.exec(failure.message)?.[0] ?? "";
-    io.note(`${path}: ${`${fault} ${suggestion}`.trimEnd()}\n\n${hint}`);
+        ? groupFaultOf(failure, program, commands, args)
+        : `${path}: ${faultOf(failure, command, args)}\n\n${hintOf(path, command)}`,
+    );
     return 2;
   }
   if (failure instanceof InvalidUsage) {
@@ -178,19 +178,16 @@ function sentenceOf(failure: unknown): string {
 const hintOf = (path: string, command: Command): string =>
   `Usage: ${path} ${usageOf(command)}\n\`${path} --help\` shows the options.`;
 
-/** The group that the first word names, else the whole program. */
-const groupOf = (program: commander.Command, [word = ""]: Words): commander.Command =>
-  childOf(program, word) ?? program;
-
 /** A fault of the arguments, never with a value that was given to an option. */
-function faultOf(failure: commander.CommanderError, { words, args = [], options }: Command, given: Words): string {
+function faultOf(failure: commander.CommanderError, command: Command, given: Words): string {
+  const { words, args = [], options } = command;
   const quoted = quotedIn(failure);
   const long = /--([\w-]+)/.exec(quoted)?.[1] ?? "";
   const shown = long === "" ? quoted : `--${long}`;
   switch (failure.code) {
     case "commander.unknownOption":
       // Commander takes a flag with a value for an unknown option.
-      return options[long]?.kind === "flag" ? `${shown}: takes no value` : `${shown}: no such option`;
+      return options[long]?.kind === "flag" ? `${shown}: takes no value` : optionFaultOf(quoted, command);
     case "commander.optionMissingArgument":
       return `${shown}: needs a value`;
     case "commander.missingArgument":
@@ -202,10 +199,19 @@ function faultOf(failure: commander.CommanderError, { words, args = [], options 
   }
 }
 
-function groupFaultOf(failure: commander.CommanderError, args: Words): string {
-  if (failure.code === "commander.unknownOption") return `${quotedIn(failure)}: no such option`;
+/** A fault of the words before the options: one line, not the list of commands with their help. */
+function groupFaultOf(
+  failure: commander.CommanderError,
+  program: commander.Command,
+  commands: readonly Command[],
+  args: Words,
+): string {
+  const [first = ""] = args;
+  const path = ["sallyport", ...(childOf(program, first) === undefined ? [] : [first])].join(" ");
+  if (failure.code === "commander.unknownOption")
+    return `${path}: ${quotedIn(failure).split("=")[0]}: no such option: options follow the command; \`${path} --help\` shows the commands`;
   const words = args.filter((arg) => !arg.startsWith("-")).slice(0, 2);
-  return `no command ${JSON.stringify(words.join(" "))}`;
+  return `sallyport: ${commandFault(words, commands)}`;
 }
 
 const quotedIn = (failure: Error): string => /'([^']*)'/.exec(failure.message)?.[1] ?? "";
