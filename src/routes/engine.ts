@@ -21,6 +21,7 @@ import { badRequest, notFound, RequestError, refusalError, unwrap } from "../pla
 import { flag } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
 import { credentialEngine } from "../rpc/stubs.ts";
+import { dryRunRoute } from "./engine-dry-run.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type Asked, inMount, type MountCall, type SecretsRoute } from "./server/route.ts";
 
@@ -429,12 +430,13 @@ const loginRoute = (type: EngineType, { body, step, data }: KeptLogin, path: str
 /** The routes of mounts of a type. */
 export function engineRoutes(type: EngineType): SecretsRoute[] {
   const { description } = type;
-  const { rotate } = description.paths;
+  const { rotate, dryRun } = description.paths;
   const login = type.roles.kept?.login;
   const kinds = kindsOf(description);
   return [
     ...configRoutes(type),
     ...(rotate === null ? [] : [rotateRoute(rotate)]),
+    ...(dryRun !== undefined && type.dryRun ? [dryRunRoute(type.dryRun, dryRun)] : []),
     ...kinds.flatMap((kind) => roleRoutes(type, kind)),
     ...kinds.flatMap((kind) => (kind.reads ?? []).map((path) => readRoute(path, prefixOf(description, kind)))),
     ...kinds.flatMap((kind) =>

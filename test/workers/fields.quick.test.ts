@@ -331,19 +331,34 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "engine-gcp › gives keys of the asked kind with a renewable lease, and deletes them on revocation",
   ],
   [
-    /\{https-producer\}\/config/,
+    /\{https-producer\}\/(config|dry-run)/,
     "private_key issuer subject audience",
     "engine-producer › needs a private_key from a secret, and takes issuer, subject and audience",
   ],
   [
-    /\{https-producer\}\/config/,
+    /\{https-producer\}\/(config|dry-run)/,
     "url secrets vars producer orphans lag signing_secret create find revoke verify lease headers",
     "engine-producer › is taken as text, as command lines send it, and answered without secrets",
   ],
   [
-    /\{https-producer\}\/config/,
+    /\{https-producer\}\/(config|dry-run)/,
     "path query json form expect conflict capture gone items match pages first most data method type client_id client_secret scope length charset auth generate renew",
     "engine-producer › sends the calls that it describes, and reads their answers by its pointers",
+  ],
+  [
+    /\{https-producer\}\/(config|dry-run)/,
+    "rotation_schedule rotation_window rotation_period rotation_policy disable_automated_rotation",
+    "engine-producer-root › is rotated on time, by a period or a schedule",
+  ],
+  [
+    /\{https-producer\}\/(config|dry-run)/,
+    "root self secrets ttl",
+    "engine-producer-root › is replaced by one that works, and the one before is removed",
+  ],
+  [
+    /\{https-producer\}\/dry-run/,
+    "url vars producer role answers",
+    "engine-producer-root › names what has no value, and pointers that an answer does not have",
   ],
   [
     /\{https-producer\}\/roles/,

@@ -40,6 +40,8 @@ describe("null in the body of any POST of the secrets API", () => {
       "/data/:path+ data",
       // Objects, whose absent members have no effect.
       "/data/:path+ options",
+      // As in the configuration.
+      "/dry-run producer",
       "/sys/auth/:path+ config",
       "/sys/auth/:path+/tune user_lockout_config",
       "/sys/mounts/:path+ config",

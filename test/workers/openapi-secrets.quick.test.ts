@@ -574,12 +574,14 @@ async function staticRoles({ existing_application: { object_id: id }, call }: Te
 
 it("describes credentials of an HTTPS producer", async () => {
   const { ok, any } = bound(run);
-  const { config } = await openProducer();
+  const { config } = await openProducer("datadog");
   await ok("POST", "/v1/sys/mounts/https-producer", { type: "https-producer" });
   await any("GET", "/v1/https-producer/config");
   await ok("POST", "/v1/https-producer/config", config);
   await any("POST", "/v1/https-producer/config", { url: "none" });
   await ok("GET", "/v1/https-producer/config");
+  await ok("POST", "/v1/https-producer/config/rotate-root");
+  await ok("POST", "/v1/https-producer/dry-run", { answers: { create: {} } });
   await ok("POST", "/v1/https-producer/roles/app", { ttl: "1h" });
   await any("POST", "/v1/https-producer/roles/bad", { ttl: "2h", max_ttl: "1h" });
   await ok("GET", "/v1/https-producer/roles/app");

@@ -20,7 +20,10 @@ export const examples: Readonly<
   gitlab: { example: gitlab, own: ({ token }) => ({ secrets: { token }, vars: { project: "42" } }) },
   cloudflare: {
     example: cloudflare,
-    own: ({ token, account }) => ({ secrets: { token }, vars: { account, permission: "ab".repeat(16) } }),
+    own: ({ token, account }) => ({
+      secrets: { token },
+      vars: { account, permission: "ab".repeat(16), root_permission: "cd".repeat(16) },
+    }),
   },
   datadog: {
     example: datadog,
@@ -70,6 +73,8 @@ export async function openProducer(provider: ProviderName = "gitlab") {
     config: { url, ...own(view), producer: structuredClone(example.producer) },
     everything: () => control(`everything${of}`) as Promise<MadeObject[]>,
     requests: () => control(`requests${of}`) as Promise<LoggedCall[]>,
+    /** Whether the secret that the account was opened with still works. */
+    firstWorks: () => control(`first-works${of}`) as Promise<boolean>,
     fault: (fault: Fault) => control(`faults${of}`, fault),
   };
 }

@@ -400,6 +400,8 @@ export const mountRights: Readonly<Record<string, string>> = {
   "POST /v1/cloud-c/impersonated-account/:name/token": "update",
   "GET /v1/https-producer/config": "read",
   "POST /v1/https-producer/config": "create or update",
+  "POST /v1/https-producer/config/rotate-root": "update",
+  "POST /v1/https-producer/dry-run": "update",
   "LIST /v1/https-producer/roles": "list",
   "GET /v1/https-producer/roles/:name": "read",
   "POST /v1/https-producer/roles/:name": "create or update",

@@ -89,6 +89,8 @@ export interface EngineDescription {
     readonly config: string;
     /** Null: the type has no root credentials that it can replace. */
     readonly rotate: string | null;
+    /** Shows the calls of a configuration, and sends none; absent: the type has no such path. */
+    readonly dryRun?: string;
     readonly roles: string;
     /** Paths that list roles; absent: `roles`. */
     readonly lists?: readonly string[];

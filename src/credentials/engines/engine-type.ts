@@ -316,6 +316,13 @@ export interface CallRules {
   searchedFor?(kind: JobRef["kind"], call: string): string | null;
 }
 
+/** Shows the calls of a configuration, and sends none. */
+export interface DryRun {
+  readonly body: z.ZodType<Readonly<Record<string, unknown>> & { readonly role?: string | undefined }>;
+  /** @param stored view of the configuration; @param role view of the role that the body names */
+  run(stored: object, body: object, role: Readonly<Record<string, unknown>> | null): Result<Record<string, unknown>>;
+}
+
 export interface ClientContext {
   readonly settings: EngineSettings;
   /** Sends one request; all calls share its deadline. */
@@ -343,6 +350,8 @@ export interface EngineType<S extends EngineStates = EngineStates> {
   /** Null: the type has no root secret that it can replace. */
   readonly rotation: RotationSaga<S> | null;
   readonly removal: RemovalSaga<S>;
+  /** Absent: the type has no dry run. */
+  readonly dryRun?: DryRun;
   readonly calls: CallRules;
   /** The provider's client; loaded when first used. */
   client(account: S["account"], context: ClientContext): Promise<Perform>;

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { description } from "../../credentials/engines/https-producer/description.ts";
-import { keys, seconds } from "../../wire/shapes.ts";
-import { data, group, noContent, text } from "../operation.ts";
+import { keys, seconds, time } from "../../wire/shapes.ts";
+import { data, group, noContent, text, warned } from "../operation.ts";
 import { helpOf } from "./credentials.ts";
 
 const map = z.record(z.string(), z.string());
@@ -12,6 +12,12 @@ const Config = z
     vars: map,
     producer: z.record(z.string(), z.unknown()).describe("The definition, with its defaults."),
     secret_names: z.array(z.string()),
+    rotation_schedule: z.string(),
+    rotation_window: seconds,
+    rotation_period: seconds,
+    rotation_policy: z.string(),
+    disable_automated_rotation: z.boolean(),
+    next_rotation_date: time.optional().describe("Time of the next automatic rotation."),
   })
   .meta({ id: "ProducerConfig", description: "The stored configuration, never with `secrets`." });
 
@@ -23,6 +29,22 @@ const Role = z
     share_until: z.int().optional().describe("Absent when it is 0."),
   })
   .meta({ id: "ProducerRole" });
+
+const DryRun = z
+  .object({
+    calls: z.array(
+      z.object({
+        call: z.string().describe("The part of the definition, such as `root.create`."),
+        method: z.string(),
+        url: z.string(),
+        headers: map,
+        body: z.string().optional(),
+      }),
+    ),
+    lease: z.object({ data: map }),
+    problems: z.array(z.string()).describe("Values that are missing, and pointers that an answer does not have."),
+  })
+  .meta({ id: "ProducerDryRun" });
 
 const FAILS = [502, 504];
 
@@ -41,6 +63,33 @@ export const producerCredentials = group(
       description: "Omitted fields keep their values. `producer` may be JSON in a text or JSON itself.",
       body: { fields: { ...helpOf(description.config), producer: { description: description.config.producer.help } } },
       answers: noContent,
+    },
+    "POST /https-producer/config/rotate-root": {
+      id: "rotateProducerRoot",
+      summary: "Rotate the engine's secrets",
+      description:
+        "Makes new secrets by `root` of the definition, uses them three times, stores them, and removes those before.",
+      answers: { ...noContent, ...warned("Replaced; the secrets before are not removed.") },
+      errors: FAILS,
+    },
+    "POST /https-producer/dry-run": {
+      id: "dryRunProducer",
+      summary: "Show the calls of a definition",
+      description:
+        "With sample values; secrets are `***`, and nothing is sent. What the body leaves out is that of the configuration.",
+      body: {
+        fields: {
+          url: { description: description.config.url.help },
+          vars: { description: description.config.vars.help },
+          producer: { description: description.config.producer.help },
+          role: { type: "string", description: "A role, for its variables." },
+          answers: {
+            description:
+              "Answers of the provider by call (`create`, `find`, `root.self`, `root.create`, `root.find`), which the pointers of the call are tried on.",
+          },
+        },
+      },
+      answers: data("The calls, the answer with credentials, and the problems.", DryRun),
     },
     "LIST /https-producer/roles": {
       id: "listProducerRoles",

@@ -13,6 +13,8 @@ export interface Made {
   readonly secret: string;
   /** Its end, ms since 1970; null: none. */
   expires: number | null;
+  /** It may make and remove objects, as the engine's own secret. */
+  readonly isRoot?: boolean;
 }
 
 export type Fault = CallFault<{ readonly status: number }, "create" | "find" | "revoke" | "renew" | "login">;
@@ -27,6 +29,8 @@ export class Account {
   readonly provider: ProviderName;
   /** The secret of the engine. */
   readonly token = randomBytes(20).toString("hex");
+  /** Id of that secret, until it is removed. */
+  tokenId: string | null = randomBytes(16).toString("hex");
   /** Bearer tokens of logins. */
   readonly logins = new Set<string>();
   readonly faults: Fault[] = [];
@@ -40,8 +44,8 @@ export class Account {
     for (const name of ["theirs", "sp-theirs", "another"]) this.add(name, null);
   }
 
-  add(name: string, expires: number | null, secret = randomBytes(20).toString("hex")): Made {
-    const made = { id: randomUUID().replaceAll("-", ""), name, secret, expires };
+  add(name: string, expires: number | null, secret = randomBytes(20).toString("hex"), isRoot = false): Made {
+    const made = { id: randomUUID().replaceAll("-", ""), name, secret, expires, ...(isRoot && { isRoot }) };
     this.made.push(made);
     return made;
   }
@@ -51,10 +55,20 @@ export class Account {
   }
 
   remove(id: string): boolean {
+    if (id === this.tokenId) {
+      this.tokenId = null;
+      return true;
+    }
     const at = this.made.findIndex((each) => each.id === id);
     if (at < 0) return false;
     this.made.splice(at, 1);
     return true;
+  }
+
+  /** Whether a secret is one that makes and removes objects. */
+  owns(secret: string, now: number): boolean {
+    const isFirst = secret === this.token && this.tokenId !== null;
+    return isFirst || this.living(now).some((each) => each.secret === secret && each.isRoot === true);
   }
 
   works(secret: string, now: number): boolean {

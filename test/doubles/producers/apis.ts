@@ -91,13 +91,18 @@ const CloudflareToken = z.strictObject({
     .array(
       z.strictObject({
         effect: z.enum(["allow", "deny"]),
-        resources: z.record(z.string(), z.string()),
+        resources: z.record(z.string().regex(/^com\.cloudflare\.[\w.*-]+$/), z.string()),
         permission_groups: z.array(z.strictObject({ id: z.string().regex(/^[\da-f]{32}$/) })).min(1),
       }),
     )
     .min(1),
-  expires_on: z.string().regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/),
+  expires_on: z
+    .string()
+    .regex(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/)
+    .optional(),
 });
+/** Account API Tokens Write. */
+const ROOT_PERMISSION = "cd".repeat(16);
 const wrapped = (result: unknown, status = 200): Answer => ({
   status,
   body: { success: status < 300, errors: [], messages: [], result },
@@ -107,7 +112,8 @@ const accountTokens = "^/client/v4/accounts/[\\da-f]{32}/tokens";
 /** https://developers.cloudflare.com/api/resources/accounts/subresources/tokens/ */
 const cloudflare: Api = {
   owns: (account, received) =>
-    bearerOf(received) === account.token && received.url.pathname.startsWith(`/client/v4/accounts/${account.id}/`),
+    account.owns(bearerOf(received), Date.now()) &&
+    received.url.pathname.startsWith(`/client/v4/accounts/${account.id}/`),
   operations: [
     {
       kind: "create",
@@ -115,9 +121,13 @@ const cloudflare: Api = {
       path: new RegExp(`${accountTokens}$`),
       run(account, received, _id, now) {
         const given = CloudflareToken.safeParse(jsonIn(received));
-        const expires = Date.parse(given.data?.expires_on ?? "");
-        if (!given.success || !(expires > now)) return wrapped(null, 400);
-        const { id, name, secret } = account.add(given.data.name, expires);
+        const end = given.data?.expires_on;
+        const expires = end === undefined ? null : Date.parse(end);
+        if (!given.success || (expires !== null && !(expires > now))) return wrapped(null, 400);
+        const isRoot = given.data.policies.some(({ permission_groups: groups, resources }) =>
+          groups.some((each) => each.id === ROOT_PERMISSION && "com.cloudflare.api.account.*" in resources),
+        );
+        const { id, name, secret } = account.add(given.data.name, expires, undefined, isRoot);
         return wrapped({ id, name, status: "active", value: secret, expires_on: given.data.expires_on });
       },
     },
@@ -125,8 +135,13 @@ const cloudflare: Api = {
       kind: "verify",
       method: "GET",
       path: new RegExp(`${accountTokens}/verify$`),
-      run: (account, received, _id, now) =>
-        account.works(bearerOf(received), now) ? wrapped({ status: "active" }) : wrapped(null, 401),
+      run(account, received, _id, now) {
+        const bearer = bearerOf(received);
+        const isFirst = bearer === account.token && account.tokenId !== null;
+        const made = account.living(now).find(({ secret }) => secret === bearer);
+        const id = isFirst ? account.tokenId : made?.id;
+        return id === undefined ? wrapped(null, 401) : wrapped({ id, status: "active" });
+      },
     },
     {
       kind: "find",
@@ -159,7 +174,8 @@ const DatadogKey = z.strictObject({
 /** https://docs.datadoghq.com/api/latest/key-management/ */
 const datadog: Api = {
   owns: (account, { headers }) =>
-    headers["dd-api-key"] === account.token && headers["dd-application-key"] === `app-${account.token}`,
+    (account.owns(headers["dd-api-key"] ?? "", Date.now()) || account.works(headers["dd-api-key"] ?? "", Date.now())) &&
+    headers["dd-application-key"] === `app-${account.token}`,
   operations: [
     {
       kind: "create",

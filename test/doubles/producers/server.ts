@@ -15,7 +15,8 @@ export interface ProducerView {
 /**
  * The providers of examples/producers on loopback. Tests drive it over HTTP: `POST /_double/accounts` with `{provider}` opens an
  * account and returns its `ProducerView`; with `?account=<id>`, `POST /_double/faults` (a `Fault`), `/_double/everything`,
- * `/_double/requests`, `/_double/accepts` (credentials).
+ * `/_double/requests`, `/_double/accepts` (credentials),
+ * `/_double/first-works` (whether the secret of the view does).
  */
 export async function startProducers() {
   const accounts = new Map<string, Account>();
@@ -34,6 +35,7 @@ export async function startProducers() {
     if (url.pathname === "/_double/accepts")
       return Object.values(given as object).some((secret) => account.works(String(secret), Date.now()));
     if (url.pathname === "/_double/requests") return requests.filter((each) => each.account === account.id);
+    if (url.pathname === "/_double/first-works") return account.tokenId !== null;
     return account.made.map(({ id, name, expires }) => ({ id, name, expires }));
   }
 

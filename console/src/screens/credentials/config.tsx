@@ -13,6 +13,7 @@ import { toast } from "../../components/toasts.tsx";
 import { type Resource, useAction, useResource } from "../../lib/resource.ts";
 import { fieldProblems, labelOf } from "../../lib/schema.ts";
 import { durationText, now, timeOf } from "../../lib/time.ts";
+import { DryRun } from "./dry-run.tsx";
 import { type EngineForm, formFor } from "./engine-types.ts";
 import { type Engine, type EngineConfig, isConfigured, operations, readConfig } from "./reads.ts";
 
@@ -53,6 +54,7 @@ export function Config({
             />
             <div class="stack">
               {type.paths.rotate !== null && <Rotation {...shared} isReady={isConfigured(engine, settings)} />}
+              {type.paths.dryRun !== undefined && isConfigured(engine, settings) && <DryRun engine={engine} />}
               {Object.entries(type.documents ?? {}).map(([path, fields]) => (
                 <Document key={path} engine={engine} path={path} fields={fields} />
               ))}

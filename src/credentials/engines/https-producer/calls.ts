@@ -25,4 +25,6 @@ const DESCRIPTIONS: Readonly<Record<keyof Producer, string>> = {
   revoke: "error removing credentials",
   renew: "error renewing credentials",
   verify: "the new credentials cannot be used",
+  self: "error reading the ids of the engine's credentials",
+  use: "the new secrets of the engine cannot be used",
 };

@@ -8,9 +8,9 @@ import { httpResult } from "../http-result.ts";
 import type { Account, Captured, Held, Made, Producer, Vars } from "./cloud.ts";
 import type { Call, Definition } from "./document.ts";
 import {
+  headersOf,
   lifeValues,
   markerValues,
-  oneLine,
   ownValues,
   requestOf,
   textOf,
@@ -85,14 +85,6 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
       );
     const token = isNew ? ({ ok: true, value: "" } as const) : await login(values);
     if (!token.ok) return token;
-    const common = isNew
-      ? {}
-      : Object.fromEntries(
-          Object.entries(definition.headers ?? {}).map(([name, text]) => [
-            name.toLowerCase(),
-            oneLine(textOf(text, values)),
-          ]),
-        );
     const { method } = given;
     const { body } = request;
     const id = `msg_${createHash("sha256")
@@ -101,25 +93,21 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
       .slice(0, 32)}`;
     const signed =
       signingSecret !== "" && method !== "GET" && !isNew ? webhookSignature(signingSecret, id, body ?? "") : {};
-    const headers = {
-      accept: "application/json",
-      ...common,
-      ...request.headers,
-      ...(token.value !== "" && { authorization: `Bearer ${token.value}` }),
-      ...signed,
-    };
+    const common = isNew ? null : definition.headers;
+    const headers = { ...headersOf(common, values, request, token.value), ...signed };
     const sent = await send([request.url, { method, headers, ...(body !== undefined && { body }) }]);
     return judged(operation, given, sent);
   }
 
   const calls: Producer = {
-    async create({ marker, vars, expires }) {
-      const generated = generatedValues(definition);
+    async create({ marker, vars, root, expires }) {
+      const part = partOf(definition, root);
+      const generated = generatedValues(part);
       const own = { ...ownValues(account, vars), ...markerValues(marker), ...generated };
       const values = { ...own, ...lifeValues(expires, Date.now()) };
-      const made = await call({ name: "Creating credentials", reads: false }, definition.create, values);
+      const made = await call({ name: "Creating credentials", reads: false }, part.create, values);
       if (!made.ok) return made;
-      const captured = capturedOf(made.value, definition.create.capture);
+      const captured = capturedOf(made.value, part.create.capture);
       if (!captured) {
         return failed(
           "unknown",
@@ -127,11 +115,11 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
           "Creating credentials was answered without what create captures.",
         );
       }
-      return { ok: true, value: madeOf(definition, captured, { ...own, ...captured }) };
+      return { ok: true, value: madeOf(part, captured, { ...own, ...captured }) };
     },
 
-    async find({ marker, vars }) {
-      const { find } = definition;
+    async find({ marker, vars, root }) {
+      const { find } = partOf(definition, root);
       if (!find) return { ok: true, value: [] };
       const values = { ...ownValues(account, vars), ...markerValues(marker) };
       const found: Captured[] = [];
@@ -161,16 +149,16 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
     },
 
     async revoke(text) {
-      const { ids, marker, vars } = JSON.parse(text) as Held;
-      const { revoke } = definition;
+      const held = JSON.parse(text) as Held;
+      const { ids, marker, vars } = held;
+      const { revoke } = partOf(definition, held.root);
       if (!revoke) return { ok: true, value: null };
       const values = { ...ownValues(account, vars), ...markerValues(marker), ...ids };
       const removed = await call({ name: "Removing credentials", reads: false }, revoke, values);
-      if (removed.ok || removed.failure.outcome !== "client" || removed.failure.code === "not_found") {
-        return nothing(removed);
-      }
+      const isAnswered = removed.ok || removed.failure.outcome !== "client" || removed.failure.code === "not_found";
+      if (isAnswered || marker === "") return nothing(removed);
       // Some providers refuse the removal of nothing as they refuse any other.
-      const left = await calls.find({ marker, vars });
+      const left = await calls.find(held);
       const isGone = left.ok && !left.value.some((each) => Object.keys(ids).every((name) => each[name] === ids[name]));
       return isGone ? failed("client", "not_found", "Removing credentials: there are none.") : removed;
     },
@@ -188,6 +176,26 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
       if (!verify) return { ok: true, value: null };
       const values = { ...varValues(account.vars), ...under("data", data) };
       return nothing(await call({ name: "Using the new credentials", reads: true }, verify, values, {}, true));
+    },
+
+    async self(vars) {
+      const self = definition.root?.self;
+      if (!self) return { ok: true, value: null };
+      const values = ownValues(account, vars);
+      const answer = await call({ name: "Reading the engine's credentials", reads: true }, self, values);
+      if (!answer.ok) return answer;
+      const ids = capturedOf(answer.value, self.capture);
+      return ids
+        ? { ok: true, value: ids }
+        : failed("client", "refused", "Reading the engine's credentials was answered without what root.self captures.");
+    },
+
+    async use(object, secrets) {
+      const found = await producer({ ...account, secrets: { ...account.secrets, ...secrets } }, send).find(object);
+      if (!found.ok) return found;
+      return found.value.length > 0
+        ? { ok: true, value: null }
+        : failed("client", "not_found", "The search with the new secrets finds nothing.");
     },
   };
   return calls;
@@ -224,6 +232,15 @@ function requestIn(...given: Parameters<typeof requestOf>): ReturnType<typeof re
     return null;
   }
 }
+
+/** The calls for credentials, or for secrets of the engine. @throws Error for a definition without the latter */
+function partOf({ root, ...calls }: Definition, isRoot: true | undefined): Part {
+  if (!isRoot) return { ...calls, results: calls.lease.data };
+  if (!root) throw new Error("the definition has no root");
+  return { ...root, results: root.secrets };
+}
+
+type Part = Pick<Definition, "generate" | "create" | "find" | "revoke"> & { readonly results: Vars };
 
 const nothing = (result: CloudResult<unknown>): CloudResult<null> => (result.ok ? { ok: true, value: null } : result);
 
@@ -270,15 +287,15 @@ function matching(items: readonly unknown[], find: NonNullable<Definition["find"
   return found.length === ours.length ? found : null;
 }
 
-function madeOf({ find, lease }: Definition, captured: Captured, values: Values): Made {
+function madeOf({ find, results }: Part, captured: Captured, values: Values): Made {
   const ids = Object.fromEntries(Object.keys(find?.capture ?? {}).flatMap((name) => pair(name, captured[name])));
-  const data: Vars = Object.fromEntries(Object.entries(lease.data).map(([name, text]) => [name, textOf(text, values)]));
+  const data: Vars = Object.fromEntries(Object.entries(results).map(([name, text]) => [name, textOf(text, values)]));
   return { ids, data };
 }
 
 const pair = <T>(name: string, value: T | undefined): [string, T][] => (value === undefined ? [] : [[name, value]]);
 
-function generatedValues({ generate = {} }: Definition): Values {
+function generatedValues({ generate = {} }: Part): Values {
   return under(
     "generated",
     Object.fromEntries(

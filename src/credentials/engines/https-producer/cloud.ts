@@ -17,8 +17,11 @@ export interface Account {
 
 /** An object by our marker, with the role's variables. */
 export interface Marked {
+  /** Empty for secrets that an operator has written. */
   readonly marker: string;
   readonly vars: Vars;
+  /** It belongs to the secrets of the engine. */
+  readonly root?: true;
 }
 
 /** An object to revoke or renew. */
@@ -31,7 +34,7 @@ export interface Held extends Marked {
 /** The result of a creation. */
 export interface Made {
   readonly ids: Captured;
-  /** The answer's `data`. */
+  /** The answer's `data`, or the new secrets. */
   readonly data: Vars;
 }
 
@@ -45,4 +48,8 @@ export interface Producer {
   renew(held: Held, expires: number): Promise<CloudResult<null>>;
   /** Whether new credentials work; does nothing for a definition without `verify`. @param data the answer's `data` */
   verify(data: Vars): Promise<CloudResult<null>>;
+  /** The ids of what the engine's secrets belong to; null for a definition that does not read them. */
+  self(vars: Vars): Promise<CloudResult<Captured | null>>;
+  /** Whether new secrets of the engine work: what they belong to is searched for with them. */
+  use(object: Marked, secrets: Vars): Promise<CloudResult<null>>;
 }

@@ -1,13 +1,13 @@
 import * as z from "zod";
 import { withoutUndefined } from "../../../lib/json.ts";
-import { ok, type Result, refuse } from "../../../lib/result.ts";
-import { stringMap } from "../../../platform/http/fields.ts";
+import { ok, type Refusal, type Result, refuse } from "../../../lib/result.ts";
+import { duration, flag, stringMap } from "../../../platform/http/fields.ts";
 import { refusedOrigin, SIGNING_SECRET } from "../../../providers/http-templates.ts";
 import { refusedUrl } from "../../../providers/outbound-url.ts";
-import { NO_SCHEDULE, type RotationSchedule } from "../../mount/rotation-schedule.ts";
+import { NO_SCHEDULE, type RotationSchedule, refusedSchedule } from "../../mount/rotation-schedule.ts";
 import type { Reach } from "../engine-type.ts";
-import type { Account, Vars } from "./cloud.ts";
-import { type Definition, DefinitionBody, secretsOf, variablesOf } from "./document.ts";
+import type { Account, Held, Vars } from "./cloud.ts";
+import { type Definition, DefinitionBody, identifiersOf, secretsOf, variablesOf } from "./document.ts";
 
 const names = () =>
   stringMap()
@@ -28,6 +28,11 @@ export const ConfigBody = z.object({
   vars: variables().optional(),
   signing_secret: z.string().max(128).optional(),
   producer: DefinitionBody.optional(),
+  rotation_schedule: z.string().max(256).optional(),
+  rotation_window: duration().optional(),
+  rotation_period: duration().optional(),
+  rotation_policy: z.string().max(256).optional(),
+  disable_automated_rotation: flag().optional(),
 });
 type ConfigBody = z.infer<typeof ConfigBody>;
 
@@ -38,6 +43,8 @@ export interface EngineConfig extends RotationSchedule {
   readonly vars: Vars;
   readonly signing_secret: string;
   readonly producer: Definition | null;
+  /** The object of the present secrets, which a rotation has made; absent: an operator has written them. */
+  readonly root?: Held | null;
 }
 
 const EMPTY: EngineConfig = { ...NO_SCHEDULE, url: "", secrets: {}, vars: {}, signing_secret: "", producer: null };
@@ -60,16 +67,42 @@ export function changeConfig(before: EngineConfig | null, body: object): Result<
   if (!producer) return refuse("invalid", "producer: required");
   const missing = secretsOf(producer).find((name) => !(name in secrets));
   if (missing !== undefined) return refuse("invalid", `secrets: the producer needs ${missing}`);
-  // The call with new credentials has no role.
-  const unset = producer.verify && variablesOf(producer.verify).find((name) => !(name in config.vars));
-  return unset === undefined ? ok(config) : refuse("invalid", `vars: verify needs ${unset}`);
+  // Calls without a role.
+  const { verify, root } = producer;
+  for (const [part, calls] of Object.entries({ verify, root })) {
+    const unset = calls && variablesOf(calls).find((name) => !(name in config.vars));
+    if (unset !== undefined) return refuse("invalid", `vars: ${part} needs ${unset}`);
+  }
+  const wrong = root && refusedIdentifier(root, config.vars);
+  if (wrong) return wrong;
+  const scheduled = config.rotation_period > 0 || config.rotation_schedule !== "";
+  if (scheduled && !root) return refuse("invalid", "producer: has no root, which a rotation needs");
+  const isOther = before !== null && changesIdentity(before, config);
+  return refusedSchedule(config) ?? ok(isOther ? { ...config, root: null } : config);
 }
 
+/** The refusal of a variable that a part writes as an identifier of SQL; null when each is one. */
+export function refusedIdentifier(part: object, vars: Vars): Refusal | null {
+  const wrong = identifiersOf(part).find((name) => !/^\w{1,255}$/.test(vars[name] ?? ""));
+  return wrong === undefined ? null : refuse("invalid", `vars: ${wrong} must be an identifier: letters, digits and _`);
+}
+
+/** Whether a change replaces the secrets, or the calls of a rotation, which makes one in progress useless. */
+export const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
+  (["url", "secrets", "vars", "producer"] as const).some(
+    (field) => JSON.stringify(before[field]) !== JSON.stringify(after[field]),
+  );
+
 /** View of `GET config`, without secrets but for their names; null before the first write. */
-export function configView(config: EngineConfig | null): Record<string, unknown> | null {
+export function configView(config: EngineConfig | null, rotationDue: number | null): Record<string, unknown> | null {
   if (!config) return null;
-  const { url, vars, producer, secrets } = config;
-  return { url, vars, producer, secret_names: Object.keys(secrets).sort() };
+  const { secrets, signing_secret: _, root: __, ...shown } = config;
+  const secret_names = Object.keys(secrets).sort();
+  return {
+    ...shown,
+    secret_names,
+    ...(rotationDue !== null && { next_rotation_date: new Date(rotationDue).toISOString() }),
+  };
 }
 
 /** The engine at the provider. */

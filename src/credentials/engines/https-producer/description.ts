@@ -1,11 +1,11 @@
-import { type EngineDescription, shareUntil } from "../description.ts";
+import { type EngineDescription, rotationFields, shareUntil } from "../description.ts";
 
 export const description = {
   type: "https-producer",
   upstream: "https-producer",
   label: "HTTPS producer",
   about: "Leased credentials of any HTTPS API, by a definition of its calls.",
-  paths: { config: "/config", rotate: null, roles: "/roles", issue: ["/creds"] },
+  paths: { config: "/config", rotate: "/config/rotate-root", dryRun: "/dry-run", roles: "/roles", issue: ["/creds"] },
   keepsConfig: true,
   config: {
     url: {
@@ -26,6 +26,7 @@ export const description = {
       help: "whsec_ and base64: calls are signed by Standard Webhooks.",
       secret: true,
     },
+    ...rotationFields({ scheduled: "When the secrets are rotated, by `root` of the definition", period: "Rotates" }),
   },
   roles: {
     vars: { label: "Variables", help: "Values of `{{vars.name}}` by name, before those of the configuration." },

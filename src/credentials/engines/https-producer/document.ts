@@ -103,13 +103,32 @@ const Generate = z.strictObject({
     .optional(),
 });
 
+const generated = () =>
+  z
+    .record(z.string().regex(NAME), Generate)
+    .refine((given) => Object.keys(given).length <= 4, "must be at most 4")
+    .optional();
+
+/** Replaces secrets of the engine by new ones, which are made, found and removed as credentials are. */
+const Root = z.strictObject({
+  generate: generated(),
+  create: Create,
+  find: Find,
+  revoke: Revoke,
+  /** Reads the ids of what the engine's secrets belong to now. Absent: what an operator has made is not removed. */
+  self: z
+    .strictObject({ ...Request, method: method("GET", "POST").default("GET"), capture: named(pointer()) })
+    .optional(),
+  /** Life of the new ones at the provider, for `ttl` and `expires_at`. */
+  ttl: duration().optional(),
+  /** The new values of secrets by name. */
+  secrets: named(text(8_192)),
+});
+
 const Shape = z.strictObject({
   headers: headers().optional(),
   auth: Auth.optional(),
-  generate: z
-    .record(z.string().regex(NAME), Generate)
-    .refine((given) => Object.keys(given).length <= 4, "must be at most 4")
-    .optional(),
+  generate: generated(),
   create: Create,
   verify: Verify.optional(),
   renew: Renew.optional(),
@@ -120,10 +139,15 @@ const Shape = z.strictObject({
   /** How long the provider may not list a new object yet. */
   lag: duration().default(0),
   lease: z.strictObject({ data: named(text(8_192)) }),
+  root: Root.optional(),
 });
 
 export type Definition = z.infer<typeof Shape>;
-export type Call = Definition["create"] | NonNullable<Definition["find" | "revoke" | "renew" | "verify"]>;
+export type Root = z.infer<typeof Root>;
+export type Call =
+  | Definition["create"]
+  | NonNullable<Definition["find" | "revoke" | "renew" | "verify"]>
+  | NonNullable<Root["self"]>;
 
 const LIFE = ["ttl", "ttl.days", "expires_at.iso", "expires_at.date", "expires_at.unix"];
 const MARKER = ["marker", "marker.sql"];
@@ -139,6 +163,15 @@ function* textsOf(value: unknown, at: string): Generator<readonly [at: string, t
   if (typeof value === "string") yield [at, value];
   else if (typeof value === "object" && value !== null) {
     for (const [name, inside] of Object.entries(value)) yield* textsOf(inside, `${at}.${name}`);
+  }
+}
+
+/** The names of members of JSON. */
+function* namesIn(value: unknown): Generator<string> {
+  if (typeof value !== "object" || value === null) return;
+  for (const [name, inside] of Object.entries(value)) {
+    yield name;
+    yield* namesIn(inside);
   }
 }
 
@@ -164,6 +197,10 @@ function refusedCall(call: Call | undefined, at: string, names: readonly string[
   if (!call) return null;
   const { path, query, headers: own, json, form } = call;
   if (json !== undefined && form !== undefined) return `${at}: json and form exclude each other`;
+  const filled = [...namesIn(json), ...Object.keys(form ?? {}), ...Object.keys(query ?? {})].find((name) =>
+    name.includes("{{"),
+  );
+  if (filled !== undefined) return `${at}: the name of a member has no placeholders: ${filled.slice(0, 64)}`;
   return (
     refusedNames({ path, query }, at, { names: names.filter(isOpen), secrets: false }) ??
     refusedNames({ headers: own, json, form }, at, { names, secrets: !isNew })
@@ -173,18 +210,65 @@ function refusedCall(call: Call | undefined, at: string, names: readonly string[
 const uses = (value: unknown, names: readonly string[]): boolean =>
   [...textsOf(value, "")].some(([, template]) => placeholders(template).some((field) => names.includes(field)));
 
-/** The refusal of a definition without a search by our marker or an end at the provider. */
-function refusedOrphans({ create, find, revoke, orphans }: Definition): string | null {
+/** Calls that make, find and remove objects of one kind. */
+interface Objects extends Pick<Definition, "generate" | "create" | "find" | "revoke"> {
+  readonly orphans?: Definition["orphans"];
+}
+
+/** The refusal of a definition without a search by our marker or an end at the provider. @param at begins its names */
+function refusedOrphans({ create, find, revoke, orphans }: Objects, at: string): string | null {
   if (orphans === "expire") {
     if (find || revoke) return "orphans: a definition with find or revoke searches for them";
     return uses(create, LIFE) ? null : "create: must set the end at the provider from ttl or expires_at";
   }
   if (!find) return "find: required, unless orphans is expire and create sets an end at the provider";
   if (!revoke) return "revoke: required with find";
-  if (!uses(create, MARKER)) return "create: must have {{marker}}, by which find recognises what it makes";
+  if (!uses(create, MARKER)) return `${at}create: must have {{marker}}, by which find recognises what it makes`;
   const isByName = uses([find.path, find.query ?? {}], MARKER) && find.items === undefined;
   const isMatched = find.items !== undefined && uses(find.match, MARKER);
-  return isByName || isMatched ? null : "find: must have {{marker}} in match, or in its path without items";
+  return isByName || isMatched ? null : `${at}find: must have {{marker}} in match, or in its path without items`;
+}
+
+/**
+ * The refusal of calls that make, find and remove objects.
+ * @param at begins their names
+ * @param results texts of what is made, and their place
+ */
+function refusedObjects(of: Objects, at: string, results: Readonly<Record<string, string>>, place: string) {
+  const { create, find, revoke } = of;
+  const random = Object.keys(of.generate ?? {}).map((name) => `generated.${name}`);
+  const ids = Object.keys(find?.capture ?? {});
+  const made = Object.keys(create.capture);
+  const missing = ids.find((name) => !made.includes(name));
+  if (missing !== undefined) return `${at}find.capture: create does not capture ${missing}`;
+  if (made.length === 0 && random.length === 0) return `${at}create.capture: needs a result, or generate a value`;
+  return (
+    refusedOrphans(of, at) ??
+    refusedCall(create, `${at}create`, [...MARKER, ...LIFE, ...random]) ??
+    refusedCall(find, `${at}find`, MARKER) ??
+    refusedNames(find?.match, `${at}find.match`, { names: MARKER, secrets: false }) ??
+    refusedCall(revoke, `${at}revoke`, [...MARKER, ...ids]) ??
+    refusedNames(results, place, { names: [...MARKER, ...made, ...random], secrets: false }) ??
+    (Object.keys(results).length === 0 ? `${place}: must have a member` : null)
+  );
+}
+
+/** The refusal of the replacement of secrets. @param used the secrets of the definition */
+function refusedRoot(root: Definition["root"], used: readonly string[]): string | null {
+  if (!root) return null;
+  const { self, find, revoke, create, ttl, secrets } = root;
+  const unused = Object.keys(secrets).find((name) => !used.includes(name));
+  const different =
+    self &&
+    Object.keys({ ...self.capture, ...find.capture }).find((name) => !(name in self.capture && name in find.capture));
+  return (
+    refusedObjects(root, "root.", secrets, "root.secrets") ??
+    refusedCall(self, "root.self", []) ??
+    (unused === undefined ? null : `root.secrets: no call has {{secrets.${unused}}}`) ??
+    (different === undefined ? null : `root.self.capture: must have the names of root.find.capture, as ${different}`) ??
+    (self && uses(revoke, MARKER) ? "root.revoke: must name what self captures, which has no marker" : null) ??
+    (uses(create, LIFE) && ttl === undefined ? "root.ttl: required, because root.create sets an end" : null)
+  );
 }
 
 function refusedAuth(auth: Definition["auth"]): string | null {
@@ -201,26 +285,16 @@ function refusedAuth(auth: Definition["auth"]): string | null {
 
 /** The refusal of a definition; null when it is valid. */
 function refusedDefinition(of: Definition): string | null {
-  const { create, find, revoke, renew, verify, generate, lease, auth } = of;
-  const generated = Object.keys(generate ?? {}).map((name) => `generated.${name}`);
+  const { find, renew, verify, lease, auth, root, ...calls } = of;
   const ids = Object.keys(find?.capture ?? {});
-  const made = Object.keys(create.capture);
-  const missing = ids.find((name) => !made.includes(name));
-  if (missing !== undefined) return `find.capture: create does not capture ${missing}`;
-  if (made.length === 0 && generated.length === 0) return "create.capture: needs a result, or generate a value";
   const data = Object.keys(lease.data).map((name) => `data.${name}`);
   return (
-    refusedOrphans(of) ??
+    refusedObjects(of, "", lease.data, "lease.data") ??
     refusedNames(of.headers, "headers", { names: [], secrets: true }) ??
     refusedAuth(auth) ??
-    refusedCall(create, "create", [...MARKER, ...LIFE, ...generated]) ??
-    refusedCall(find, "find", MARKER) ??
-    refusedNames(find?.match, "find.match", { names: MARKER, secrets: false }) ??
-    refusedCall(revoke, "revoke", [...MARKER, ...ids]) ??
     refusedCall(renew, "renew", [...MARKER, ...ids, ...LIFE]) ??
     refusedCall(verify, "verify", data, true) ??
-    refusedNames(lease.data, "lease.data", { names: [...MARKER, ...made, ...generated], secrets: false }) ??
-    (Object.keys(lease.data).length === 0 ? "lease.data: must have a member" : null)
+    refusedRoot(root, fieldsOf({ find, renew, auth, ...calls }, "secrets."))
   );
 }
 
@@ -240,18 +314,21 @@ export const DefinitionBody = z
   });
 
 /** The variables that a definition, or a part of it, uses. */
-export const variablesOf = (part: Definition | Call): string[] => [
+export const variablesOf = (part: object): string[] => [
   ...new Set(fieldsOf(part, "vars.").map((name) => name.replace(/\.sql$/, ""))),
 ];
 
-/** The names of variables that a definition writes as identifiers of SQL. */
-export const identifiersOf = (definition: Definition): string[] =>
-  fieldsOf(definition, "vars.").flatMap((name) => (name.endsWith(".sql") ? name.slice(0, -4) : []));
+/** The calls that a role has variables for. */
+export const callsOfRoles = ({ root: _, ...calls }: Definition): object => calls;
+
+/** The names of variables that a part writes as identifiers of SQL. */
+export const identifiersOf = (part: object): string[] =>
+  fieldsOf(part, "vars.").flatMap((name) => (name.endsWith(".sql") ? name.slice(0, -4) : []));
 
 /** The secrets that a definition uses. */
 export const secretsOf = (definition: Definition): string[] => fieldsOf(definition, "secrets.");
 
-function fieldsOf(part: Definition | Call, prefix: string): string[] {
+function fieldsOf(part: object, prefix: string): string[] {
   const fields = [...textsOf(part, "")].flatMap(([, template]) => placeholders(template));
   const named = fields.filter((field) => field.startsWith(prefix)).map((field) => field.slice(prefix.length));
   return [...new Set(named)];

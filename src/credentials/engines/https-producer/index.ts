@@ -2,11 +2,21 @@ import { isTransient, retry } from "../../runner/saga.ts";
 import type { EngineType } from "../engine-type.ts";
 import { type ProducerSaga, type ProducerStep, performStep, producerCalls, step } from "./calls.ts";
 import type { Account, Held, Vars } from "./cloud.ts";
-import { accountOf, ConfigBody, changeConfig, configView, type EngineConfig, reach } from "./config.ts";
+import {
+  accountOf,
+  ConfigBody,
+  changeConfig,
+  changesIdentity,
+  configView,
+  type EngineConfig,
+  reach,
+} from "./config.ts";
 import { description } from "./description.ts";
+import { DryRunBody, dryRun } from "./dry-run.ts";
 import { type Issue, issueSaga, newIssue, orphansOfIssue, outcomeOfIssue, type Secret, undoOfIssue } from "./issue.ts";
 import { type LeaseResources, type Removal, removalSaga, revocationOf } from "./removal.ts";
 import { beginRoleWrite, outcomeOfWrite, ROLE_NAME, type Role, RoleBody, type RoleWrite, roleSaga } from "./role.ts";
+import { beginRotation, outcomeOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
 
 /** The end of an object being moved with its lease. */
 interface Renewal {
@@ -30,7 +40,7 @@ interface ProducerStates {
   readonly issue: Issue;
   readonly write: RoleWrite;
   readonly renewal: Renewal;
-  readonly rotation: never;
+  readonly rotation: Rotation;
   readonly removal: Removal;
   readonly resources: LeaseResources;
   readonly secret: Secret;
@@ -45,7 +55,7 @@ export const httpsProducer: EngineType<ProducerStates> = {
     change: changeConfig,
     view: configView,
     account: accountOf,
-    changesIdentity: () => false,
+    changesIdentity,
     reach,
     federationOf: () => null,
   },
@@ -80,8 +90,9 @@ export const httpsProducer: EngineType<ProducerStates> = {
       done: held === null,
     }),
   },
-  rotation: null,
+  rotation: { ...rotationSaga, begin: beginRotation, outcome: outcomeOfRotation, undo: undoOfRotation },
   removal: { ...removalSaga, ofLease: revocationOf },
+  dryRun: { body: DryRunBody, run: (stored, body, role) => dryRun(stored, body, (role?.["vars"] ?? {}) as Vars) },
   calls: producerCalls,
   async client(account, { sendTo }) {
     const { producer } = await import("./client.ts");

@@ -1,7 +1,7 @@
 import { ok, type Result } from "../../../lib/result.ts";
 import { isTransient, isWorthRetrying, retry, retryUnanswered } from "../../runner/saga.ts";
 import { type ProducerSaga, resultOf, step } from "./calls.ts";
-import type { Account, Captured, Held, Made, Vars } from "./cloud.ts";
+import type { Account, Captured, Held, Made, Marked, Vars } from "./cloud.ts";
 import { type LeaseResources, type Removal, removalOf } from "./removal.ts";
 import { newMarker, type Role, varsOf } from "./role.ts";
 
@@ -10,6 +10,8 @@ export interface Issue {
   /** By which an unanswered creation is found. */
   readonly marker: string;
   readonly vars: Vars;
+  /** New secrets of the engine. */
+  readonly root?: true;
   /** First end of the object at the provider, which renewals move, and the end of all renewals, ms since 1970. */
   readonly expires: number;
   readonly endsAt: number;
@@ -26,7 +28,9 @@ export interface Issue {
   readonly made: Captured | null;
 }
 
-const heldOf = ({ marker, vars, lag }: Issue, ids: Captured): Held => ({ ids, marker, vars, lag });
+const markedOf = ({ marker, vars, root }: Issue): Marked => ({ marker, vars, ...(root && { root }) });
+
+export const heldOf = (issue: Issue, ids: Captured): Held => ({ ids, ...markedOf(issue), lag: issue.lag });
 
 /**
  * Creates one object. Those of unanswered calls are removed first, because their secrets are lost.
@@ -39,10 +43,10 @@ const heldOf = ({ marker, vars, lag }: Issue, ids: Captured): Held => ({ ids, ma
  */
 export const issueSaga: ProducerSaga<Issue> = {
   next(state) {
-    const { made, lost, sent, marker, vars, expires } = state;
+    const { made, lost, sent, expires } = state;
     if (made) return null;
     if (lost[0] !== undefined) return step("revoke", JSON.stringify(heldOf(state, lost[0])));
-    return sent ? step("find", { marker, vars }) : step("create", { marker, vars, expires });
+    return sent ? step("find", markedOf(state)) : step("create", { ...markedOf(state), expires });
   },
 
   beforeCall: (state, { call }) => (call === "create" ? { ...state, sent: true } : state),
@@ -115,7 +119,7 @@ export function outcomeOfIssue(issue: Issue, value: unknown) {
   return { resources, secret, endsAt, ...(!finds && { renewable: false, lease: "secret" as const }) };
 }
 
-const searchOf = ({ marker, vars, lag }: Issue, except: Captured | null) => ({ marker, vars, lag, except });
+const searchOf = (issue: Issue, except: Captured | null) => ({ ...markedOf(issue), lag: issue.lag, except });
 
 /** Undoes `issueSaga`: removes everything that it created or may have created. */
 export function undoOfIssue(issue: Issue, now: number): Removal {

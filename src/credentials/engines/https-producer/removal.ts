@@ -26,11 +26,11 @@ const sameObject = (a: Captured, b: Captured): boolean =>
 
 export const removalSaga = removalSagaOf<Item, Search, Removal>({
   stepOf: ({ held }) => step("revoke", JSON.stringify(held)),
-  searchStep: ({ marker, vars }) => step("find", { marker, vars }),
-  found({ marker, vars, lag, except }, { call }, value) {
+  searchStep: ({ marker, vars, root }) => step("find", { marker, vars, ...(root && { root }) }),
+  found({ marker, vars, root, lag, except }, { call }, value) {
     if (call !== "find") return [];
     const found = resultOf(call, value).filter((ids) => except === null || !sameObject(ids, except));
-    return found.map((ids) => ({ held: { ids, marker, vars, lag } }));
+    return found.map((ids) => ({ held: { ids, marker, vars, lag, ...(root && { root }) } }));
   },
   isNotYetThere(each, _failure, ageMs) {
     const { call, args } = each as ProducerStep;
@@ -48,6 +48,13 @@ export const removalOf = (
   items: held.map((each) => ({ held: each })),
   search: search && { ...search, ...searchFrom(madeAt) },
   madeAt,
+});
+
+/** Removes what an earlier secret of the engine belongs to, when calls with that have ended. */
+export const rootRemoval = (held: Held, notBefore: number): Removal => ({
+  ...NOTHING,
+  items: [{ held, notBefore }],
+  madeAt: notBefore,
 });
 
 /** Behind a lease. Null: the object ends by itself. */

@@ -100,5 +100,21 @@ export function requestOf(
   };
 }
 
+/** The headers of a request. @param common those of the definition @param token of the engine's login; empty: none */
+export function headersOf(
+  common: Readonly<Record<string, string>> | null | undefined,
+  values: Values,
+  { headers }: Rendered,
+  token: string,
+): Record<string, string> {
+  const own = Object.entries(common ?? {}).map(([name, text]) => [name.toLowerCase(), oneLine(textOf(text, values))]);
+  return {
+    accept: "application/json",
+    ...Object.fromEntries(own),
+    ...headers,
+    ...(token !== "" && { authorization: `Bearer ${token}` }),
+  };
+}
+
 /** A value never adds a header. */
-export const oneLine = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, "");
+const oneLine = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, "");

@@ -5,8 +5,8 @@ import { sharePercent, storedShare } from "../../leases/share-lease.ts";
 import { isTransient, isWorthRetrying, retry } from "../../runner/saga.ts";
 import { type ProducerSaga, resultOf, step } from "./calls.ts";
 import type { Account, Vars } from "./cloud.ts";
-import { variables } from "./config.ts";
-import { identifiersOf, variablesOf } from "./document.ts";
+import { refusedIdentifier, variables } from "./config.ts";
+import { callsOfRoles, variablesOf } from "./document.ts";
 
 /** A stored role. Durations in seconds, 0 = not set. */
 export interface Role {
@@ -46,12 +46,10 @@ export const newMarker = (): string => `sp-${crypto.randomUUID().replaceAll("-",
 /** The variables of a role's calls, or the refusal of a role that lacks one. */
 export function varsOf({ vars }: Role, account: Account & { readonly vars: Vars }): Result<Vars> {
   const all = { ...account.vars, ...vars };
-  const missing = variablesOf(account.definition).find((name) => !(name in all));
+  const calls = callsOfRoles(account.definition);
+  const missing = variablesOf(calls).find((name) => !(name in all));
   if (missing !== undefined) return refuse("invalid", `vars: the producer needs ${missing}`);
-  const wrong = identifiersOf(account.definition).find((name) => !/^\w{1,255}$/.test(all[name] ?? ""));
-  return wrong === undefined
-    ? ok(all)
-    : refuse("invalid", `vars: ${wrong} must be an identifier: letters, digits and _`);
+  return refusedIdentifier(calls, all) ?? ok(all);
 }
 
 /**
