@@ -4,31 +4,16 @@
  */
 import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
-import { parseArgs } from "node:util";
+import { InvalidUsage } from "../packages/cli/src/command.ts";
 import { ask, askSecret } from "../packages/cli/src/prompt.ts";
 import { costReport } from "./cost-report.ts";
 import { CloudflareError } from "./deploy/cloudflare-api.ts";
 import { Deployment } from "./deploy/deployment.ts";
+import { deployOptions, deployUsage } from "./deploy/options.ts";
 import { tokenPath } from "./deploy/secrets.ts";
 import { DeploymentState } from "./deploy/state.ts";
 import { WranglerError } from "./deploy/wrangler.ts";
 import { Refusal } from "./settings.ts";
-
-const USAGE = `npm run deploy:first -- [OPTIONS]
-
-  --name NAME           the Worker's name (default sallyport)
-  --domain HOST         a custom domain of a zone in the account (default: below workers.dev)
-  --location PLACE      near most writers: weur, eeur, apac, oc, wnam, enam
-  --jurisdiction PLACE  keeps all data in eu, us or fedramp
-  --audit               keeps the whole audit log in a bucket
-  --address URL         reaches the service there instead of at its own address
-  --dir DIR             the record of the deployment (default .deployments/NAME)
-  --dry-run             says what would be done, and changes nothing
-  --upgrade             migrates and deploys again, with the configuration of this checkout
-  --replace-worker      deletes a Worker whose first token was lost, and deploys it again
-  --destroy             deletes what the record names; --yes answers the question
-
-Environment: CLOUDFLARE_API_TOKEN, CLOUDFLARE_ACCOUNT_ID; asked for at a terminal.`;
 
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"] as const;
 const JURISDICTIONS = ["eu", "us", "fedramp"] as const;
@@ -42,18 +27,19 @@ try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (failure) {
   const isKnown = failure instanceof Refusal || failure instanceof CloudflareError || failure instanceof WranglerError;
+  const isUsage = failure instanceof TypeError || failure instanceof InvalidUsage;
   const message = failure instanceof Error ? failure.message : String(failure);
-  console.error(isKnown ? message : `${failure instanceof TypeError ? "" : "Failed: "}${message}`);
-  process.exitCode = failure instanceof TypeError ? 2 : 1;
+  console.error(isKnown || isUsage ? message : `Failed: ${message}`);
+  process.exitCode = isUsage ? 2 : 1;
 }
 
 async function main(args: readonly string[]): Promise<number> {
-  const { values } = optionsOf(args);
+  const values = deployOptions(args);
   if (values.help) {
-    console.log(USAGE);
+    console.log(deployUsage());
     return 0;
   }
-  const { name } = values;
+  const { name = "sallyport" } = values;
   if (!/^[a-z](?:[a-z0-9-]{0,28}[a-z0-9])?$/.test(name))
     throw new TypeError("--name: must have at most 30 letters a-z, digits and hyphens, and begin with a letter");
   const place = {
@@ -72,20 +58,23 @@ async function main(args: readonly string[]): Promise<number> {
   const token = process.env["CLOUDFLARE_API_TOKEN"] || (await askSecret("CLOUDFLARE_API_TOKEN: "));
   if (!/^[\x21-\x7e]{20,}$/.test(token)) throw new TypeError("CLOUDFLARE_API_TOKEN: must be one word");
 
-  const dir = resolve(values.dir ?? join(".deployments", name));
-  const isDry = values["dry-run"];
+  const root = resolve(import.meta.dirname, "..");
+  // npm runs this in the checkout, wherever it was called.
+  const called = process.env["INIT_CWD"] ?? "";
+  const dir = values.dir === undefined ? join(root, ".deployments", name) : resolve(called, values.dir);
+  const isDry = values["dry-run"] === true;
   const state = DeploymentState.open(dir, { account, name, place }, isDry);
   const chosen = {
     dir,
     name,
-    root: resolve(import.meta.dirname, ".."),
+    root,
     domain: values.domain,
     address: values.address,
-    withAudit: values.audit,
+    withAudit: values.audit === true,
   };
   const credentials = { token, account, base: process.env["CLOUDFLARE_API_BASE_URL"] };
   const deployment = new Deployment(chosen, credentials, state, say);
-  if (values.destroy) return destroy(deployment, state, { name, isDry, isSure: values.yes });
+  if (values.destroy) return destroy(deployment, state, { name, isDry, isSure: values.yes === true });
   if (isDry) {
     await deployment.plan();
     return 0;
@@ -133,29 +122,6 @@ async function destroy(
   const failures = await deployment.destroy();
   for (const failure of failures) console.error(failure);
   return failures.length > 0 ? 1 : 0;
-}
-
-function optionsOf(args: readonly string[]) {
-  const flag = { type: "boolean", default: false } as const;
-  const text = { type: "string" } as const;
-  return parseArgs({
-    args: [...args],
-    options: {
-      name: { type: "string", default: "sallyport" },
-      domain: text,
-      location: text,
-      jurisdiction: text,
-      address: text,
-      dir: text,
-      audit: flag,
-      "dry-run": flag,
-      upgrade: flag,
-      "replace-worker": flag,
-      destroy: flag,
-      yes: flag,
-      help: flag,
-    },
-  });
 }
 
 function oneOf<const Words extends readonly string[]>(name: string, value: string, words: Words): Words[number] {

@@ -10,6 +10,7 @@ export const LONGEST: readonly string[] = [
   "test/smoke/smoke.test.ts",
   "test/http/cli-import.test.ts",
   "test/http/deploy-first.test.ts",
+  "test/http/deploy-destroy.test.ts",
   "test/http/relay-cluster.test.ts",
   "test/http/cli-daily.test.ts",
   "test/http/serve.test.ts",

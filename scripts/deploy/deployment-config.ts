@@ -1,5 +1,4 @@
 import { join, resolve } from "node:path";
-import { experimental_readRawConfig } from "wrangler";
 import * as z from "zod";
 import { writePrivate } from "./state.ts";
 
@@ -38,7 +37,9 @@ const Base = z.looseObject({
 });
 
 /** Writes `dir`/wrangler.json, and returns its path. */
-export function writeDeploymentConfig(dir: string, root: string, of: Deployed): string {
+export async function writeDeploymentConfig(dir: string, root: string, of: Deployed): Promise<string> {
+  // It takes a second to load, and a deletion does not need it.
+  const { experimental_readRawConfig } = await import("wrangler");
   const { rawConfig } = experimental_readRawConfig({ config: join(root, "wrangler.toml") });
   const base = Base.parse(rawConfig);
   const path = join(dir, "wrangler.json");

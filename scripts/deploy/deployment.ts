@@ -71,7 +71,7 @@ export class Deployment {
       const id = await ensure(this.#api, this.#state, need, this.#say);
       if (need.kind === "d1") databaseId = id;
     }
-    const config = this.#writeConfig(this.#chosen.dir, address, databaseId);
+    const config = await this.#writeConfig(this.#chosen.dir, address, databaseId);
     await this.#deploy(config, databaseId);
     this.#state.address = address;
     return this.#commission(this.#chosen.address ?? address);
@@ -86,7 +86,7 @@ export class Deployment {
     }
     const dir = mkdtempSync(join(tmpdir(), "sallyport-plan-"));
     try {
-      const config = this.#writeConfig(dir, address, "6b1f0d0e-6a8c-4d4f-9a57-1a2b3c4d5e6f");
+      const config = await this.#writeConfig(dir, address, "6b1f0d0e-6a8c-4d4f-9a57-1a2b3c4d5e6f");
       await wrangler(this.#credentials, ["deploy", "--dry-run", "-c", config, "--outdir", join(dir, "out")], []);
     } finally {
       rmSync(dir, { recursive: true, force: true });
@@ -186,7 +186,7 @@ export class Deployment {
     throw new Refusal(`A Worker ${name} exists, and is not of this deployment: choose another --name.`);
   }
 
-  #writeConfig(dir: string, address: string, databaseId: string): string {
+  #writeConfig(dir: string, address: string, databaseId: string): Promise<string> {
     const { root, name, domain, withAudit } = this.#chosen;
     const { suffix, place } = this.#state;
     return writeDeploymentConfig(dir, root, { name, suffix, databaseId, domain, address, withAudit, ...place });

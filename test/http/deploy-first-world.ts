@@ -5,6 +5,7 @@ import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
+import { expect, vi } from "vitest";
 import { createTestHarness } from "wrangler";
 import { CloudflareAccount } from "../doubles/cloudflare-account/account.ts";
 import { startCloudflareAccount } from "../doubles/cloudflare-account/server.ts";
@@ -125,9 +126,14 @@ export class World {
     this.#harness = undefined;
   }
 
-  async run(args: readonly string[] = [], env: Record<string, string> = {}): Promise<Ran> {
-    const program = ["--no-warnings", "scripts/deploy-first.ts", "--dir", this.record, "--address", this.address];
-    const child = spawn("node_modules/node/bin/node", [...program, ...args], {
+  run(args: readonly string[] = [], env: Record<string, string> = {}): Promise<Ran> {
+    const program = ["node_modules/node/bin/node", "--no-warnings", "scripts/deploy-first.ts"];
+    return this.start([...program, "--dir", this.record, "--address", this.address, ...args], env);
+  }
+
+  /** Starts a program with the account's token, and waits for its end. */
+  async start([program = "", ...args]: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
+    const child = spawn(program, args, {
       stdio: ["ignore", "pipe", "pipe"],
       // A group of its own, so that a kill ends wrangler too.
       detached: true,
@@ -137,6 +143,25 @@ export class World {
     const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
     this.printed += out + err;
     return { code: code as number | null, out: out + err };
+  }
+
+  /** Deploys without a service behind the address, and ends the program that waits for it. */
+  async deployWithoutService(args: readonly string[]): Promise<void> {
+    this.account.afterWrite = () => undefined;
+    const running = this.run(args);
+    await vi.waitFor(() => expect(this.files()["state.json"]).toMatch(/"done": \[[^\]]*"deployed"/), 90_000);
+    this.kill();
+    await running;
+  }
+
+  /** Ends the program at the answer to the first write that matches: the change is made, and its answer lost. */
+  killAfter(pattern: RegExp): void {
+    this.account.afterWrite = (call) => {
+      if (!pattern.test(call)) return undefined;
+      this.account.afterWrite = () => undefined;
+      this.kill();
+      return "cut";
+    };
   }
 
   /** Performs the next request with these bytes, and kills the program instead of answering. */

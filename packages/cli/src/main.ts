@@ -4,6 +4,7 @@ import type { Command, Io } from "./command.ts";
 import { completionOf } from "./completion.ts";
 import { cost } from "./cost.ts";
 import { creds, leaseRenew, leaseRevoke } from "./creds.ts";
+import { deploy } from "./deploy.ts";
 import { doctor } from "./doctor/command.ts";
 import { envPull, envPush } from "./env.ts";
 import { eventsTail } from "./events.ts";
@@ -57,6 +58,7 @@ const COMMANDS: readonly Command[] = [
   relay,
   importVault,
   importDump,
+  deploy,
   cost,
   ...completionOf(() => COMMANDS),
 ];
