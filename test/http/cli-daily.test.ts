@@ -143,6 +143,11 @@ describe("kv", () => {
     expect((await service().call("GET", "/v1/secret/metadata/from/a"))?.status).toBe(404);
     expect((await ok(["kv", "find", "moved/*c"])).split("\n")).toEqual(["secret/moved/b/c", ""]);
     expect(JSON.parse(await ok(["kv", "find", "TO/A", "--json"]))).toEqual(["plain/to/a"]);
+    // A secret keeps its name in a folder; version 1 of KV is renamed in the same way.
+    expect(await ok(["kv", "cp", "secret/moved/a", "plain/to/b/"])).toBe("copied secret/moved/a to plain/to/b/a\n");
+    expect(await ok(["kv", "mv", "plain/to/b/", "plain/to/d/"])).toMatch(/^(moved plain\/to\/b\/[ac] .*\n){2}$/);
+    expect(await ok(["kv", "mv", "plain/to/d/a", "plain/to/e"])).toBe("moved plain/to/d/a to plain/to/e\n");
+    expect(await ok(["kv", "find", "plain/to"])).toBe("plain/to/a\nplain/to/d/c\nplain/to/e\n");
     await ok(["kv", "rm", "plain/to/", "--all"]);
     expect((await sallyport(["kv", "find", "plain/to"])).code).toBe(1);
   });
@@ -164,10 +169,15 @@ describe("kv", () => {
   });
 
   it("says in one sentence what to do, and never shows a value", async () => {
-    await ok(["kv", "put", "secret/known", "word=hunter2"]);
+    for (const name of ["known", "folder/x"]) await ok(["kv", "put", `secret/${name}`, "word=hunter2"]);
     const rows: readonly (readonly [args: readonly string[], code: number, text: string])[] = [
       [["kv", "get", "nowhere/x"], 1, "`sallyport kv list` shows them"],
-      [["kv", "get", "secret/none"], 1, "`sallyport kv history secret/none` shows its versions"],
+      [["kv", "get", "secret/none"], 1, "secret/none: no such secret\n"],
+      [["kv", "get", "secret/folder"], 1, "no such secret, but a folder: `sallyport kv list secret/folder/` shows it"],
+      [["kv", "history", "secret/folder"], 1, "no such secret, but a folder"],
+      [["kv", "rm", "secret/none"], 1, "secret/none: no such secret\n"],
+      [["kv", "rm", "secret"], 2, "--all removes every secret below it"],
+      [["kv", "mv", "secret", "plain/"], 2, "FROM: is a mount: end it with a slash"],
       [["kv", "get", "secret/known", "--field", "other"], 1, "it has word"],
       [["kv", "get", "secret/"], 1, "is a folder"],
       [["kv", "get", "secret/known", "--version", "x"], 2, "--version: must be from 1"],
@@ -179,12 +189,18 @@ describe("kv", () => {
       [["kv", "put", "plain/x", "word=hunter2", "--cas", "0"], 2, "KV version 1 has no versions"],
       [["kv", "history", "plain/x"], 1, "keeps no history"],
       [["kv", "rm", "secret/"], 2, "--all removes every secret below it"],
-      [["kv", "cp", "secret/known", "secret/"], 2, "TO: must end with a slash exactly when FROM does"],
+      [["kv", "cp", "secret/life/", "secret/other"], 2, "TO: must end with a slash, because FROM is a folder"],
+      [["kv", "cp", "secret/known", "secret/"], 2, "TO: is FROM"],
       [["kv", "mv", "secret/life/", "secret/life/x/"], 2, "TO: is below FROM"],
       [["kv", "patch", "secret/known"], 2, "PAIR is missing"],
       [["env", "push", "secret/known", file("bad.yaml", "- hunter2\n")], 2, "must be a map in YAML"],
       [["run", "--path", "secret/known", "--on-change", "HUP", "--", "true"], 2, "a signal needs --files"],
       [["run", "--", "true"], 2, "--path is missing"],
+      [["sync", "set", "secret/known", "in-mem/none"], 1, "in-mem/none: no such destination"],
+      [["sync", "set", "secret/life/", "in-mem/none"], 1, "in-mem/none: no such destination"],
+      [["sync", "remove", "secret/known", "in-mem/none"], 1, "in-mem/none: no such destination"],
+      [["sync", "set", "plain/", "in-mem/none"], 2, "PATH: rules need KV version 2"],
+      [["creds", "nowhere/x"], 1, "no mount that the token may use has this path"],
       [["sync", "set", "secret/known", "nowhere"], 2, "DESTINATION: must be TYPE/NAME"],
       [["login", "--method", "magic"], 2, "--method: must be one of token, userpass, approle, oidc"],
       [["completion", "csh"], 2, "SHELL: must be one of bash, zsh, fish"],
@@ -423,6 +439,20 @@ it("sync plans, sets, shows and removes copies, and ends with 1 for one that fai
   expect((await sallyport(["sync", "status", "--destination", "cloud-a-sm/none"])).err).toContain(
     "no such destination",
   );
+  // A folder by a rule, which covers a later secret and leaves the single association alone.
+  await ok(["kv", "put", "secret/many/a", "k=1"]);
+  const folder = ["secret/many/", "cloud-a-sm/good"];
+  expect(await ok(["sync", "plan", ...folder])).toMatch(/^create \S+many\/a\n$/);
+  expect(await ok(["sync", "set", ...folder, "--wait", "30s"])).toBe("secret/many/ active: 1 secret, 1 SYNCED\n");
+  await ok(["kv", "put", "secret/many/b", "k=2"]);
+  await expect
+    .poll(async () => (await sallyport(["sync", "set", ...folder])).out)
+    .toBe("secret/many/ active: 2 secrets, 2 SYNCED\n");
+  expect(await ok(["sync", "plan", ...folder])).toBe("");
+  // The name of the rule is that of another folder, too.
+  const other = await sallyport(["sync", "set", "secret/MANY/", "cloud-a-sm/good"]);
+  expect([other.code, other.err]).toEqual([1, expect.stringContaining("is for secret/many")]);
+  expect(await ok(["sync", "remove", ...folder])).toBe("secret/many/: no longer copied to cloud-a-sm/good\n");
   await ok(["sync", "remove", "secret/synced", "cloud-a-sm/bad"]);
   await ok(["sync", "remove", "secret/synced", "cloud-a-sm/good"]);
   await expect.poll(() => stores["cloud-a-sm"]?.objects().size).toBe(0);

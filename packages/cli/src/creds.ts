@@ -35,13 +35,38 @@ export async function credentialsPath(api: Api, path: string): Promise<string> {
   });
   const found = z.object({ path: z.string(), type: z.string() }).safeParse(fields);
   if (!found.success) await checkToken(api);
-  if (!found.success) throw new Failure(`${cut}: no mount that the token may use has this path`);
+  if (!found.success) {
+    const mounts = await engineMounts(api);
+    const others = mounts.length === 0 ? "" : `: those with credentials are ${mounts.join(", ")}`;
+    throw new Failure(`${cut}: no mount that the token may use has this path${others}`);
+  }
   const { path: mount, type } = found.data;
   if (type === "kv" || type === "generic")
     throw new Failure(`${mount} is a mount of KV: \`sallyport kv get\` reads it`);
   const rest = cut.slice(mount.length);
-  if (rest === "") throw new Failure(`${cut}: name a role, such as ${mount}ROLE`);
+  if (rest === "") {
+    const roles = await api.list(`${encoded(mount)}roles/`).catch(() => []);
+    const known = roles.length === 0 ? "" : `: it has ${roles.slice(0, MOST_ROLES).join(", ")}`;
+    throw new Failure(`${cut}: name a role, such as ${mount}${roles[0] ?? "ROLE"}${known}`);
+  }
   return rest.includes("/") ? cut : `${mount}creds/${rest}`;
+}
+
+const MOST_ROLES = 20;
+
+/** Mounts of a service's own data issue nothing. */
+const WITHOUT_CREDENTIALS: ReadonlySet<string> = new Set(["kv", "generic", "cubbyhole", "identity", "system"]);
+
+/** The mounts with credentials that the token may use. */
+async function engineMounts(api: Api): Promise<string[]> {
+  const fields = (await api.fields("sys/internal/ui/mounts")) ?? {};
+  const mounts = z
+    .record(z.string(), z.object({ type: z.string() }))
+    .catch({})
+    .parse(fields["secret"]);
+  return Object.entries(mounts)
+    .filter(([, { type }]) => !WITHOUT_CREDENTIALS.has(type))
+    .map(([path]) => path);
 }
 
 /** The variables that the providers' own programs read. */

@@ -20,6 +20,7 @@ const OTHER_NAMES: Readonly<Record<string, readonly string[]>> = {
   export: ["env pull", "snapshot save"],
   grep: ["kv find"],
   health: ["doctor"],
+  import: ["env push"],
   join: ["agent join"],
   log: ["kv history"],
   ls: ["kv list", "snapshot list"],

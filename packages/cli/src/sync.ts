@@ -4,11 +4,13 @@ import { type Api, encoded } from "./api.ts";
 import { command, durationMsOf, Failure, InvalidUsage, table, text } from "./command.ts";
 import { connect, SERVICE_OPTIONS } from "./connect.ts";
 import { ENVIRONMENT } from "./environment.ts";
-import { Kv, type Place, shown } from "./kv/store.ts";
+import { isFolder, Kv, type Place, shown } from "./kv/store.ts";
+import { FolderRule, writeAt } from "./sync-folder.ts";
 
 /** Copies of secrets at destinations. */
 
 const PATH = { name: "PATH", help: "the secret, such as secret/app/db" };
+const PATH_OR_FOLDER = { name: "PATH", help: "the secret, such as secret/app/db, or a folder, such as secret/app/" };
 const DESTINATION = { name: "DESTINATION", help: "type and name, such as aws-sm/prod" };
 
 const objectSchema = z.object({
@@ -42,9 +44,16 @@ const plannedSchema = z.object({
   ),
 });
 
+const SET = "associations/set";
+
+/** @throws InvalidUsage */
+function checkDestination(given: string): void {
+  if (!/^[^/]+\/[^/]+$/.test(given)) throw new InvalidUsage("DESTINATION: must be TYPE/NAME, such as aws-sm/prod");
+}
+
 /** @throws InvalidUsage */
 function destinationPath(given: string): string {
-  if (!/^[^/]+\/[^/]+$/.test(given)) throw new InvalidUsage("DESTINATION: must be TYPE/NAME, such as aws-sm/prod");
+  checkDestination(given);
   return `sys/sync/destinations/${encoded(given)}`;
 }
 
@@ -147,24 +156,26 @@ const flat = (entries: Readonly<Record<string, Entry>>) =>
       : Object.entries(sub_keys).map(([key, object]) => ({ of: `${of} ${key}`, ...object })),
   );
 
+const folderRule = async (api: Api, path: string, destination: string): Promise<FolderRule> =>
+  new FolderRule(api, await new Kv(api).at(path), destination);
+
 const associationOf = ({ mount, name }: Place) => ({ mount: mount.replace(/\/$/, ""), secret_name: name });
 
 export const syncPlan = command({
   words: ["sync", "plan"],
   summary: "show what copying a secret would do, and change nothing",
-  about: "Prints the objects that `sallyport sync set` would create, change or refuse, with their names there.",
-  args: [PATH, DESTINATION],
+  about: `Prints the objects that \`sallyport sync set\` would create, change or refuse, with their names there; for a
+folder those that differ from now.`,
+  args: [PATH_OR_FOLDER, DESTINATION],
   options: SERVICE_OPTIONS,
   notes: ENVIRONMENT,
   run: async ({ values, args: [path = "", destination = ""] }, io) => {
     const api = connect(values, io);
-    const at = destinationPath(destination);
+    checkDestination(destination);
+    if (isFolder(path)) return (await folderRule(api, path, destination)).plan(values.json, io);
     const place = await new Kv(api).secretAt(path);
-    const { text: answer } = await api.call("POST", `${at}/associations/set`, {
-      query: { dry_run: "true" },
-      body: JSON.stringify(associationOf(place)),
-    });
-    const { planned } = plannedSchema.parse((JSON.parse(answer) as { data: unknown }).data);
+    const answer = await writeAt(api, destination, SET, associationOf(place), { dry_run: "true" });
+    const { planned } = plannedSchema.parse(answer);
     if (values.json) io.out(JSON.stringify(planned, null, 2));
     else
       for (const { action, external_name = "", reason = "" } of planned)
@@ -177,23 +188,21 @@ export const syncSet = command({
   words: ["sync", "set"],
   summary: "copy a secret to a destination, now and after each change",
   about: `Sets the desired state: the secret is copied to the destination, and again after each change. With --wait the
-command ends when the copy is there, or with 1 and the reason when it fails.`,
-  args: [PATH, DESTINATION],
+command ends when the copy is there, or with 1 and the reason when it fails. A folder is copied by a rule of the
+destination, together with the secrets that are written to it later.`,
+  args: [PATH_OR_FOLDER, DESTINATION],
   options: { wait: text("TIME", "wait at most so long, such as 30s"), ...SERVICE_OPTIONS },
   notes: ENVIRONMENT,
   run: async ({ values, args: [path = "", destination = ""] }, io) => {
     const waitMs = values.wait === undefined ? 0 : durationMsOf("wait", values.wait);
     const api = connect(values, io);
-    const at = destinationPath(destination);
+    checkDestination(destination);
+    if (isFolder(path)) return (await folderRule(api, path, destination)).set(waitMs, values.json, io);
     const place = await new Kv(api).secretAt(path);
-    const { text: answer } = await api.call("POST", `${at}/associations/set`, {
-      body: JSON.stringify(associationOf(place)),
-    });
-    const { data } = z
-      .object({ data: z.object({ store_type: z.string(), store_name: z.string() }) })
-      .parse(JSON.parse(answer));
+    const answer = await writeAt(api, destination, SET, associationOf(place));
+    const { store_type, store_name } = z.object({ store_type: z.string(), store_name: z.string() }).parse(answer);
     // The service has two names for each type.
-    const rows = await settled(api, place, `${data.store_type}/${data.store_name}`, waitMs);
+    const rows = await settled(api, place, `${store_type}/${store_name}`, waitMs);
     if (values.json) io.out(JSON.stringify(rows, null, 2));
     else
       for (const { external_name = "", sync_status = "PENDING", error_message = "" } of rows)
@@ -220,15 +229,18 @@ async function settled(api: Api, place: Place, destination: string, waitMs: numb
 export const syncRemove = command({
   words: ["sync", "remove"],
   summary: "end the copies of a secret at a destination, and remove them",
-  about: "Ends the association of a secret with a destination, and removes the objects there.",
-  args: [PATH, DESTINATION],
+  about: `Ends the association of a secret with a destination, and removes the objects there; for a folder those of its
+rule.`,
+  args: [PATH_OR_FOLDER, DESTINATION],
   options: SERVICE_OPTIONS,
   notes: ENVIRONMENT,
   run: async ({ values, args: [path = "", destination = ""] }, io) => {
     const api = connect(values, io);
-    const at = destinationPath(destination);
-    const place = await new Kv(api).secretAt(path);
-    await api.write(`${at}/associations/remove`, associationOf(place));
+    checkDestination(destination);
+    const kv = new Kv(api);
+    const place = isFolder(path) ? await kv.at(path) : await kv.secretAt(path);
+    if (isFolder(path)) await new FolderRule(api, place, destination).remove();
+    else await writeAt(api, destination, "associations/remove", associationOf(place));
     if (values.json) io.out(JSON.stringify({ path: shown(place), destination, removed: true }));
     else io.out(`${shown(place)}: no longer copied to ${destination}`);
     return 0;

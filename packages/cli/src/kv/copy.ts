@@ -57,9 +57,13 @@ const AT_ONCE = 8;
 type Outcome = "done" | "unchanged" | "deleted" | "differs";
 
 async function transfer(from: string, to: string, choices: Choices, io: Io): Promise<number> {
-  if (isFolder(from) !== isFolder(to)) throw new InvalidUsage("TO: must end with a slash exactly when FROM does");
+  if (isFolder(from) && !isFolder(to)) throw new InvalidUsage("TO: must end with a slash, because FROM is a folder");
   const kv = new Kv(connect(choices, io));
-  const [source, target] = [await kv.at(from), await kv.at(to)];
+  const source = await kv.at(from);
+  // Into a folder a secret keeps its own name.
+  const target = await kv.at(isFolder(from) || !isFolder(to) ? to : `${to}${from.slice(from.lastIndexOf("/") + 1)}`);
+  for (const [name, path, place] of [["FROM", from, source] as const, ["TO", to, target] as const])
+    if (place.name === "" && !isFolder(path)) throw new InvalidUsage(`${name}: is a mount: end it with a slash`);
   if (shown(source) === shown(target)) throw new InvalidUsage("TO: is FROM");
   if (isFolder(from) && shown(target).startsWith(shown(source))) throw new InvalidUsage("TO: is below FROM");
   const places = await kv.below(source);

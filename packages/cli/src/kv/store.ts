@@ -126,11 +126,28 @@ export class Kv {
   async mustRead(place: Place, version?: number): Promise<Secret> {
     const secret = await this.read(place, version);
     if (secret !== null) return secret;
+    throw new Failure(`${shown(place)}: ${await this.#whyNot(place, version)}`);
+  }
+
+  /** A deletion of a path without a secret succeeds, so it is checked before. @throws Failure */
+  async mustExist(place: Place): Promise<void> {
+    const found = await (place.version === 1 ? this.read(place) : this.history(place)).catch((failure: unknown) => {
+      // A token may delete what it may not read.
+      if (failure instanceof ApiError && failure.status === 403) return undefined;
+      throw failure;
+    });
+    if (found === null) throw new Failure(`${shown(place)}: ${await this.#whyNot(place)}`);
+  }
+
+  /** The reason why a secret has no values, with the next step, as far as the token may look. */
+  async #whyNot(place: Place, version?: number): Promise<string> {
     const path = shown(place);
-    if (place.version === 1) throw new Failure(`${path}: no such secret`);
-    const which =
-      version === undefined ? "no such secret, or its newest version is deleted" : `version ${version} cannot be read`;
-    throw new Failure(`${path}: ${which}: \`sallyport kv history ${path}\` shows its versions`);
+    const names = await this.list({ ...place, name: `${place.name}/` }).catch(() => []);
+    const folder = names.length === 0 ? "" : `, but a folder: \`sallyport kv list ${path}/\` shows it`;
+    const history = place.version === 1 ? null : await this.history(place).catch(() => undefined);
+    if (history === null) return `no such secret${folder}`;
+    const which = version === undefined ? "its newest version is deleted" : `version ${version} cannot be read`;
+    return `${history === undefined ? "no such secret, or " : ""}${which}: \`sallyport kv history ${path}\` shows its versions`;
   }
 
   /** Replaces the secret. @param cas the version to replace; 0 creates @returns the new version; 0 in version 1 of KV */
@@ -172,7 +189,7 @@ export class Kv {
   /** @throws Failure */
   async mustHistory(place: Place): Promise<History> {
     const history = await this.history(place);
-    if (history === null) throw new Failure(`${shown(place)}: no such secret`);
+    if (history === null) throw new Failure(`${shown(place)}: ${await this.#whyNot(place)}`);
     return history;
   }
 

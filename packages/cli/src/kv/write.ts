@@ -88,6 +88,7 @@ meanwhile is not replaced: the command then fails.`,
     if (version < 1) throw new Failure(`${shown(place)} has no earlier version`);
     const { data } = await kv.mustRead(place, version);
     report(io, values.json, place, await kv.write(place, data, current));
+    io.note(`It has the values of version ${version}.`);
     return 0;
   },
 });
@@ -111,9 +112,12 @@ gone. A folder ends with a slash, and needs --all.`,
     if (values.all && (values.destroy || versions.length > 0))
       throw new InvalidUsage("--all: removes every version, without --version and --destroy");
     if (values.destroy && versions.length === 0) throw new InvalidUsage("--destroy: needs --version");
-    if (isFolder(path) && !values.all) throw new InvalidUsage("PATH: is a folder: --all removes every secret below it");
     const kv = new Kv(connect(values, io));
-    const places = await kv.below(await kv.at(path));
+    const target = await kv.at(path);
+    const isWhole = isFolder(path) || target.name === "";
+    if (isWhole && !values.all) throw new InvalidUsage("PATH: is a folder: --all removes every secret below it");
+    if (!isWhole) await kv.mustExist(target);
+    const places = await kv.below(target);
     const removed: string[] = [];
     const work = async (place: Place) => {
       if (!values["dry-run"]) await removeOne(kv, place, versions, values);
