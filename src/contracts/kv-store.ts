@@ -72,6 +72,9 @@ export interface SecretRow extends Record<string, SqlStorageValue> {
   cas_required: number;
   delete_version_after: number;
   custom_metadata: string | null;
+  metadata_cas_required: number;
+  /** The number of writes of its metadata. */
+  metadata_version: number;
 }
 
 export interface VersionSummary extends Record<string, SqlStorageValue> {
@@ -92,6 +95,12 @@ export interface MetadataSettings {
   /** Seconds. */
   readonly delete_version_after?: number | null | undefined;
   readonly custom_metadata?: CustomMetadataChange | null | undefined;
+  readonly metadata_cas_required?: boolean | null | undefined;
+}
+
+/** The version of the metadata that a write replaces; 0 for none. */
+export interface MetadataCheck {
+  readonly metadata_cas?: number | undefined;
 }
 
 /** One page of the names directly below a folder; a name with a trailing slash is a folder itself. */
@@ -105,6 +114,7 @@ export interface KvConfig {
   readonly max_versions: number;
   readonly cas_required: boolean;
   readonly delete_version_after: number;
+  readonly metadata_cas_required: boolean;
 }
 
 /** The newest living version of a secret. */
@@ -168,7 +178,12 @@ export interface KvStoreApi extends StoredObjectApi {
    * @param patch merges custom metadata key by key, null clears
    * @returns warnings
    */
-  setMetadata(path: string, changes: MetadataSettings, patch: boolean, rights: WriteRights | null): Result<string[]>;
+  setMetadata(
+    path: string,
+    changes: MetadataSettings & MetadataCheck,
+    patch: boolean,
+    rights: WriteRights | null,
+  ): Result<string[]>;
   /** Removes a path with all its versions. */
   deleteMetadata(path: string): Result<Written["watchers"]>;
   /** As `metadata`, of several paths. */

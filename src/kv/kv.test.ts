@@ -70,7 +70,7 @@ describe("settings of a path", () => {
   const row = { ...emptySecret("p", 1), max_versions: 4, cas_required: 1, delete_version_after: 60 };
   it("treats null as unchanged in a write and as the default in a patch", () => {
     const nulls = { max_versions: null, cas_required: null, delete_version_after: null };
-    expect(changeSettings(row, nulls, false, 2)).toMatchObject({ value: { ...row, updated: 2 } });
+    expect(changeSettings(row, nulls, false, 2)).toMatchObject({ value: { ...row, updated: 2, metadata_version: 1 } });
     expect(changeSettings(row, nulls, true, 2)).toMatchObject({
       value: { max_versions: 0, cas_required: 0, delete_version_after: 0 },
     });

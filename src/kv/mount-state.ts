@@ -31,7 +31,7 @@ export class MountState {
       const values = new Map(rows.map((row) => [row.name, row.value]));
       const config = values.get("config");
       this.#state = {
-        config: config === undefined ? DEFAULT_CONFIG : (JSON.parse(config) as KvConfig),
+        config: { ...DEFAULT_CONFIG, ...(JSON.parse(config ?? "{}") as Partial<KvConfig>) },
         gone: values.has("gone"),
         engine: values.get("engine") as Engine | undefined,
         published: JSON.parse(values.get("published") ?? "null") as State["published"],

@@ -45,4 +45,7 @@ export const kvMigrations: Migration[] = [
   // Find secrets that expire soon. Secrets without this metadata have no row in it.
   `CREATE INDEX secrets_by_expiry ON secrets (json_extract(custom_metadata, '$.expires_at'))
       WHERE json_extract(custom_metadata, '$.expires_at') IS NOT NULL`,
+  // Check-and-set for metadata, as in OpenBao.
+  `ALTER TABLE secrets ADD COLUMN metadata_cas_required INTEGER NOT NULL DEFAULT 0;
+      ALTER TABLE secrets ADD COLUMN metadata_version INTEGER NOT NULL DEFAULT 0`,
 ];

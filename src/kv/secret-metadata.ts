@@ -1,7 +1,7 @@
-import type { MetadataSettings, MetadataView, WriteRights } from "../contracts/kv-store.ts";
+import type { MetadataCheck, MetadataSettings, MetadataView, WriteRights } from "../contracts/kv-store.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { KvRecords } from "./kv-records.ts";
-import { changeSettings } from "./settings.ts";
+import { changeSettings, checkMetadataVersion, namesSetting } from "./settings.ts";
 import { emptySecret } from "./version.ts";
 
 /** Metadata of paths: settings, custom metadata, and the list of versions. */
@@ -19,15 +19,25 @@ export class SecretMetadata {
   }
 
   /**
-   * Sets metadata; creates the path without a version when `rights` are given and it is absent.
+   * Sets metadata; creates the path without a version when `rights` are given and it is absent. Changes nothing
+   * without a setting.
    * @param patch merges custom metadata by key, null clears
    * @returns warnings
    */
-  set(path: string, changes: MetadataSettings, patch: boolean, rights: WriteRights | null): Result<string[]> {
+  set(
+    path: string,
+    changes: MetadataSettings & MetadataCheck,
+    patch: boolean,
+    rights: WriteRights | null,
+  ): Result<string[]> {
     const { object, secrets, state, events, delivery, names } = this.#records;
     const secret = secrets.find(path);
     if (state.get().gone || (!secret && !rights)) return refuse("missing");
     if (rights && !(secret ? rights.update : rights.create)) return refuse("denied", "permission denied");
+    if (!namesSetting(changes)) return ok([]);
+    const { config } = state.get();
+    const stale = checkMetadataVersion(secret, changes, config);
+    if (stale) return stale;
     const now = Date.now();
     const next = changeSettings(secret ?? emptySecret(path, now), changes, patch, now);
     if (!next.ok) return next;
@@ -39,7 +49,9 @@ export class SecretMetadata {
       return delivery.enlistFollowers(path);
     }, [path]);
     if (isFollowed) object.waitUntil(object.outbox.drain("matching"));
-    const overruled = changes.cas_required === false && state.get().config.cas_required;
-    return ok(overruled ? ['"cas_required" set to false, but the mount requires check-and-set for every write'] : []);
+    const mandated = (["cas_required", "metadata_cas_required"] as const).filter(
+      (name) => changes[name] === false && config[name],
+    );
+    return ok(mandated.map((name) => `"${name}" set to false, but the mount requires check-and-set for every write`));
   }
 }

@@ -42,11 +42,13 @@ export class Secrets {
   store(row: SecretRow): void {
     this.#sql.exec(
       `INSERT INTO secrets (path, created, updated, current_version, oldest_version, max_versions, cas_required,
-         delete_version_after, custom_metadata) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+         delete_version_after, custom_metadata, metadata_cas_required, metadata_version)
+       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (path) DO UPDATE SET updated = excluded.updated, current_version = excluded.current_version,
          oldest_version = excluded.oldest_version, max_versions = excluded.max_versions,
          cas_required = excluded.cas_required, delete_version_after = excluded.delete_version_after,
-         custom_metadata = excluded.custom_metadata`,
+         custom_metadata = excluded.custom_metadata, metadata_cas_required = excluded.metadata_cas_required,
+         metadata_version = excluded.metadata_version`,
       row.path,
       row.created,
       row.updated,
@@ -56,6 +58,8 @@ export class Secrets {
       row.cas_required,
       row.delete_version_after,
       row.custom_metadata,
+      row.metadata_cas_required,
+      row.metadata_version,
     );
   }
 

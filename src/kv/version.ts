@@ -23,7 +23,12 @@ export type VersionRow = {
   created_by: string | null;
 };
 
-export const DEFAULT_CONFIG: KvConfig = { max_versions: 0, cas_required: false, delete_version_after: 0 };
+export const DEFAULT_CONFIG: KvConfig = {
+  max_versions: 0,
+  cas_required: false,
+  delete_version_after: 0,
+  metadata_cas_required: false,
+};
 const DEFAULT_MAX_VERSIONS = 10;
 
 /** A path before its first version. */
@@ -37,6 +42,8 @@ export const emptySecret = (path: string, now: number): SecretRow => ({
   cas_required: 0,
   delete_version_after: 0,
   custom_metadata: null,
+  metadata_cas_required: 0,
+  metadata_version: 0,
 });
 
 export const versionView = (

@@ -16,8 +16,8 @@ import { reasonOf } from "./command-lines/reasons.ts";
  */
 
 const FILES = ["kv", "access", "system"];
-/** Those that a server without namespaces and `SCAN` answers otherwise. */
-const ONLY_BAO = /namespace|NAMESPACE|scan|seal-status|members|key-status|\bta\b/;
+/** Those that a server without namespaces, `SCAN` and check-and-set of metadata answers otherwise. */
+const ONLY_BAO = /namespace|NAMESPACE|scan|seal-status|members|key-status|metadata_cas|\bta\b/;
 const SUITE_MS = 900_000;
 
 const dir = mkdtempSync(join(tmpdir(), "sallyport-commands-"));

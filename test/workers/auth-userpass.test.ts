@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { itRows } from "../support/rows.ts";
-import { dump, path, policies } from "./access.ts";
+import { dump, holderOf, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 
@@ -72,8 +72,16 @@ describe("a login by name and password", () => {
     expect((await put("/v1/auth/userpass/login/ann", body, NOBODY)).status).toBe(400);
   });
 
-  it("returns 404 at a path without an auth method", async () => {
-    expect((await put("/v1/auth/none/login/ann", { password: CANARY }, NOBODY)).status).toBe(404);
+  it("at a path without an auth method returns 403, and 404 to those with rights there, as other unknown paths", async () => {
+    const [able, unable] = [await holderOf(path("auth/none/*", "update")), await holderOf(path("kv/*", "read"))];
+    for (const at of ["auth/none/login/ann", "auth/userpass/none/such", "sys/none", "ns/auth/none/login/ann"]) {
+      const statuses = [];
+      for (const token of [null, "no-token", unable.client_token, able.client_token, "root"])
+        statuses.push((await put(`/v1/${at}`, { password: CANARY }, { token })).status);
+      expect([at, ...statuses]).toEqual([at, 403, 403, 403, at.startsWith("auth/none") ? 404 : 403, 404]);
+    }
+    const { status, text } = await put("/v1/auth/none/login/ann", { password: CANARY }, NOBODY);
+    expect([status, text]).toEqual([403, '{"errors":["permission denied"]}']);
   });
 
   it("is locked after five failures, for 15 minutes", async () => {

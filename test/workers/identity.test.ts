@@ -96,7 +96,7 @@ describe("the discovery document", () => {
       expect((await get(`/v1/kv/data${ROOT}/${document}`, anonymous)).status).toBe(403);
     }
     expect((await get(`/v1/kv/data${ROOT}/keys`)).body.data.data).toEqual({ value: "mine" });
-    expect((await get("/v1/identity/oidc/plugins/.well-known/other", anonymous)).status).toBe(404);
+    expect((await get("/v1/identity/oidc/plugins/.well-known/other", anonymous)).status).toBe(403);
   });
 
   it("supports GET and HEAD with equal headers, with and without a token", async () => {

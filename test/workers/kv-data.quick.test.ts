@@ -409,7 +409,7 @@ describe("PATCH", () => {
 
   it("of a path without a version returns 404 with an empty list of errors", async () => {
     expect(await patch("/v1/kv/data/none", { data: {} })).toMatchObject({ status: 404, text: NOTHING });
-    await put("/v1/kv/metadata/empty", {});
+    await put("/v1/kv/metadata/empty", { max_versions: 0 });
     expect(await patch("/v1/kv/data/empty", { data: {} })).toMatchObject({ status: 404, text: NOTHING });
   });
 

@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { SecretEvents } from "../../src/kv/secret-events.ts";
 import { itRows } from "../support/rows.ts";
+import { holderOf, path } from "./access.ts";
 import { del, get, mountKv, patch, put, send } from "./client.ts";
 
 /** docs/internals/wire/vault.md, KV version 2: config, metadata, custom_metadata, subkeys. */
@@ -31,7 +32,7 @@ describe("config", () => {
       lease_id: "",
       renewable: false,
       lease_duration: 0,
-      data: { max_versions: 0, cas_required: false, delete_version_after: "0s" },
+      data: { max_versions: 0, cas_required: false, delete_version_after: "0s", metadata_cas_required: false },
       wrap_info: null,
       warnings: null,
       auth: null,
@@ -42,12 +43,17 @@ describe("config", () => {
   it("accepts texts, numbers and forms, and keeps unnamed fields", async () => {
     for (const [method, body] of [
       ["PUT", { max_versions: "5", cas_required: "true" }],
-      ["POST", "delete_version_after=1h30m"],
+      ["POST", "delete_version_after=1h30m&metadata_cas_required=true"],
     ] as const) {
       expect((await send(method, "/v1/kv/config", body)).status).toBe(204);
     }
     const config = (await get("/v1/kv/config")).body.data;
-    expect(config).toEqual({ max_versions: 5, cas_required: true, delete_version_after: "1h30m0s" });
+    expect(config).toEqual({
+      max_versions: 5,
+      cas_required: true,
+      delete_version_after: "1h30m0s",
+      metadata_cas_required: true,
+    });
     await put("/v1/kv/config", { cas_required: false });
     expect((await get("/v1/kv/config")).body.data).toEqual({ ...config, cas_required: false });
   });
@@ -58,6 +64,7 @@ describe("config", () => {
     ["max_versions", 1.5],
     ["max_versions", 10_001],
     ["cas_required", "maybe"],
+    ["metadata_cas_required", 2],
     ["delete_version_after", "soon"],
     ["delete_version_after", [1]],
   ])("with %s %j is 400 and names the field", async (field, wrong) => {
@@ -97,11 +104,13 @@ describe("metadata", () => {
         3: version("update", ""),
       },
       current_version: 3,
+      current_metadata_version: 0,
       oldest_version: 0,
       created_time: expect.stringMatching(TIME),
       updated_time: expect.stringMatching(TIME),
       max_versions: 0,
       cas_required: false,
+      metadata_cas_required: false,
       delete_version_after: "0s",
       custom_metadata: null,
     });
@@ -164,20 +173,76 @@ describe("metadata", () => {
   });
 
   it("creates a path without a version, which is listed and returns 404 on read", async () => {
-    for (const body of [{}, ""]) expect((await put("/v1/kv/metadata/a", body)).status).toBe(204);
+    expect((await put("/v1/kv/metadata/a", { max_versions: 0 })).status).toBe(204);
     expect(await metadata()).toMatchObject({ versions: {}, current_version: 0, oldest_version: 0 });
     expect((await get("/v1/kv/metadata/?list=true")).body.data.keys).toEqual(["a"]);
     expect(await get("/v1/kv/data/a")).toMatchObject({ status: 404, text: '{"errors":[]}' });
     expect((await del("/v1/kv/data/a")).status).toBe(204);
   });
 
+  it("is unchanged by a write without a setting, which makes no path", async () => {
+    for (const body of [{}, "", { metadata_cas: 0 }]) expect((await put("/v1/kv/metadata/a", body)).status).toBe(204);
+    expect((await get("/v1/kv/metadata/a")).status).toBe(404);
+    await put("/v1/kv/metadata/a", { max_versions: 3 });
+    const before = await metadata();
+    for (const write of [put, patch]) expect((await write("/v1/kv/metadata/a", {})).status).toBe(204);
+    expect(await metadata()).toEqual(before);
+    const { client_token: token } = await holderOf(path("kv/metadata/a", "update"));
+    expect((await put("/v1/kv/metadata/a", {}, { token })).status).toBe(204);
+    await del("/v1/kv/metadata/a");
+    expect((await put("/v1/kv/metadata/a", {}, { token })).status).toBe(403);
+  });
+
+  it("is written by its version only, where that is required", async () => {
+    const write = (fields: object, path = "a") => put(`/v1/kv/metadata/${path}`, { max_versions: 3, ...fields });
+    const version = async () => (await metadata()).current_metadata_version;
+    expect([(await write({})).status, await version()]).toEqual([204, 1]);
+    // A check that was asked for counts in any case.
+    expect([(await write({ metadata_cas: 0 })).status, (await write({ metadata_cas: "1" })).status]).toEqual([
+      400, 204,
+    ]);
+    expect((await write({ metadata_cas: 2, metadata_cas_required: true })).status).toBe(204);
+    await put("/v1/kv/config", { metadata_cas_required: true });
+    const required = "metadata check-and-set parameter required for this call";
+    const stale = "metadata check-and-set parameter does not match the current version";
+    for (const [answer, error] of [
+      [await write({}), required],
+      [await patch("/v1/kv/metadata/a", { max_versions: 4 }), required],
+      [await write({ metadata_cas: null }), stale],
+      [await patch("/v1/kv/metadata/a", { max_versions: 4, metadata_cas: 2 }), stale],
+      [await write({}, "new"), required],
+      [await write({ metadata_cas: 1 }, "new"), "metadata_cas must be 0 when creating new metadata"],
+      [await write({ metadata_cas: -1 }), expect.stringMatching(/^metadata_cas: /)],
+    ] as const)
+      expect([answer.status, answer.body.errors]).toEqual([400, [error]]);
+    expect((await patch("/v1/kv/metadata/a", { max_versions: 4, metadata_cas: 3 })).status).toBe(204);
+    expect((await write({ metadata_cas: 0 }, "new")).status).toBe(204);
+    expect(await metadata()).toMatchObject({
+      max_versions: 4,
+      metadata_cas_required: true,
+      current_metadata_version: 4,
+    });
+    // Versions of the secret have their own numbers.
+    await put("/v1/kv/data/a", { data: {} });
+    expect(await version()).toBe(4);
+    const warned = await write({ metadata_cas: 4, metadata_cas_required: false });
+    expect(warned.body.warnings).toEqual([expect.stringContaining('"metadata_cas_required" set to false')]);
+  });
+
   it("accepts every field in a command line's spelling", async () => {
-    const body = { max_versions: "7", cas_required: "1", delete_version_after: "90", custom_metadata: "a=1,b=2" };
+    const body = {
+      max_versions: "7",
+      cas_required: "1",
+      delete_version_after: "90",
+      custom_metadata: "a=1,b=2",
+      metadata_cas_required: "true",
+    };
     expect((await send("POST", "/v1/kv/metadata/a", body)).status).toBe(204);
     const seven = {
       max_versions: 7,
       cas_required: true,
       delete_version_after: "1m30s",
+      metadata_cas_required: true,
       custom_metadata: { a: "1", b: "2" },
     };
     expect(await metadata()).toMatchObject(seven);

@@ -238,16 +238,16 @@ describe("a policy", () => {
     expect((await write("a", {}, who)).status).toBe(403);
     await del("/v1/kv/metadata/a");
     expect((await write("a", {}, who)).status).toBe(200);
-    expect((await put("/v1/kv/metadata/b", {}, who)).status).toBe(204);
-    expect((await put("/v1/kv/metadata/b", {}, who)).status).toBe(403);
+    expect((await put("/v1/kv/metadata/b", { max_versions: 0 }, who)).status).toBe(204);
+    expect((await put("/v1/kv/metadata/b", { max_versions: 0 }, who)).status).toBe(403);
   });
 
   it("with update alone allows later writes only", async () => {
     const who = await token('path "kv/*" { capabilities = ["update"] }');
     expect((await write("a", {}, who)).status).toBe(403);
-    expect((await put("/v1/kv/metadata/a", {}, who)).status).toBe(403);
+    expect((await put("/v1/kv/metadata/a", { max_versions: 0 }, who)).status).toBe(403);
     expect((await get("/v1/kv/metadata/a")).status).toBe(404);
-    await put("/v1/kv/metadata/a", {});
+    await put("/v1/kv/metadata/a", { max_versions: 0 });
     expect((await write("a", {}, who)).status).toBe(200);
     expect((await put("/v1/kv/delete/a", { versions: [1] }, who)).status).toBe(204);
   });

@@ -21,7 +21,7 @@ async function fill(): Promise<void> {
     const insert = (name: string, rows: number, path: string) =>
       state.storage.sql.exec(
         `WITH RECURSIVE ${name}(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM ${name} WHERE i < ?)
-         INSERT INTO secrets SELECT ${path}, 0, 0, 1, 0, 0, 0, 0, NULL FROM ${name}`,
+         INSERT INTO secrets SELECT ${path}, 0, 0, 1, 0, 0, 0, 0, NULL, 0, 0 FROM ${name}`,
         rows - 1,
       );
     insert("flat", FLAT, "printf('flat/%06d', i)");

@@ -53,6 +53,16 @@ describe("a templated policy", () => {
     expect(body.data).toMatchObject({ "kv/data/ann/x": ["create", "read", "update"], "kv/data/bob/x": ["deny"] });
   });
 
+  it("is in the policy default: an entity reads itself, by id and name, and no other", async () => {
+    const [ann, bob] = [await signIn("ann"), await signIn("bob")];
+    const entity = async (at: string) => (await get(`/v1/identity/entity/${at}`, { token: ann.token })).status;
+    await rename(ann.entity, "ann");
+    await rename(bob.entity, "bob");
+    expect([await entity(`id/${ann.entity}`), await entity("name/ann")]).toEqual([200, 200]);
+    expect([await entity(`id/${bob.entity}`), await entity("name/bob")]).toEqual([403, 403]);
+    expect((await put("/v1/identity/entity/name/ann", { name: "eve" }, { token: ann.token })).status).toBe(403);
+  });
+
   it("follows a changed name at once, for reads and writes", async () => {
     const { token, entity } = await signIn();
     const write = async (name: string) => (await put(`/v1/kv/data/${name}`, { data: { a: "2" } }, { token })).status;

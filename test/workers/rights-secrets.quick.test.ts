@@ -58,7 +58,8 @@ const ofMounts = rowsOf(
     ...Object.entries(authRoutes).map(([type, table]) => [`/auth/${type}`, table] as const),
   ],
   mountRights,
-  {},
+  // Without a setting it would make no path, which a caller with `update` alone needs.
+  { "POST /v1/kv/metadata/:path+": { body: { max_versions: 0 } } },
   "absent",
 );
 

@@ -389,7 +389,7 @@ describe("the names in D1", () => {
       for (let n = 0; n < 2_500; n++)
         sql.exec(
           `INSERT INTO secrets SELECT ?, created, updated, current_version, oldest_version, max_versions, cas_required,
-             delete_version_after, custom_metadata FROM secrets WHERE path = 's'`,
+             delete_version_after, custom_metadata, 0, 0 FROM secrets WHERE path = 's'`,
           `many/${String(n).padStart(4, "0")}`,
         );
     });

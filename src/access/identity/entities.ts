@@ -1,3 +1,4 @@
+import { memo } from "../../lib/memo.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { TemplateSubject } from "../paths/path-templates.ts";
 
@@ -128,12 +129,30 @@ export class Entities {
    * @param namespace of the token
    */
   templateSubject(id: string, namespace: string): TemplateSubject | null {
-    const entity = this.#activeIn(id, namespace);
+    const entity = id === "" ? null : this.#activeIn(id, namespace);
     if (!entity) return null;
-    const aliases = this.#sql
+    const { name } = entity;
+    // Read on demand: the templates of the policy `default` name the entity only.
+    const aliases = memo(() => this.#aliasesOf(id));
+    const groups = memo(() => this.groupsOf(id).map((group) => ({ ...group, metadata: mapOf(group.metadata) })));
+    return {
+      id,
+      name,
+      metadata: mapOf(entity.metadata),
+      get aliases() {
+        return aliases();
+      },
+      get groups() {
+        return groups();
+      },
+    };
+  }
+
+  #aliasesOf(entity: string): TemplateSubject["aliases"] {
+    return this.#sql
       .exec<{ id: string; accessor: string; name: string; metadata: string; custom_metadata: string }>(
         "SELECT id, mount AS accessor, name, metadata, custom_metadata FROM entity_aliases WHERE entity = ?",
-        entity.id,
+        entity,
       )
       .toArray()
       .map(({ custom_metadata: custom, metadata, ...alias }) => ({
@@ -141,8 +160,6 @@ export class Entities {
         metadata: mapOf(metadata),
         customMetadata: mapOf(custom),
       }));
-    const groups = this.groupsOf(entity.id).map((group) => ({ ...group, metadata: mapOf(group.metadata) }));
-    return { id: entity.id, name: entity.name, metadata: mapOf(entity.metadata), aliases, groups };
   }
 
   /** Deletes the aliases at an auth mount that is gone, with the memberships that follow them; entities stay. */

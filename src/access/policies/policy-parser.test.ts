@@ -262,6 +262,7 @@ describe("the built-in default policy", () => {
     ["auth/token/create", "deny"],
     ["sys/leases/revoke", "deny"],
     ["kv/data/a", "deny"],
+    ["identity/entity/id/1", "deny"],
   ])("gives %s: %s", (asked, capabilities) => {
     const acl = compilePaths([{ namespace: "", paths: parse(DEFAULT_POLICY).paths }]);
     expect(capabilitiesFor(acl, asked)).toEqual(capabilities.split(" "));

@@ -95,6 +95,10 @@ path "auth/token/revoke-self" { capabilities = ["update"] }
 path "sys/capabilities-self" { capabilities = ["update"] }
 path "sys/internal/ui/resultant-acl" { capabilities = ["read"] }
 
+# look at its own entity, by id or name,
+path "identity/entity/id/{{identity.entity.id}}" { capabilities = ["read"] }
+path "identity/entity/name/{{identity.entity.name}}" { capabilities = ["read"] }
+
 # look up and renew a lease whose id it was given,
 path "sys/renew" { capabilities = ["update"] }
 path "sys/leases/renew" { capabilities = ["update"] }

@@ -205,7 +205,7 @@ export class PolicyStore {
     const key = JSON.stringify([namespace, [...names].sort()]);
     const set = this.#sets.get(key) ?? this.#load(key, namespace, names);
     const entity = set.templated.length > 0 ? subject() : null;
-    const resolved = set.templated.map((rule) => resolveTemplate(rule, entity));
+    const resolved = entity === null ? [] : set.templated.map((rule) => resolveTemplate(rule, entity));
     const resolvedKey = key + JSON.stringify(resolved.map((rule) => rule?.path ?? null));
     const cached = this.#grants.get(resolvedKey);
     if (cached) return cached;

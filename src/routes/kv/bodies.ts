@@ -50,6 +50,7 @@ export const ConfigBody = z.object({
   max_versions: maxVersions().nullish(),
   cas_required: flag().nullish(),
   delete_version_after: signedDuration().nullish(),
+  metadata_cas_required: flag().nullish(),
 });
 
 export const MetadataBody = z.object({
@@ -58,4 +59,7 @@ export const MetadataBody = z.object({
   delete_version_after: duration("cannot provide negative value").nullish(),
   /** Validated by `readCustomMetadata`, so that one answer lists every violation. */
   custom_metadata: nullMeans(z.unknown().optional(), {}),
+  metadata_cas_required: flag().nullish(),
+  /** Null is 0, as upstream. */
+  metadata_cas: nullMeans(integer().min(0).nullish(), 0),
 });

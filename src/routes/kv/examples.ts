@@ -1,11 +1,14 @@
 import type { Examples } from "../../openapi/example.ts";
 
-const SETTINGS = "max_versions cas_required delete_version_after";
+const SETTINGS = "max_versions cas_required delete_version_after metadata_cas_required";
 const SPELLINGS = "kv-metadata › accepts every field in a command line's spelling";
-const settings = { max_versions: 5, cas_required: false, delete_version_after: "720h" };
+const settings = { max_versions: 5, cas_required: false, delete_version_after: "720h", metadata_cas_required: false };
 const metadata = {
-  body: { ...settings, custom_metadata: { team: "a" } },
-  effects: { [`${SETTINGS} custom_metadata`]: SPELLINGS },
+  body: { ...settings, custom_metadata: { team: "a" }, metadata_cas: 0 },
+  effects: {
+    [`${SETTINGS} custom_metadata`]: SPELLINGS,
+    metadata_cas: "kv-metadata › is written by its version only, where that is required",
+  },
 };
 
 const write = {

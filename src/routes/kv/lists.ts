@@ -32,11 +32,13 @@ export const metadataData = ({ row, versions }: MetadataView) => ({
     ]),
   ),
   current_version: row.current_version,
+  current_metadata_version: row.metadata_version,
   oldest_version: row.oldest_version,
   created_time: timestamp(row.created),
   updated_time: timestamp(row.updated),
   max_versions: row.max_versions,
   cas_required: row.cas_required === 1,
+  metadata_cas_required: row.metadata_cas_required === 1,
   delete_version_after: goDuration(row.delete_version_after),
   custom_metadata: row.custom_metadata === null ? null : JSON.parse(row.custom_metadata),
 });

@@ -36,11 +36,13 @@ const Metadata = z
       }),
     ),
     current_version: z.int(),
+    current_metadata_version: z.int().describe("The number of writes of the metadata."),
     oldest_version: z.int(),
     created_time: time,
     updated_time: time,
     max_versions: z.int().describe("0: as the mount is configured."),
     cas_required: z.boolean(),
+    metadata_cas_required: z.boolean(),
     delete_version_after: z.string().describe("A Go duration; `0s` for never."),
     custom_metadata: texts.nullable(),
   })
@@ -70,8 +72,10 @@ const gone = (schema: z.ZodType): Readonly<Record<number, Answer>> => ({
 const settings = {
   max_versions: "How many versions are kept; 0 is the default of 10.",
   cas_required: "Every write must say which version it replaces.",
+  metadata_cas_required: "Every write of metadata must say which version of it it replaces.",
   delete_version_after: "Versions delete themselves after this time.",
 };
+const CAS = "The `current_metadata_version` that this replaces; 0 for metadata that is not there.";
 const custom = {
   type: "object",
   additionalProperties: { type: "string" },
@@ -99,7 +103,12 @@ export const kv = group(
       summary: "Read a KV mount's configuration",
       answers: data(
         "The configuration.",
-        z.object({ max_versions: z.int(), cas_required: z.boolean(), delete_version_after: z.string() }),
+        z.object({
+          max_versions: z.int(),
+          cas_required: z.boolean(),
+          delete_version_after: z.string(),
+          metadata_cas_required: z.boolean(),
+        }),
       ),
     },
     "POST /secret/config": {
@@ -181,7 +190,7 @@ export const kv = group(
     "POST /secret/metadata/:path+": {
       id: "writeSecretMetadata",
       summary: "Write a secret's metadata",
-      body: { fields: { ...settings, custom_metadata: custom } },
+      body: { fields: { ...settings, custom_metadata: custom, metadata_cas: CAS } },
       answers: { ...noContent, ...warned("Written, with a warning.") },
     },
     "PATCH /secret/metadata/:path+": {
@@ -191,9 +200,10 @@ export const kv = group(
         fields: {
           ...settings,
           custom_metadata: { type: "object", additionalProperties: { type: ["string", "null"] } },
+          metadata_cas: CAS,
         },
       },
-      answers: noContent,
+      answers: { ...noContent, ...warned("Written, with a warning.") },
     },
     "DELETE /secret/metadata/:path+": {
       id: "deleteSecretMetadata",

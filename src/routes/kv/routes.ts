@@ -65,14 +65,24 @@ const changed = (call: PathCall, result: Result<Written["watchers"]>): Response 
   return noContent();
 };
 
+/** A write of settings, with the warnings about overruled ones. */
+function settingsAnswer(call: Call, result: Result<string[]>): Response {
+  const warnings = unwrap(result);
+  return warnings.length === 0 ? noContent() : warned(call, warnings);
+}
+
 /** A deleted or destroyed version: 404 with a body that contains its metadata. */
 const gone = (call: Call, metadata: object): Response => answer(call, { data: null, metadata }, 404);
 
 function metadataSettings(
-  body: Omit<MetadataSettings, "custom_metadata"> & { custom_metadata?: unknown },
+  body: Omit<MetadataSettings, "custom_metadata"> & {
+    custom_metadata?: unknown;
+    metadata_cas?: number | null | undefined;
+  },
   patch: boolean,
 ) {
-  const { custom_metadata: given, ...settings } = body;
+  const { custom_metadata: given, metadata_cas: check, ...others } = body;
+  const settings = { ...others, metadata_cas: check === null ? 0 : check };
   if (given === undefined || given === null) return { ...settings, custom_metadata: given };
   return { ...settings, custom_metadata: unwrap(readCustomMetadata(given, patch)) };
 }
@@ -194,18 +204,15 @@ const engineRoutes = [
     body: MetadataBody,
     handle: async (call, body) => {
       const settings = metadataSettings(body, false);
-      const [warning] = unwrap(await store(call).setMetadata(path(call), settings, false, rights(call)));
-      return warning === undefined ? noContent() : warned(call, warning);
+      return settingsAnswer(call, await store(call).setMetadata(path(call), settings, false, rights(call)));
     },
   }),
   inMount({
     verb: "PATCH",
     path: "/metadata/:path+",
     body: MetadataBody,
-    handle: async (call, body) => {
-      unwrap(await store(call).setMetadata(path(call), metadataSettings(body, true), true, null));
-      return noContent();
-    },
+    handle: async (call, body) =>
+      settingsAnswer(call, await store(call).setMetadata(path(call), metadataSettings(body, true), true, null)),
   }),
   inMount({
     verb: "DELETE",
@@ -237,7 +244,7 @@ const rootRoutes = ["data", "metadata", "detailed-metadata", "subkeys", "delete"
         path: `/${root}`,
         refuses: true,
         handle: async (call) =>
-          warned(call, "Non-listing operations on the root of a K/V v2 mount are not supported.", 404),
+          warned(call, ["Non-listing operations on the root of a K/V v2 mount are not supported."], 404),
       }),
     ),
 );

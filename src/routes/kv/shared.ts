@@ -55,8 +55,8 @@ export async function readSecret(call: PathCall, version: number): Promise<ReadV
 export const answer = (call: Call, data: unknown, status = 200): Response =>
   envelope(call, { data, mountType: "kv", status });
 
-export const warned = (call: Call, warning: string, status = 200): Response =>
-  envelope(call, { warnings: [warning], mountType: "kv", status });
+export const warned = (call: Call, warnings: readonly string[], status = 200): Response =>
+  envelope(call, { warnings, mountType: "kv", status });
 
 const CLI_COMMAND: Readonly<Record<Verb, string>> = {
   GET: "get",
@@ -70,6 +70,8 @@ const CLI_COMMAND: Readonly<Record<Verb, string>> = {
 export const invalidPath = (call: Call, verb: Verb): Response =>
   warned(
     call,
-    `Invalid path for a versioned K/V secrets engine. See the API docs for the appropriate API endpoints to use. If using the Vault CLI, use 'vault kv ${CLI_COMMAND[verb]}' for this operation.`,
+    [
+      `Invalid path for a versioned K/V secrets engine. See the API docs for the appropriate API endpoints to use. If using the Vault CLI, use 'vault kv ${CLI_COMMAND[verb]}' for this operation.`,
+    ],
     404,
   );

@@ -9,12 +9,9 @@ import { type Dialect, dialectOf } from "../../compat/dialect.ts";
 import { translateField } from "../../compat/engine-names.ts";
 import { STATE_INDEX_HEADER, stateIndex } from "../../compat/state-index.ts";
 import { translateMessage } from "../../compat/sync-names.ts";
-import { neutralPath } from "../../compat/sync-paths.ts";
 import type { Grant } from "../../contracts/access-control.ts";
-import type { AuthMount, AuthPlace } from "../../contracts/auth.ts";
+import type { AuthMount } from "../../contracts/auth.ts";
 import type { Capability } from "../../contracts/policies.ts";
-import { textBefore } from "../../lib/text-before.ts";
-import { SERVICE_ROOTS } from "../../platform/http/areas.ts";
 import { namespaceOf, tokenOf } from "../../platform/http/caller.ts";
 import { diskRefusal } from "../../platform/http/disk.ts";
 import { asRequestError, denied, RequestError, refusalError, unwrap } from "../../platform/http/errors.ts";
@@ -42,10 +39,20 @@ import { listLimit } from "../../rights/path-rules.ts";
 import { accessControl } from "../../rpc/stubs.ts";
 import { EarlyBody, parseBody, receiveBody } from "./body.ts";
 import { allowOrigin, type CrossOrigin, crossOrigin, preflight } from "./cors.ts";
+import {
+  authPlace,
+  isSystemPath,
+  LEADS_TO_AUTH,
+  MAY_BE_SYSTEM,
+  PLACE_DEFAULTS,
+  type Place,
+  PUBLIC_IN_NAMESPACE,
+  systemPlace,
+} from "./place.ts";
 import { parseQuery } from "./query.ts";
 import { errorResponse, withWarnings } from "./respond.ts";
 import { type AuthorisedCall, type Call, type ClusterRoute, capabilityOf, type SecretsRoute } from "./route.ts";
-import type { RoutedPath, Routes, RouteTables } from "./route-tables.ts";
+import type { Routes } from "./route-tables.ts";
 import { discard, headOf } from "./unsent.ts";
 import { requestedWrapTtl, wrapAnswer } from "./wrap-answer.ts";
 
@@ -142,8 +149,7 @@ async function answer(
   const dialect = place.upstream ? "upstream" : base.dialect;
   const isScan = target.verb === "SCAN";
   const found = place.table.match(isScan ? "LIST" : target.verb, place.path);
-  if (!found || (isScan && !("scans" in found.route)))
-    throw unmatched(area, target.path, place.table.verbs(place.path));
+  if (!found || (isScan && !("scans" in found.route))) throw await unmatchedAt(base, target, place);
   const { route, params } = found;
   const { authMount } = place;
   if (authMount) recordAuthMount(exchange, authMount);
@@ -255,20 +261,6 @@ function recordAuthMount(exchange: Exchange, { namespace, path }: AuthMount): vo
   exchange.mount = `auth/${path}`;
 }
 
-/** Result of the route look-up. `grant` is set when the look-up had to authenticate the caller. */
-interface Place extends RoutedPath {
-  readonly grant: Grant | null;
-  /** Whether `grant` may come from the cache. */
-  readonly cached: boolean;
-  /** Whether the path used an upstream name; `path` is normalized. */
-  readonly upstream: boolean;
-  readonly authMount: AuthMount | null;
-  /** Whether quotas may count a request without a token. */
-  readonly counted: boolean;
-  /** The body, where the look-up has begun to read it. */
-  readonly early: EarlyBody | null;
-}
-
 async function placeOf(base: Base, target: Target): Promise<Place> {
   const { area } = base.exchange;
   const { tables } = base.routes;
@@ -303,50 +295,6 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
   if (grant.capabilities.includes("deny")) throw denied();
   throw unmatched(area, grant.path, []);
 }
-
-/** A system path. Routes use neutral names only, `AccessControl` either. */
-function systemPlace(tables: RouteTables, written: string, grant: Grant | null): Place {
-  const path = neutralPath(written);
-  const upstream = path !== written;
-  return { ...PLACE_DEFAULTS, table: tables.secrets, path: `/${path}`, grant, upstream };
-}
-
-/** A path below an auth mount. Logins have no token yet, so the mount is found without one. */
-function authPlace(tables: RouteTables, { mount, path, counted = false }: AuthPlace): Place {
-  const { type } = mount;
-  return {
-    ...PLACE_DEFAULTS,
-    table: tables.auth[type],
-    path: `/${encodePath(path)}`,
-    root: `/v1/auth/{${type}}`,
-    authMount: mount,
-    counted,
-  };
-}
-
-const PLACE_DEFAULTS = {
-  root: "/v1",
-  grant: null,
-  cached: false,
-  upstream: false,
-  authMount: null,
-  counted: false,
-  early: null,
-} as const;
-
-/** Paths below `auth/`, also inside a namespace; `auth/token` has fixed routes. */
-const LEADS_TO_AUTH = /(?:^|\/)auth\/(?!token(?:\/|$))[^/]/;
-
-/**
- * Paths that may resolve to a system route, such as `ns1/sys/policies/acl/p`, are always authorized without the cache.
- */
-const MAY_BE_SYSTEM = new RegExp(`/(${[...SERVICE_ROOTS].join("|")})/`);
-
-/** Unauthenticated paths inside a namespace prefix. */
-const PUBLIC_IN_NAMESPACE =
-  /\/(?:identity\/oidc\/(?:plugins|secrets-sync)\/\.well-known\/[^/]+|sys\/wrapping\/(?:lookup|rewrap|unwrap))$/;
-
-const isSystemPath = (path: string): boolean => SERVICE_ROOTS.has(textBefore(path, "/"));
 
 /** Reads must see a revocation immediately; a write may use a cached grant, unless its route sets `fresh`. */
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST", "SCAN"]);
@@ -438,6 +386,17 @@ function verbsAt({ exchange, routes: { tables } }: Base, { path, route }: Target
   return isSystemPath(path)
     ? tables.secrets.verbs(systemPlace(tables, route.slice(1), null).path)
     : ["GET", "LIST", "POST", "PATCH", "DELETE"];
+}
+
+/** The refusal of a request without a route. Callers without rights on a path do not learn that it is missing. */
+async function unmatchedAt(base: Base, target: Target, { table, path, grant }: Place): Promise<RequestError> {
+  const { area } = base.exchange;
+  const verbs = table.verbs(path);
+  if (area === "secrets" && verbs.length === 0) {
+    const { capabilities } = grant ?? (await authorizeCall(base, target, { fresh: true }));
+    if (capabilities.includes("deny")) return denied();
+  }
+  return unmatched(area, target.path, verbs);
 }
 
 /** A refusal in the caller's dialect: objects use neutral terms only. */

@@ -205,7 +205,7 @@ class Import {
   /** Marks the path and writes the first version. @returns the problem */
   async #write({ external_name: name, secret_name: path }: Shown, data: string): Promise<string | null> {
     const store = this.#store();
-    const mark = { custom_metadata: { [FROM]: this.#from(), [NAME]: name } };
+    const mark = { custom_metadata: { [FROM]: this.#from(), [NAME]: name }, metadata_cas: 0 };
     const marked = await store.setMetadata(path, mark, true, { create: true, update: false });
     if (!marked.ok && marked.reason !== "denied") return marked.message || marked.reason;
     const metadata = marked.ok ? null : await store.metadata(path);

@@ -13,7 +13,7 @@ const REASONS: readonly (readonly [reason: string, command: RegExp, lines?: RegE
   ["the root token is the one of a bootstrap", /token lookup/, /display_name|path/],
   ["custom token ids are stored as safely as others", /-id=/, /SHA1|obfuscation|WARNING/],
   ["expired tokens need no tidying", /tidy/],
-  ["metadata without a setting makes the path, and lists are sorted", /secret\/metadata|scan/],
+  ["lists are sorted", /secret\/metadata|scan/],
   ["a list that is not offered", /list secret\/data|list sys\/auth|raft|request-headers/],
   ["audit outputs belong to the deployment", /audit/],
   ["plugins are built in", /plugin/],
@@ -25,7 +25,6 @@ const REASONS: readonly (readonly [reason: string, command: RegExp, lines?: RegE
   ["mount_type is in every answer", /-format=json/, /mount_type/],
   ["request ids are in every answer", /-format=json/, /request_id/],
   ["token lifetimes are rounded up", /token/, /ttl/i],
-  ["a path without a mount is known to be missing without a token", /-path=nope/],
 ];
 
 /** The reason of a difference; null when none is known. */
