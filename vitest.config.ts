@@ -64,9 +64,22 @@ export default defineConfig({
                 EVENT_HEARTBEAT_MS: "300",
                 ...inject("providerSettings"),
                 TEST_CLOUD_A: inject("cloudA"),
-                PRIVATE_HOSTS: "127.0.0.1 localhost",
+                PRIVATE_HOSTS: "127.0.0.1 localhost *.corp.internal *.lost.internal",
+                PRIVATE_NETWORKS: "*.corp.internal=TEST_NETWORK, *.lost.internal=ABSENT",
+                SYNC_ALLOWED_HOSTS: `${inject("providerSettings")["SYNC_ALLOWED_HOSTS"]} *.corp.internal`,
                 TEST_DOUBLES: inject("doubles"),
                 TEST_STAND_INS: inject("standIns"),
+              },
+              // A network behind a binding: `p8080.corp.internal` is the port 8080 of this machine there, and nowhere else.
+              serviceBindings: {
+                TEST_NETWORK: (request) => {
+                  const { hostname, pathname, search } = new URL(request.url);
+                  const [, port = "1"] = /^p(\d+)\./.exec(hostname) ?? [];
+                  return fetch(
+                    `http://127.0.0.1:${port}${pathname}${search}`,
+                    request as unknown as RequestInit,
+                  ) as never;
+                },
               },
               queueConsumers: {
                 "sync-work": { maxBatchTimeout: 0.01, maxBatchSize: 10 },

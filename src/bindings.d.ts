@@ -42,8 +42,8 @@ declare namespace Cloudflare {
     EVENT_QUEUE?: Queue<string>;
     /** Where scheduled snapshots are kept. A deployment may leave it out. */
     SNAPSHOT_BUCKET?: R2Bucket;
-    /** Comma-separated base64 keys of 32 bytes, newest first. */
-    MASTER_KEY?: string;
+    /** Comma-separated base64 keys of 32 bytes, newest first: a secret, or a binding of the Secrets Store. */
+    MASTER_KEY?: string | import("./platform/crypto/master-key.ts").StoredSecret;
   }
 }
 interface Env extends Cloudflare.Env {}

@@ -2,6 +2,7 @@ import { env as deployment, waitUntil } from "cloudflare:workers";
 import { storeDueSnapshot } from "./backup/scheduled-snapshots.ts";
 import { performJobs } from "./credentials/runner/job-worker.ts";
 import { performDeliveries } from "./events/subscriptions/deliver.ts";
+import { loadMasterKey } from "./platform/crypto/master-key.ts";
 import type { WakeUpMessage } from "./platform/durable/wake-up.ts";
 import { refusedBesideGateway } from "./platform/http/gateway-key.ts";
 import { writeActionsTo } from "./platform/observability/audit/actions.ts";
@@ -10,6 +11,7 @@ import { textOf, warn } from "./platform/observability/log.ts";
 import { flushCounts } from "./platform/observability/metrics/flush.ts";
 import { exportMetrics } from "./platform/observability/otlp/metrics.ts";
 import { setOutboundPolicy } from "./providers/outbound-url.ts";
+import { usePrivateNetworks } from "./providers/private-networks.ts";
 import { consoleAnswer } from "./routes/console.ts";
 import { handle } from "./routes/handle.ts";
 import { installAnswer } from "./routes/install.ts";
@@ -40,6 +42,7 @@ const WAKE_UP_BUDGET_MS = 10_000;
 const HOLD_MS = 1_000;
 
 setOutboundPolicy(deployment);
+usePrivateNetworks(deployment);
 writeActionsTo((line) => record(deployment, line, waitUntil));
 
 export default {
@@ -47,11 +50,14 @@ export default {
     const url = new URL(request.url);
     const beside = refusedBesideGateway(request, env);
     if (beside) return beside;
-    return consoleAnswer(request, url, env) ?? installAnswer(request, url, env) ?? handle(request, env, exec, url);
+    const serve = () =>
+      consoleAnswer(request, url, env) ?? installAnswer(request, url, env) ?? handle(request, env, exec, url);
+    return loadMasterKey(env)?.then(serve) ?? serve();
   },
 
   /** Never throws: locally a throw would repeat even the messages that were acknowledged. */
   async queue(batch, env, exec) {
+    await loadMasterKey(env);
     const answered = Promise.all(batch.messages.map((message) => answerWakeUp(batch.queue, message, env)));
     exec.waitUntil(answered);
     await Promise.race([answered, scheduler.wait(HOLD_MS)]);
@@ -62,6 +68,7 @@ export default {
    * traffic, too.
    */
   async scheduled(_controller, env) {
+    await loadMasterKey(env);
     const exported = exportMetrics(env, () => flushCounts().then(() => metrics(env).read()));
     await Promise.all([storeDueSnapshot(env), exported]);
   },

@@ -1,4 +1,5 @@
 import { DataKeys } from "../platform/crypto/data-keys.ts";
+import { masterKey } from "../platform/crypto/master-key.ts";
 import { DeploymentState } from "../platform/durable/deployment-state.ts";
 import type { NameChanges } from "../platform/durable/object-context.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
@@ -80,7 +81,7 @@ export type AccessParts = ReturnType<typeof accessParts>;
 /** Builds the components of `AccessControl` over its rows, each from those above it. */
 export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
   const { sql } = ctx.storage;
-  const keys = new DataKeys(sql, "access-control", () => env.MASTER_KEY);
+  const keys = new DataKeys(sql, "access-control", () => masterKey(env));
   const hashKey = new TokenHashKey(sql, keys);
   const state = new DeploymentState(sql);
   const aclIndex = new AclIndex(new EventSource(env, "access-control"));

@@ -1,4 +1,5 @@
 import { parseKeyring } from "../platform/crypto/keyring.ts";
+import { masterKey } from "../platform/crypto/master-key.ts";
 import { bornWith, isKind, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import { badRequest, RequestError, unwrap } from "../platform/http/errors.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
@@ -36,7 +37,7 @@ export async function restoreSnapshot(
   const frames = framesOf(body);
   const first = await frames.next();
   if (first.done) throw badRequest("snapshot: it is cut off");
-  const opener = new Opener(first.value, env.MASTER_KEY);
+  const opener = new Opener(first.value, masterKey(env));
   const restore = crypto.randomUUID();
   await judge();
   unwrap(await accessControl(env).beginRestore(restore));
@@ -61,7 +62,7 @@ async function load(
   opener: Opener,
   frames: AsyncGenerator<Uint8Array>,
 ): Promise<{ objects: number; rows: number }> {
-  const masters = new Set(parseKeyring(env.MASTER_KEY).byId.keys());
+  const masters = new Set(parseKeyring(masterKey(env)).byId.keys());
   const missing = new Set(SINGLETONS.map(textOfObject));
   // Locked before their rows arrive, so that they stay unused.
   for (const object of SINGLETONS) if (object !== ACCESS_CONTROL) await hold(env, restore, object);

@@ -1,6 +1,7 @@
 import { giveWay } from "../lib/give-way.ts";
 import { mapLimit } from "../lib/map-limit.ts";
 import { type Refusal, type Result, refuse } from "../lib/result.ts";
+import { masterKey } from "../platform/crypto/master-key.ts";
 import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import { QUIESCE_MS } from "../platform/durable/snapshot/frozen.ts";
 import type { SnapshotPage, SnapshotPosition } from "../platform/durable/snapshot/object-snapshot.ts";
@@ -30,7 +31,7 @@ interface Frozen {
 export async function takeSnapshot(env: Env): Promise<{ ok: true; value: ReadableStream<Uint8Array> } | Refusal> {
   const snapshot = crypto.randomUUID();
   const began = new Date();
-  const sealer = new Sealer(snapshot, began, env.MASTER_KEY);
+  const sealer = new Sealer(snapshot, began, masterKey(env));
   const cut = await freezeAll(env, snapshot);
   if (!cut.ok) return cut;
   const pieces = sealed(env, snapshot, sealer, { cut: cut.value, began: began.getTime() });

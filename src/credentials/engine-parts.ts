@@ -1,5 +1,6 @@
 import { NameFeed } from "../listings/name-feed.ts";
 import { DataKeys } from "../platform/crypto/data-keys.ts";
+import { masterKey } from "../platform/crypto/master-key.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { WakeUp } from "../platform/durable/wake-up.ts";
 import { ServiceEvents } from "../publishing/service-events.ts";
@@ -21,7 +22,7 @@ export function engineParts(object: ObjectContext, restored: () => string) {
   const { sql, env, name, commit } = object;
   const serviceEvents = ServiceEvents.ofMount(env, name, () => object.outbox);
   const scope = `credential-engine ${name}`;
-  const keys = new DataKeys(sql, scope, () => object.env.MASTER_KEY);
+  const keys = new DataKeys(sql, scope, () => masterKey(object.env));
   const stores = new EngineStores(sql, keys, scope, new EngineEvents(serviceEvents), restored);
   const names = new NameFeed(object, stores.roles);
   stores.roles.watch((role) => names.changed(role));

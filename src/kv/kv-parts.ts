@@ -1,5 +1,6 @@
 import { NameFeed } from "../listings/name-feed.ts";
 import { DataKeys } from "../platform/crypto/data-keys.ts";
+import { masterKey } from "../platform/crypto/master-key.ts";
 import { NOTHING, type ObjectContext } from "../platform/durable/object-context.ts";
 import { ServiceEvents } from "../publishing/service-events.ts";
 import { Followers } from "./followers.ts";
@@ -31,7 +32,7 @@ export interface KvParts extends KvRecords {
 /** The components of one mount's object. */
 export function kvParts(object: ObjectContext, leases: AnswerLeases): KvParts {
   const { sql, name, env, outbox } = object;
-  const keys = new DataKeys(sql, name, () => object.env.MASTER_KEY);
+  const keys = new DataKeys(sql, name, () => masterKey(object.env));
   const secrets = new Secrets(sql);
   const state = new MountState(sql);
   const watchers = new Watchers(sql);

@@ -1,5 +1,6 @@
 import type { Operation } from "../contracts/node-operation.ts";
 import { DataKeys } from "../platform/crypto/data-keys.ts";
+import { masterKey } from "../platform/crypto/master-key.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import type { HiddenParams } from "../volume-requests/hidden-params.ts";
@@ -63,7 +64,7 @@ export class OperationSecrets {
 
   #dataKeys(): DataKeys {
     const { sql, env, name } = this.#object;
-    this.#keys ??= new DataKeys(sql, `node-session ${name}`, () => env.MASTER_KEY);
+    this.#keys ??= new DataKeys(sql, `node-session ${name}`, () => masterKey(env));
     return this.#keys;
   }
 }

@@ -21,6 +21,7 @@ import {
 import { subscriptionMigrations } from "../events/subscriptions/schema.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
+import { masterKey } from "../platform/crypto/master-key.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { NOTHING } from "../platform/durable/object-context.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
@@ -57,7 +58,7 @@ export class EventSubscription extends StoredObject implements EventSubscription
       { registration: () => this.#register() },
     );
     this.#name = ctx.id.name ?? ctx.id.toString();
-    this.#keys = new DataKeys(this.sql, `event-subscription ${this.#name}`, () => this.env.MASTER_KEY);
+    this.#keys = new DataKeys(this.sql, `event-subscription ${this.#name}`, () => masterKey(this.env));
     this.#record = new SubscriptionRecord(this.sql);
     this.#wakeUp = new WakeUp(env.SYNC_WORK, this.#name, "subscription");
   }

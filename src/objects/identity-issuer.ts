@@ -6,6 +6,7 @@ import { claimsOf, syncClaimsOf } from "../identity/token.ts";
 import { originOf } from "../lib/origin.ts";
 import { ok, type Result } from "../lib/result.ts";
 import { DataKeys, dataKeyMigrations } from "../platform/crypto/data-keys.ts";
+import { masterKey } from "../platform/crypto/master-key.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
@@ -32,7 +33,7 @@ export class IdentityIssuer extends StoredObject implements IdentityIssuerApi {
       { data_keys: dataKeyMigrations, identity: identityMigrations },
       { "key-holder": () => this.#deliverKeyHolder() },
     );
-    this.#keys = new DataKeys(this.sql, "identity-issuer", () => this.env.MASTER_KEY);
+    this.#keys = new DataKeys(this.sql, "identity-issuer", () => masterKey(this.env));
     this.#signing = new SigningKeys(this.sql, this.#keys);
   }
 

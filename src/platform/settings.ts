@@ -88,6 +88,10 @@ export const Settings = z.object({
     )
     .optional(),
   PRIVATE_HOSTS: z.string().optional(),
+  PRIVATE_NETWORKS: z
+    .string()
+    .regex(/^[\s,]*(?:[^\s,=]+=[A-Za-z_]\w*(?:[\s,]+|$))*$/, "must be HOST=BINDING, with spaces or commas between")
+    .optional(),
   PUBLIC_URL: z
     .string()
     .refine((text) => text === "" || originOf(text) !== null, ORIGIN_RULE)

@@ -1,6 +1,7 @@
 import { isListed, isLoopback } from "../lib/hosts.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
-import { type Call, type CallLimits, callProvider, failure, type Network, type Send } from "./outcome.ts";
+import { type Call, type CallLimits, callProvider, failure, type Send } from "./outcome.ts";
+import { missingNetwork, type Network, privateNetworkOf } from "./private-networks.ts";
 
 /**
  * The one policy for addresses that tenants name: issuers, key sets, clusters, webhooks. Hosts are public and called by
@@ -63,9 +64,10 @@ export function refusedUrl(text: string): string | null {
   if (url.protocol !== "https:" && !(url.protocol === "http:" && isOperatorsHost && isLoopback(url.hostname))) {
     return "must begin with https://";
   }
-  return isPrivate(url.hostname) && !isOperatorsHost
-    ? "must not be a private address, unless PRIVATE_HOSTS lists it"
-    : null;
+  if (isPrivate(url.hostname) && !isOperatorsHost)
+    return "must not be a private address, unless PRIVATE_HOSTS lists it";
+  const network = privateNetworkOf(url);
+  return typeof network === "string" ? missingNetwork(network) : null;
 }
 
 /** `callProvider` for a URL that a tenant has named: refused URLs are not called. */

@@ -1,6 +1,7 @@
 import type { Failure } from "../contracts/failure.ts";
 import { isLoopback } from "../lib/hosts.ts";
 import { beginCall } from "../platform/observability/otlp/trace-context.ts";
+import { missingNetwork, type Network, privateNetworkOf } from "./private-networks.ts";
 
 /** Providers answer with small documents; a larger body comes from another server. */
 const maxBodyBytes = 1024 * 1024;
@@ -17,13 +18,10 @@ interface Answered {
 
 export type Call = Answered | { ok: false; outcome: Failure };
 
-/** Carries requests: the Worker itself, or a binding. */
-export type Network = Pick<typeof globalThis, "fetch">;
-
 export interface CallLimits {
   /** Time limit of the whole exchange, body included, in milliseconds. Zero or less: no request is sent. */
   deadlineMs: number;
-  /** The network that carries the request; by default the Worker's own. */
+  /** The network that carries the request where `PRIVATE_NETWORKS` has none; by default the Worker's own. */
   network?: Network | undefined;
 }
 
@@ -79,6 +77,10 @@ export async function callProvider(
     return { ok: false, outcome: failure("external", "deadline_exceeded", "No time was left to call the provider.") };
   }
 
+  const own = privateNetworkOf(url);
+  if (typeof own === "string")
+    return { ok: false, outcome: failure("client", "network_not_bound", `${url.host} ${missingNetwork(own)}.`) };
+
   const abort = new AbortController();
   // Some runtimes do not abort a streaming body, so each read races the deadline.
   const expired = Promise.withResolvers<never>();
@@ -92,7 +94,7 @@ export async function callProvider(
   let outcome: number | string = "failed";
   try {
     const options = { redirect: "manual", signal: abort.signal, ...(span && { headers: span.headers }) } as const;
-    const network = limits.network ?? globalThis;
+    const network = own ?? limits.network ?? globalThis;
     const response = await (request instanceof Request
       ? network.fetch(new Request(request, options))
       : network.fetch(request[0], { ...request[1], ...options }));

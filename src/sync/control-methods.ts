@@ -1,6 +1,7 @@
 import type { SyncControlApi } from "../contracts/sync-control.ts";
 import { refuse } from "../lib/result.ts";
 import { DataKeys } from "../platform/crypto/data-keys.ts";
+import { masterKey } from "../platform/crypto/master-key.ts";
 import { refuseIfSealed, sealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { EndedNamespaces } from "../platform/durable/ended-namespaces.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
@@ -13,7 +14,7 @@ const USERS_ASKED = 50;
 
 /** The components of `SyncControl`. */
 export function controlParts(object: ObjectContext) {
-  const keys = new DataKeys(object.sql, "sync-control", () => object.env.MASTER_KEY);
+  const keys = new DataKeys(object.sql, "sync-control", () => masterKey(object.env));
   return {
     object,
     keys,

@@ -1,4 +1,5 @@
 import { DataKeys } from "../platform/crypto/data-keys.ts";
+import { masterKey } from "../platform/crypto/master-key.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { WakeUp } from "../platform/durable/wake-up.ts";
 import { WorkQueue } from "../platform/durable/work-queue.ts";
@@ -41,7 +42,7 @@ import { SyncEvents } from "./sync-events.ts";
 /** The components of one destination, over its object. @param resumed called when a pause has ended */
 export function destinationParts(object: ObjectContext, resumed: () => void) {
   const { sql, env, outbox } = object;
-  const keys = new DataKeys(sql, `sync-destination ${object.name}`, () => object.env.MASTER_KEY);
+  const keys = new DataKeys(sql, `sync-destination ${object.name}`, () => masterKey(object.env));
   const place = async () => ({ namespace: destinationKeyOf(object.name).namespace, path: "" });
   const serviceEvents = new ServiceEvents(env, `destination ${object.name}`, () => outbox, place);
   const events = new SyncEvents(serviceEvents, object.name);

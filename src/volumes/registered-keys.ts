@@ -1,4 +1,5 @@
 import { DataKeys } from "../platform/crypto/data-keys.ts";
+import { masterKey } from "../platform/crypto/master-key.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import { accessControl } from "../rpc/stubs.ts";
 
@@ -26,7 +27,7 @@ export class RegisteredKeys {
   }
 
   open(): DataKeys {
-    this.#keys ??= new DataKeys(this.#sql, "cluster-registry", () => this.#env.MASTER_KEY);
+    this.#keys ??= new DataKeys(this.#sql, "cluster-registry", () => masterKey(this.#env));
     return this.#keys;
   }
 

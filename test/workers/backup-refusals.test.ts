@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { LENGTH_BYTES, MAGIC, Sealer } from "../../src/backup/format.ts";
 import { parseKeyring } from "../../src/platform/crypto/keyring.ts";
+import { masterKey } from "../../src/platform/crypto/master-key.ts";
 import { SINGLETONS } from "../../src/rpc/stored-objects.ts";
 import { accessControl } from "../../src/rpc/stubs.ts";
 import { issue, policies } from "./access.ts";
@@ -13,7 +14,7 @@ import { makeDestination, setAssociation, write } from "./sync-helpers.ts";
 
 /** An incomplete, foreign or unsuitable file changes nothing, and the deployment continues to work. */
 
-const MASTER_KEY = env.MASTER_KEY;
+const MASTER_KEY = masterKey(env);
 /** Of a file that is made once: no test changes it. */
 let frames: Buffer[] = [];
 let empty: Rows;
@@ -127,7 +128,7 @@ describe("a snapshot file is refused", () => {
 
   it("when it has a data key under an unknown master key, anywhere in the file", async () => {
     const foreign = parseKeyring(randomBytes(32).toString("base64")).newest.id;
-    const own = parseKeyring(env.MASTER_KEY).newest.id;
+    const own = parseKeyring(masterKey(env)).newest.id;
     const columns = ["term", "master", "wrapped", "created"];
     const keyOf = (term: number, master: string) => [term, master, new Uint8Array(60).buffer, 0];
     const objects = [
@@ -136,7 +137,7 @@ describe("a snapshot file is refused", () => {
     ] as const;
     for (const masters of [[foreign], [own, foreign]]) {
       for (const at of objects) {
-        const sealer = new Sealer("s", new Date(), env.MASTER_KEY);
+        const sealer = new Sealer("s", new Date(), masterKey(env));
         const bytes = [sealer.begin()];
         for (const object of objects) {
           const rows = (object === at ? masters : [own]).map((master, term) => keyOf(term + 1, master));
@@ -151,22 +152,22 @@ describe("a snapshot file is refused", () => {
   });
 
   it("when it was made by a newer version, or has an object of an unknown type", async () => {
-    const newer = new Sealer("s", new Date(), env.MASTER_KEY);
+    const newer = new Sealer("s", new Date(), masterKey(env));
     const versions = { access: 1_000 };
     const bytes = [
       newer.begin(),
       newer.seal({ type: "object", kind: "access-control", name: "main", versions, sequences: {} }),
     ];
     await refused(Buffer.concat([...bytes, newer.end()]), /newer schema: the tables of "access" are at step 1000/);
-    const other = new Sealer("s", new Date(), env.MASTER_KEY);
+    const other = new Sealer("s", new Date(), masterKey(env));
     const strange = { type: "object", kind: "teapot", name: "main", versions: {}, sequences: {} } as never;
     await refused(Buffer.concat([other.begin(), other.seal(strange), other.end()]), /has no teapot/);
   });
 
   it("when it lacks an object, or has rows that match no table", async () => {
-    const bare = new Sealer("s", new Date(), env.MASTER_KEY);
+    const bare = new Sealer("s", new Date(), masterKey(env));
     await refused(Buffer.concat([bare.begin(), bare.end()]), /without cluster-registry main/);
-    const odd = new Sealer("s", new Date(), env.MASTER_KEY);
+    const odd = new Sealer("s", new Date(), masterKey(env));
     const object = { type: "object", kind: "event-log", name: "log", versions: { events: 1 }, sequences: {} } as const;
     const rows = { type: "rows", table: "lines", columns: ["idx", "nothing"], rows: [[1, 2]] } as const;
     await refused(

@@ -30,7 +30,7 @@ export async function inEveryObject(look: (object: StoredObject, state: DurableO
 }
 
 /** Sets another MASTER_KEY and deploys, as an operator does; every object restarts. */
-export async function deployWithMasterKey(text: string | undefined): Promise<void> {
+export async function deployWithMasterKey(text: Env["MASTER_KEY"]): Promise<void> {
   // The runtime hands the same `env` to an object's next instance.
   await inEveryObject((object, { storage }) => {
     Object.assign((object as unknown as { env: Env }).env, { MASTER_KEY: text });

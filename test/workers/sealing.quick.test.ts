@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { DataKeys } from "../../src/platform/crypto/data-keys.ts";
+import { masterKey } from "../../src/platform/crypto/master-key.ts";
 import { del, get, list, mountKv, patch, put } from "./client.ts";
 import { deployWithMasterKey, dump, FIRST_KEY, inEveryObject, inStore, key, spellings } from "./sealing-helpers.ts";
 
@@ -307,7 +308,7 @@ describe("data keys", () => {
 
   it("open a value only in the context it was sealed for", async () => {
     await inStore(kv.uuid, (_store, state) => {
-      const keys = new DataKeys(state.storage.sql, kv.uuid, () => env.MASTER_KEY);
+      const keys = new DataKeys(state.storage.sql, kv.uuid, () => masterKey(env));
       const sealed = keys.seal("value", "here");
       expect(keys.openText(sealed, "here")).toBe("value");
       expect(() => keys.openText(sealed, "there")).toThrow("altered or moved");

@@ -1,6 +1,7 @@
 import { createHmac, createSecretKey, type KeyObject } from "node:crypto";
 import { Lru } from "../../lib/lru.ts";
 import { type MasterKey, parseKeyring, Sealed } from "./keyring.ts";
+import { masterKey } from "./master-key.ts";
 
 interface AuditKey {
   /** The id of the master key from which this key is derived. */
@@ -23,16 +24,16 @@ const derived = ({ id, bytes }: MasterKey): AuditKey => ({
 let known: { readonly text: string | undefined; readonly keys: readonly AuditKey[] } | null = null;
 
 /** One key for each master key, newest first; empty while `MASTER_KEY` cannot be parsed. */
-function auditKeys({ MASTER_KEY: text }: Pick<Env, "MASTER_KEY">): readonly AuditKey[] {
-  if (known?.text !== text || known === null) {
-    try {
+function auditKeys(env: Pick<Env, "MASTER_KEY">): readonly AuditKey[] {
+  try {
+    const text = masterKey(env);
+    if (known?.text !== text || known === null)
       known = { text, keys: [...parseKeyring(text).byId.values()].map(derived) };
-    } catch (failure) {
-      if (!(failure instanceof Sealed)) throw failure;
-      known = { text, keys: [] };
-    }
+    return known.keys;
+  } catch (failure) {
+    if (!(failure instanceof Sealed)) throw failure;
+    return [];
   }
-  return known.keys;
 }
 
 const hashWith = ({ key }: AuditKey, value: string): string =>

@@ -1,6 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import { earliest } from "../../lib/earliest.ts";
 import type { Result } from "../../lib/result.ts";
+import { loadMasterKey } from "../crypto/master-key.ts";
 import { textOf, warn } from "../observability/log.ts";
 import { AlarmLag, type HealthStats } from "../observability/metrics/health-stats.ts";
 import type { Series } from "../observability/metrics/series.ts";
@@ -78,6 +79,7 @@ export abstract class StoredObject extends DurableObject<Env> {
       commit: (change, keys) => this.commit(change, keys),
       waitUntil: (work) => ctx.waitUntil(work),
     };
+    void loadMasterKey(env, (read) => ctx.blockConcurrencyWhile(read));
     if (!this.#hasBegun) ctx.blockConcurrencyWhile(() => this.#begin()).catch(() => {});
   }
 

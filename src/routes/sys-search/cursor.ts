@@ -2,6 +2,7 @@ import { createHmac } from "node:crypto";
 import { refuse } from "../../lib/result.ts";
 import { decrypt, encrypt } from "../../platform/crypto/aes-gcm.ts";
 import { type MasterKey, parseKeyring, Sealed } from "../../platform/crypto/keyring.ts";
+import { masterKey } from "../../platform/crypto/master-key.ts";
 import { badRequest, refusalError } from "../../platform/http/errors.ts";
 
 /**
@@ -14,9 +15,9 @@ const MAX_CHARACTERS = 16_384;
 const keyOf = ({ bytes }: MasterKey): Uint8Array => createHmac("sha256", bytes).update("sallyport search 1").digest();
 
 /** @throws RequestError 503 without a master key */
-function keysOf({ MASTER_KEY }: Pick<Env, "MASTER_KEY">): { newest: MasterKey; all: readonly MasterKey[] } {
+function keysOf(env: Pick<Env, "MASTER_KEY">): { newest: MasterKey; all: readonly MasterKey[] } {
   try {
-    const { newest, byId } = parseKeyring(MASTER_KEY);
+    const { newest, byId } = parseKeyring(masterKey(env));
     return { newest, all: [...byId.values()] };
   } catch (failure) {
     if (failure instanceof Sealed) throw refusalError(refuse("sealed", failure.message));
