@@ -5,6 +5,7 @@ import type { Place, StandIn } from "./stand-in.ts";
 const calls: Readonly<Record<string, (place: Place, given: readonly unknown[]) => unknown>> = {
   objects: (place) => [...place.objects()],
   write: (place, [name, value]) => place.write(String(name), String(value)),
+  writeShown: (place, [name, value]) => (place.writeShown ?? place.write)(String(name), String(value)),
   remove: (place, [name]) => place.remove(String(name)),
   fail: (place, [fault, times]) => place.fail(fault as Parameters<Place["fail"]>[0], Number(times)),
   writes: (place) => place.writes(),

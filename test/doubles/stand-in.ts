@@ -39,6 +39,8 @@ export interface Place {
   objects(): ReadonlyMap<string, StoredObject>;
   /** A write by another hand: without our marker, and with another version and time than ours. */
   write(name: string, value: string): void;
+  /** The same of an object whose value the provider shows; absent: it shows all of `write`, or none. */
+  writeShown?(name: string, value: string): void;
   /** A removal by another hand. */
   remove(name: string): void;
   /** The next `times` calls that change something go wrong. */

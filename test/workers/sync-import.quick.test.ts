@@ -153,26 +153,86 @@ describe("an import", () => {
     const wrong = await RemotePlace.open("cloud-a-ps");
     await makeDestination("cloud-a-ps", "w", wrong.wrongCredentials);
     expect((await load({}, "cloud-a-ps/w")).status).toBe(400);
-    const site = await RemotePlace.open("deploy-site");
-    await makeDestination("deploy-site", "s", site.body);
-    expect((await load({}, "deploy-site/s")).body.errors[0]).toContain("cannot be listed");
+    const api = await RemotePlace.open("https");
+    await makeDestination("https", "s", api.body);
+    expect((await load({}, "https/s")).body.errors[0]).toContain("cannot be listed: An inspect_url without");
   });
 });
 
 describe("an import from", () => {
-  it.each(["app-config", "ci-variables", "cloud-b-ac", "deploy-environment", "deploy-service", "repo-host-variables"])(
-    "%s takes its variables",
+  it.each([
+    "app-config",
+    "ci-variables",
+    "cloud-b-ac",
+    "deploy-environment",
+    "deploy-project",
+    "deploy-service",
+    "deploy-site",
+    "iac-variables",
+    "repo-host-variables",
+  ])("%s takes its variables", async (type) => {
+    const at = `${type}/v`;
+    place = await RemotePlace.open(type);
+    await makeDestination(type, "v", place.body);
+    await place.writeShown("TOKEN", "plain-text");
+    const planned = await load({ dry_run: true }, at);
+    expect([actions(planned), planned.body.data.dry_run, await place.writes()]).toEqual([{ TOKEN: "import" }, true, 0]);
+    expect(actions(await load({}, at))).toEqual({ TOKEN: "import" });
+    expect((await secret("TOKEN")).data).toEqual({ value: "plain-text" });
+    await eventually(async () => expect(await association(at, "TOKEN")).toMatchObject({ sync_status: "SYNCED" }));
+    expect(await values()).toEqual({ TOKEN: "plain-text" });
+  });
+
+  it.each(["deploy-project", "deploy-site", "iac-variables"])(
+    "%s names collisions, goes on where it ended, and leaves out what is not shown",
     async (type) => {
       const at = `${type}/v`;
       place = await RemotePlace.open(type);
       await makeDestination(type, "v", place.body);
-      await place.write("TOKEN", "plain-text");
-      expect(actions(await load({}, at))).toEqual({ TOKEN: "import" });
-      expect((await secret("TOKEN")).data).toEqual({ value: "plain-text" });
-      await eventually(async () => expect(await association(at, "TOKEN")).toMatchObject({ sync_status: "SYNCED" }));
-      expect(await values()).toEqual({ TOKEN: "plain-text" });
+      for (const name of ["A", "B", "C"]) await place.writeShown(name, `value of ${name}`);
+      // Vercel shows what is not sensitive, also of others.
+      if (type !== "deploy-project") await place.write("HIDDEN", "not shown");
+      await write("B", { mine: 1 });
+      const first = await load({ limit: 2 }, at);
+      const next = await load({ limit: 2, after: first.body.data.next }, at);
+      expect({ ...actions(first), ...actions(next) }).toEqual({
+        A: "import",
+        B: "a secret exists at kv/B",
+        C: "import",
+      });
+      expect(next.body.data.next).toBe("");
+      // Marked and written, but not adopted.
+      await place.writeShown("D", "value of D");
+      await put("/v1/kv/metadata/D", { custom_metadata: { imported_from: at, imported_name: "D" } });
+      await write("D", { value: "value of D" });
+      expect(actions(await load({ name_glob: ["D"] }, at))).toEqual({ D: "adopt" });
+      expect((await secret("D")).metadata.version).toBe(1);
+      await eventually(async () => expect(await association(at, "D")).toMatchObject({ sync_status: "SYNCED" }));
     },
   );
+
+  it("https takes the objects of its list, page by page, or adopts their names", async () => {
+    place = await RemotePlace.open("https");
+    const origin = new URL(String(place.body["url"])).origin;
+    const list = { inspect_url: `${origin}/api/list`, list_pointer: "/items", name_pointer: "/name" };
+    const pages = { ...list, next_pointer: "/next", version_pointer: "/version" };
+    await makeDestination("https", "l", { ...place.body, ...pages, value_pointer: "/value" });
+    for (const name of ["a", "b/c", "d"]) await place.write(name, `value of ${name}`);
+    const planned = actions(await load({ dry_run: true }, "https/l"));
+    expect(planned).toEqual({ a: "import", "b/c": "import", d: "import" });
+    expect(actions(await load({ name_glob: ["a", "b/**"] }, "https/l"))).toEqual({ a: "import", "b/c": "import" });
+    expect((await secret("b/c")).data).toEqual({ value: "value of b/c" });
+    await eventually(async () => expect(await association("https/l", "b/c")).toMatchObject({ sync_status: "SYNCED" }));
+    expect(await values()).toEqual({ a: "value of a", "b/c": "value of b/c", d: "value of d" });
+    const other = await RemotePlace.open("https");
+    await makeDestination("https", "n", { ...other.body, ...pages });
+    for (const name of ["d", "e"]) await other.write(name, "unknown");
+    await write("d", { of: "the mount" });
+    expect(actions(await load({}, "https/n"))).toEqual({
+      d: "adopt",
+      e: "the provider shows no values, and there is no secret at this path",
+    });
+  });
 
   it.each([
     ["cloud-a-sm", "app/db"],

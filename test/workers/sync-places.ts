@@ -32,6 +32,7 @@ export class RemotePlace {
   }
 
   write = (name: string, value: string) => this.#call("write", name, value);
+  writeShown = (name: string, value: string) => this.#call("writeShown", name, value);
   remove = (name: string) => this.#call("remove", name);
   writes = async (): Promise<number> => Number(await this.#call("writes"));
   fail = (fault: Fault, times: number) => this.#call("fail", fault, times);

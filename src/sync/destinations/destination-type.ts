@@ -180,6 +180,8 @@ export interface Batching<Connection> {
 export interface Reading<Connection> {
   /** One page of names. @param cursor empty for the first page */
   list(cursor: string, connection: Connection, context: CallContext): Promise<Listing>;
+  /** Whether values can be read by this connection; absent: by each. */
+  shows?(connection: Connection): boolean;
   /** Reads the content of an object. Absent for types whose provider shows no values. */
   read?(name: string, connection: Connection, context: CallContext): Promise<ReadObject>;
 }

@@ -42,7 +42,7 @@ export async function targetReader(env: Env, key: DestinationKey, setup: Setup):
       if (listed.outcome !== "ok") return listed;
       return pageOf(listed.names.slice(skipped), skipped, cursor, listed.next);
     },
-    ...(read && { read: (name: string) => read(name, connection, context()) }),
+    ...(read && reading.shows?.(connection) !== false && { read: (name: string) => read(name, connection, context()) }),
   });
 }
 

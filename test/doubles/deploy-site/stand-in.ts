@@ -15,6 +15,10 @@ export async function startStandIn(): Promise<StandIn> {
 function placeOf(account: SiteAccount): Place {
   const body = { access_token: account.token, account_id: account.id, site_id: "site-1", deploy_context: "production" };
   const variables = account.sites.get("site-1") ?? new Map();
+  function write(key: string, value: string, is_secret: boolean): void {
+    const values = [{ id: crypto.randomUUID(), context: "production", value }];
+    variables.set(key, { key, scopes: [], values, is_secret, updated_at: account.time() });
+  }
   return {
     body,
     wrongCredentials: { ...body, access_token: "wrong" },
@@ -23,10 +27,8 @@ function placeOf(account: SiteAccount): Place {
       byName(
         [...variables.values()].map(({ key, values }) => ({ name: key, value: values[0]?.value ?? "", owned: null })),
       ),
-    write(name, value) {
-      const values = [{ id: crypto.randomUUID(), context: "production", value }];
-      variables.set(name, { key: name, scopes: [], values, is_secret: true, updated_at: account.time() });
-    },
+    write: (name, value) => write(name, value, true),
+    writeShown: (name, value) => write(name, value, false),
     remove: (name) => void variables.delete(name),
     fail: (fault, times) => account.fail(fault, times),
     writes: () => account.writes,

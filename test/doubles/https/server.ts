@@ -35,7 +35,17 @@ const written = (version: number, status = 200): Reply => ({
   headers: { etag: `"${version}"` },
 });
 
+/** Entries of a page of the list. */
+const PAGE = 2;
+
 function perform(request: Received, account: HttpsAccount): Reply {
+  if (request.url.pathname === "/api/list" && request.method === "GET") {
+    const all = [...account.objects].map(([name, object]) => ({ name, ...object }));
+    const from = Number(request.url.searchParams.get("from") ?? 0);
+    const next = new URL(`/api/list?from=${from + PAGE}`, `http://${request.headers["host"]}`);
+    const more = from + PAGE < all.length && { next: String(next) };
+    return { status: 200, body: { items: all.slice(from, from + PAGE), ...more } };
+  }
   const path = /^\/api\/secrets(?:\/([^/]+))?$/.exec(request.url.pathname);
   if (path === null) throw refuse(404);
   if (request.method !== "GET") {

@@ -17,6 +17,23 @@ function placeOf(account: IacAccount): Place {
   const body = { access_token: account.token, workspace_id };
   const variables = account.places.get(`/workspaces/${workspace_id}`) ?? [];
   const found = (name: string) => variables.find(({ key }) => key === name);
+  function write(name: string, value: string, sensitive: boolean): void {
+    const known = found(name);
+    if (known) Object.assign(known, { value, description: "by hand", version: known.version + 1 });
+    else {
+      const id = `var-${variables.length}`;
+      variables.push({
+        id,
+        key: name,
+        value,
+        category: "env",
+        hcl: false,
+        sensitive,
+        description: "",
+        version: 1,
+      });
+    }
+  }
   return {
     body,
     wrongCredentials: { ...body, access_token: "wrong" },
@@ -29,23 +46,8 @@ function placeOf(account: IacAccount): Place {
           owned: description?.startsWith("managed by sallyport sync") ?? false,
         })),
       ),
-    write(name, value) {
-      const known = found(name);
-      if (known) Object.assign(known, { value, description: "by hand", version: known.version + 1 });
-      else {
-        const id = `var-${variables.length}`;
-        variables.push({
-          id,
-          key: name,
-          value,
-          category: "env",
-          hcl: false,
-          sensitive: true,
-          description: "",
-          version: 1,
-        });
-      }
-    },
+    write: (name, value) => write(name, value, true),
+    writeShown: (name, value) => write(name, value, false),
     remove(name) {
       variables.splice(
         variables.findIndex(({ key }) => key === name),

@@ -5,7 +5,15 @@ import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
-import type { Done, ExternalObject, Inspection, KnownObject, Put, RemoteDestinationType } from "../destination-type.ts";
+import type {
+  CallContext,
+  Done,
+  ExternalObject,
+  Inspection,
+  KnownObject,
+  Put,
+  RemoteDestinationType,
+} from "../destination-type.ts";
 import {
   type Answer,
   type ApiFailure,
@@ -110,6 +118,22 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
   // The API's limits count per endpoint and minute and come with each answer; the documentation states none.
   pace: { atOnce: 2, burst: 30, perMinute: 120 },
 
+  reading: {
+    /** The provider shows the values of plain and encrypted variables. One of other environments would lose them. */
+    async list(_cursor, details, context) {
+      const found = await shownVariables(details, context);
+      return found.ok ? { outcome: "ok", names: found.shown.map(({ key }) => key), next: null } : found.outcome;
+    },
+    async read(name, details, context) {
+      const found = await shownVariables(details, context);
+      if (!found.ok) return found.outcome;
+      const variable = found.shown.find(({ key }) => key === name);
+      if (!variable) return { outcome: "ok", content: null };
+      const read = await deployProjectApi(details, context).readValue(variable.id, name);
+      return read.ok ? { outcome: "ok", content: { value: read.value } } : read.outcome;
+    },
+  },
+
   async put(object, details, context) {
     const refused = checkObject(object);
     if (refused !== null) return refused;
@@ -213,6 +237,22 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
       : project.outcome;
   },
 };
+
+/** Variables with readable values that have exactly the connection's environments, and no other of their name there. */
+async function shownVariables(details: DeployProjectConnection, context: CallContext) {
+  const listed = await deployProjectApi(details, context).list();
+  if (!listed.ok) return listed;
+  const targets = details.deployment_environments;
+  const shown = listed.variables.filter(
+    (one) =>
+      ["plain", "encrypted"].includes(one.type) &&
+      one.gitBranch === null &&
+      one.customEnvironmentIds.length === 0 &&
+      sameTargets(one.target, targets) &&
+      find(listed.variables, one.key, targets, undefined).overlapping.length === 1,
+  );
+  return { ok: true as const, shown };
+}
 
 interface Wanted {
   name: string;

@@ -70,6 +70,8 @@ export interface DeployProject {
   /** `name` is for messages only. */
   edit(id: string, name: string, change: VariableChange): Promise<Answer<{ variable: Variable }>>;
   remove(id: string, name: string): Promise<Answer<object>>;
+  /** The value of a variable that is not sensitive. `name` is for messages only. */
+  readValue(id: string, name: string): Promise<Answer<{ value: string }>>;
   readProject(): Promise<Answer<object>>;
   /** The account behind the token; does not depend on project or team. */
   readUser(): Promise<Answer<object>>;
@@ -208,6 +210,14 @@ export function deployProjectApi(
       const answer = await call(doing, "DELETE", variablePath(id));
       if (!answer.ok) return answer;
       return isObject(answer.body) ? { ok: true } : unreadable("unknown", doing);
+    },
+
+    async readValue(id, name) {
+      const doing = `Reading ${name}`;
+      const answer = await call(doing, "GET", `v1/${project}/env/${encodeURIComponent(id)}`);
+      if (!answer.ok) return answer;
+      const parsed = z.object({ value: z.string() }).safeParse(answer.body);
+      return parsed.success ? { ok: true, value: parsed.data.value } : unreadable("external", doing);
     },
 
     readProject: () => read("Reading the project", `v9/${project}`),

@@ -3,8 +3,8 @@ import { memo } from "../../../lib/memo.ts";
 import { type Meaning, type RestAnswer, restClient, unreadable } from "../../../providers/rest.ts";
 import { EACH_KEY, ENVIRONMENT_NAMES, ENVIRONMENT_RULE } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
-import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
-import { checkVariable, type VariablePlace, variableOperations, type Written } from "../variables.ts";
+import type { CallContext, Listing, RemoteDestinationType } from "../destination-type.ts";
+import { checkVariable, readVariable, type VariablePlace, variableOperations, type Written } from "../variables.ts";
 import { type DeploySiteConnection, deploySiteConnection, isSecret } from "./connection.ts";
 import { description } from "./description.ts";
 
@@ -28,7 +28,7 @@ const schemas = memo(() => {
     is_secret: z.boolean().nullish(),
     updated_at: z.string().nullish(),
   });
-  return { variable, created: z.array(variable), message: z.object({ message: z.string() }) };
+  return { variable, many: z.array(variable), message: z.object({ message: z.string() }) };
 });
 
 type Variable = z.infer<ReturnType<typeof schemas>["variable"]>;
@@ -50,6 +50,7 @@ export const deploySite: RemoteDestinationType<DeploySiteConnection> = {
   naming: ENVIRONMENT_NAMES,
   maxValueBytes,
   pace: { atOnce: 2, burst: 30, perMinute: 200 },
+  reading: { list, read: (name, connection, context) => readVariable(placeOf(connection, context), name) },
 
   ...variableOperations(placeOf, (object) =>
     checkVariable(object, {
@@ -78,14 +79,28 @@ const queryOf = ({ site_id: site }: DeploySiteConnection) =>
 const listOf = (connection: DeploySiteConnection, context: CallContext): Promise<RestAnswer> =>
   callerOf(connection, context)("Listing the variables", "GET", `${pathOf(connection)}${queryOf(connection)}`);
 
+/** Whether a value is that of the connection's context. */
+function isIn({ deploy_context: at }: DeploySiteConnection, value: Variable["values"][number]): boolean {
+  const [of, parameter] = at.split(/:(.*)/s);
+  return value.context === of && (parameter === undefined || value.context_parameter === parameter);
+}
+
+/** Variables with a value in the context that is shown. The provider answers all of them at once. */
+async function list(_cursor: string, connection: DeploySiteConnection, context: CallContext): Promise<Listing> {
+  const listed = await listOf(connection, context);
+  if (!listed.ok) return listed.outcome;
+  const parsed = schemas().many.safeParse(listed.body);
+  if (!parsed.success) return unreadable("Listing the variables", "GET").outcome;
+  const shown = parsed.data.filter((each) => !each.is_secret && each.values.some((value) => isIn(connection, value)));
+  return { outcome: "ok", names: shown.map(({ key }) => key), next: null };
+}
+
 function placeOf(connection: DeploySiteConnection, context: CallContext): VariablePlace {
   const call = callerOf(connection, context);
   const query = queryOf(connection);
   const at = (name: string, rest = "") => `${pathOf(connection)}/${encodeURIComponent(name)}${rest}${query}`;
   const [of = "", parameter] = connection.deploy_context.split(/:(.*)/s);
   const where = { context: of, ...(parameter !== undefined && { context_parameter: parameter }) };
-  const isHere = (value: Variable["values"][number]): boolean =>
-    value.context === of && (parameter === undefined || value.context_parameter === parameter);
   /** Variables without a value in another context, by the id of ours. */
   const alone = new Set<string>();
 
@@ -110,7 +125,7 @@ function placeOf(connection: DeploySiteConnection, context: CallContext): Variab
     };
     const created = await call(`Creating ${name}`, "POST", `${pathOf(connection)}${query}`, [variable]);
     if (!created.ok) return { ok: false, why: null, outcome: created.outcome };
-    return written(doing, name, schemas().created.safeParse(created.body).data?.[0]);
+    return written(doing, name, schemas().many.safeParse(created.body).data?.[0]);
   }
 
   return {
@@ -127,7 +142,7 @@ function placeOf(connection: DeploySiteConnection, context: CallContext): Variab
       const parsed = schemas().variable.safeParse(answer.body);
       if (!parsed.success) return unreadable(doing, "GET");
       const { values, is_secret: hides, updated_at: version } = parsed.data;
-      const ours = values.find(isHere);
+      const ours = values.find((value) => isIn(connection, value));
       if (ours === undefined) return { ok: true, seen: null };
       if (values.length === 1) alone.add(ours.id);
       const value = hides ? undefined : (ours.value ?? undefined);

@@ -4,7 +4,7 @@ import { EACH_SECRET } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, Done, RemoteDestinationType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
-import { checkVariable, inspectVariable, putVariable, removeVariable } from "../variables.ts";
+import { checkVariable, inspectVariable, putVariable, readVariable, removeVariable } from "../variables.ts";
 import { callerOf, placeOf, UNVERSIONED } from "./client.ts";
 import { type HttpsConnection, httpsConnection } from "./connection.ts";
 import { description } from "./description.ts";
@@ -33,6 +33,11 @@ export const https: RemoteDestinationType<HttpsConnection> = {
   },
   maxValueBytes,
   pace: { atOnce: 2, burst: 20, perMinute: 120 },
+  reading: {
+    list: (_cursor, connection, context) => placeOf(connection, context).names(),
+    shows: ({ value_pointer: at }) => at !== undefined,
+    read: (name, connection, context) => readVariable(placeOf(connection, context), name),
+  },
   checkSettings: ({ url }, settings) => refuseListedHost("url", new URL(url).origin, settings),
 
   async put(object, connection, context) {

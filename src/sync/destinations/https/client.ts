@@ -11,7 +11,7 @@ import {
   type RestRefused,
   restClient,
 } from "../../../providers/rest.ts";
-import type { CallContext } from "../destination-type.ts";
+import type { CallContext, Listing } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
 import { MARKER_TEXT, type SeenVariable, type VariablePlace, type Written } from "../variables.ts";
 import type { HttpsConnection } from "./connection.ts";
@@ -90,7 +90,11 @@ const nameRefused = (name: string) =>
 type Found = { readonly ok: true; readonly seen: SeenVariable | null } | RestRefused;
 
 /** @param token the intent's, for writes */
-export function placeOf(connection: HttpsConnection, context: CallContext, token?: string): VariablePlace {
+export function placeOf(
+  connection: HttpsConnection,
+  context: CallContext,
+  token?: string,
+): VariablePlace & { names(): Promise<Listing> } {
   const { url, body = defaultBody, method = "PUT" } = connection;
   const read = callerOf(connection, context);
   const splits = isSplit(connection);
@@ -130,30 +134,57 @@ export function placeOf(connection: HttpsConnection, context: CallContext, token
   }
 
   async function inspected(name: string, inspectUrl: string): Promise<Found> {
-    const { name_pointer: nameAt, list_pointer: listAt, next_pointer: nextAt } = connection;
+    const { name_pointer: nameAt } = connection;
+    if (nameAt !== undefined) {
+      const found = await search(inspectUrl, name, (item) => atPointer(item, nameAt) === name);
+      return found.ok && found.seen
+        ? { ok: true, seen: seenIn(connection, found.seen.answer, found.seen.item) }
+        : found;
+    }
+    const answer = await read({ doing: `Reading ${name}`, method: "GET", url: inspectUrl }, { name });
+    if (answer.ok) return { ok: true, seen: seenIn(connection, answer, answer.body) };
+    return answer.status === 404 || answer.status === 410 ? { ok: true, seen: null } : answer;
+  }
+
+  /** Reads a list page by page until an item is the one in search. */
+  async function search(inspectUrl: string, name: string, isIt: (item: unknown) => boolean) {
+    const { list_pointer: listAt, next_pointer: nextAt } = connection;
+    const doing = name === "" ? "Listing the objects" : `Reading ${name}`;
     let next: string | null = inspectUrl;
     for (let page = 0; next !== null; page++) {
       if (page === maxPages) {
         const message = `The list at inspect_url has more than ${maxPages} pages.`;
         return notSent(failure("client", "list_too_long", message));
       }
-      const answer: RestAnswer = await read({ doing: `Reading ${name}`, method: "GET", url: next }, { name });
-      if (!answer.ok) {
-        const isAbsent = nameAt === undefined && (answer.status === 404 || answer.status === 410);
-        return isAbsent ? { ok: true, seen: null } : answer;
-      }
-      if (nameAt === undefined) return { ok: true, seen: seenIn(connection, answer, answer.body) };
+      const answer: RestAnswer = await read({ doing, method: "GET", url: next }, { name });
+      if (!answer.ok) return answer;
       const items = listAt === undefined ? answer.body : (atPointer(answer.body, listAt) ?? []);
       if (!Array.isArray(items)) return notSent(failure("external", "unreadable_answer", noList(listAt)));
-      const item: unknown = items.find((each: unknown) => atPointer(each, nameAt) === name);
-      if (item !== undefined) return { ok: true, seen: seenIn(connection, answer, item) };
+      const item: unknown = items.find(isIt);
+      if (item !== undefined) return { ok: true as const, seen: { answer, item } };
       const after: unknown = nextAt === undefined ? null : atPointer(answer.body, nextAt);
       next = typeof after === "string" && after !== "" ? after : null;
       if (next !== null && URL.parse(next)?.origin !== new URL(url).origin) {
         return notSent(failure("client", "host_not_allowed", "The list's next page is at another host."));
       }
     }
-    return { ok: true, seen: null };
+    return { ok: true as const, seen: null };
+  }
+
+  /** The names of all objects of a list. */
+  async function names(): Promise<Listing> {
+    const { inspect_url: inspectUrl, name_pointer: nameAt } = connection;
+    if (inspectUrl === undefined || nameAt === undefined || hasField(inspectUrl, "Name")) {
+      const message = "An inspect_url without {{ .Name }}, and name_pointer, are needed to list objects.";
+      return failure("client", "list_unsupported", message);
+    }
+    const found: string[] = [];
+    const listed = await search(inspectUrl, "", (item) => {
+      const name = atPointer(item, nameAt);
+      if (typeof name === "string" && name !== "") found.push(name);
+      return false;
+    });
+    return listed.ok ? { outcome: "ok", names: found, next: null } : listed.outcome;
   }
 
   async function change(object: Wanted, seen: SeenVariable | null): Promise<Written> {
@@ -172,6 +203,7 @@ export function placeOf(connection: HttpsConnection, context: CallContext, token
 
   return {
     ...(needsId && { hasIds: true as const }),
+    names,
     find,
     async create(object) {
       const sent = await write({ method, url, body }, object);

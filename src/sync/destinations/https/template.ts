@@ -55,7 +55,7 @@ const has = (fields: readonly string[], field: string): boolean =>
   fields.some((each) => new RegExp(`^\\.${field}\\b`).test(each));
 
 /** Whether a template has a field, such as "Owner". */
-export const hasField = (template: string | undefined, field: "Owner" | "Id"): boolean =>
+export const hasField = (template: string | undefined, field: "Name" | "Owner" | "Id"): boolean =>
   has(placeholders(template ?? ""), field);
 
 /** The URL for an object; null when a text would change its path, as dots alone do. */

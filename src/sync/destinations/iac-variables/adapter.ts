@@ -11,11 +11,12 @@ import {
 } from "../../../providers/rest.ts";
 import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
-import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
+import type { CallContext, Listing, RemoteDestinationType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
 import {
   checkVariable,
   MARKER_TEXT,
+  readVariable,
   type SeenVariable,
   type VariablePlace,
   variableOperations,
@@ -39,6 +40,7 @@ const schemas = memo(() => {
       value: z.string().nullish(),
       category: z.string(),
       sensitive: z.boolean(),
+      hcl: z.boolean().nullish(),
       description: z.string().nullish(),
       "version-id": z.string().nullish(),
     }),
@@ -78,6 +80,7 @@ export const iacVariables: RemoteDestinationType<IacVariablesConnection> = {
   maxValueBytes,
   // 30 calls a second of a user; a push is up to three.
   pace: { atOnce: 3, burst: 20, perMinute: 300 },
+  reading: { list, read: (name, connection, context) => readVariable(placeOf(connection, context), name) },
   checkSettings: ({ address }, settings) => (address ? refuseListedHost("address", address, settings) : null),
 
   ...variableOperations(placeOf, (object) =>
@@ -108,6 +111,36 @@ function callerOf(connection: IacVariablesConnection, { settings, send }: CallCo
   return restClient({ base, headers, send, contentType: type, meaningOf });
 }
 
+type Caller = ReturnType<typeof callerOf>;
+type Page = { readonly ok: true; readonly data: readonly Variable[]; readonly isLast: boolean } | RestRefused;
+
+async function readPage(call: Caller, connection: IacVariablesConnection, page: number): Promise<Page> {
+  const doing = "Listing the variables";
+  const query = new URLSearchParams({ "page[number]": String(page), "page[size]": "100" });
+  const answer = await call(doing, "GET", `${pathOf(connection)}?${query}`);
+  if (!answer.ok) return answer;
+  const parsed = schemas().page.safeParse(answer.body);
+  if (!parsed.success) return unreadable(doing, "GET");
+  const { data, meta } = parsed.data;
+  return { ok: true, data, isLast: !meta?.pagination?.["next-page"] };
+}
+
+/** Variables of the category whose values are shown. A push would change an expression into a text, or the reverse. */
+async function list(cursor: string, connection: IacVariablesConnection, context: CallContext): Promise<Listing> {
+  const number = Number(cursor || "1");
+  const page = await readPage(callerOf(connection, context), connection, number);
+  if (!page.ok) return page.outcome;
+  const { category = "env", hcl = false } = connection;
+  const shown = page.data.filter(
+    ({ attributes: of }) => of.category === category && !of.sensitive && (of.hcl ?? false) === hcl,
+  );
+  return {
+    outcome: "ok",
+    names: shown.map(({ attributes }) => attributes.key),
+    next: page.isLast ? null : String(number + 1),
+  };
+}
+
 function placeOf(connection: IacVariablesConnection, context: CallContext): VariablePlace {
   const call = callerOf(connection, context);
   const path = pathOf(connection);
@@ -127,18 +160,14 @@ function placeOf(connection: IacVariablesConnection, context: CallContext): Vari
   return {
     hasIds: true,
     async find(name) {
-      const doing = "Listing the variables";
-      for (let page = 1; page <= maxPages; page++) {
-        const query = new URLSearchParams({ "page[number]": String(page), "page[size]": "100" });
-        const answer = await call(doing, "GET", `${path}?${query}`);
-        if (!answer.ok) return answer;
-        const parsed = schemas().page.safeParse(answer.body);
-        if (!parsed.success) return unreadable(doing, "GET");
-        const { data, meta } = parsed.data;
+      for (let number = 1; number <= maxPages; number++) {
+        const page = await readPage(call, connection, number);
+        if (!page.ok) return page;
+        const { data, isLast } = page;
         const found = data.find(({ attributes: { key, category: of } }) => key === name && of === category);
         if (found?.attributes.sensitive) frozen.add(found.id);
         if (found) return { ok: true, seen: seenOf(found) };
-        if (!meta?.pagination?.["next-page"]) return { ok: true, seen: null };
+        if (isLast) return { ok: true, seen: null };
       }
       return notSent(failure("client", "too_many_variables", `There are more than ${maxPages} pages of variables.`));
     },
