@@ -68,6 +68,50 @@ describeConsole("bulk actions", (suite) => {
     await opened.close();
   });
 
+  it("moves and copies secrets of an engine of version 1, which has no check-and-set", async () => {
+    await suite().call("POST", "sys/mounts/console-plain", { type: "kv" });
+    await suite().call("POST", "sys/mounts/console-bulk", { type: "kv", options: { version: "2" } });
+    await suite().call("DELETE", "console-bulk/metadata/from-plain/one");
+    for (const name of ["one", "two"]) {
+      await suite().call("POST", `console-plain/from/${name}`, { value: `of ${name}` });
+      await suite().call("DELETE", `console-plain/to/${name}`);
+    }
+    await suite().call("POST", "console-plain/to/two", { value: "another" });
+    const opened = await suite().open({ path: "secrets/console-plain/many/from", refusals: [/404 GET/] });
+    const { page } = opened;
+    const dialog = page.getByRole("dialog");
+    const transfer = async (verb: string, mount: string, folder: string, count: string) => {
+      await page.getByRole("button", { name: /^Select all/ }).click();
+      await page.getByRole("button", { name: verb, exact: true }).click();
+      await dialog.getByLabel("To the engine").selectOption(mount);
+      await dialog.getByLabel("Into the folder").fill(folder);
+      await dialog.getByRole("button", { name: `${verb} ${count}` }).click();
+    };
+    await transfer("Move", "console-plain", "to", "2 secrets");
+    await page.getByText("1 done, 1 refused, 0 left").waitFor();
+    await page.getByText("the target exists, and was not changed").waitFor();
+    const plain = (path: string) =>
+      suite()
+        .call("GET", `console-plain/${path}`)
+        .then(
+          (answer) => (answer as { data: { value: string } }).data.value,
+          (failure: Error) => /: (\d{3}) /.exec(failure.message)?.[1],
+        );
+    expect(await Promise.all(["from/one", "to/one", "from/two", "to/two"].map(plain))).toEqual([
+      "404",
+      "of one",
+      "of two",
+      "another",
+    ]);
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+    // From version 1 to version 2.
+    await transfer("Copy", "console-bulk", "from-plain", "1 secret");
+    await page.getByText("1 done, 0 refused, 0 left").waitFor();
+    expect(await read(suite(), "console-bulk/data/from-plain/two")).toBe("of two");
+    await opened.expectClean();
+    await opened.close();
+  });
+
   it("continues after a reload with what is left, and stores no value in the tab", async () => {
     const folder = "console/bulk/continued";
     const names = Array.from({ length: 12 }, (_, at) => `item-${at}`);

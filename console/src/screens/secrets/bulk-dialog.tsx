@@ -36,7 +36,8 @@ export function BulkDialog({ kind, mount, folder, paths, onClose, onStart }: Bul
   const [destination, setDestination] = useState("");
   const mounts = useResource(["bulk-mounts"], readMounts, { skip: kind !== "copy" && kind !== "move" });
   const destinations = useResource(["bulk-destinations"], readDestinations, { skip: kind !== "sync" });
-  const targets = mounts.value?.kv.filter(({ version }) => version === 2) ?? [];
+  const targets = mounts.value?.kv ?? [mount];
+  const { version = mount.version } = targets.find(({ path }) => path === target) ?? {};
   const ref = destinations.value?.find((each) => keyOf(each) === destination);
   const targetFolder = into.trim().replace(/^\/+|\/+$/g, "");
   const action: BulkAction =
@@ -44,7 +45,7 @@ export function BulkDialog({ kind, mount, folder, paths, onClose, onStart }: Bul
       ? { kind, isForever }
       : kind === "sync"
         ? { kind, type: ref?.type ?? "", name: ref?.name ?? "" }
-        : { kind, mount: target, folder: targetFolder === "" ? "" : `${targetFolder}/` };
+        : { kind, mount: target, version, folder: targetFolder === "" ? "" : `${targetFolder}/` };
   const isReady =
     kind === "delete"
       ? !isForever || typed === String(paths.length)
@@ -98,7 +99,7 @@ export function BulkDialog({ kind, mount, folder, paths, onClose, onStart }: Bul
             label="To the engine"
             value={target}
             onChange={setTarget}
-            options={(targets.length > 0 ? targets : [mount]).map(({ path }) => ({ value: path, label: `${path}/` }))}
+            options={targets.map(({ path }) => ({ value: path, label: `${path}/` }))}
           />
           <TextField
             label="Into the folder"
@@ -109,7 +110,10 @@ export function BulkDialog({ kind, mount, folder, paths, onClose, onStart }: Bul
             hint={folder === "" ? "Left empty, the paths stay." : `It takes the place of ${folder}`}
           />
           <p class="muted">
-            The newest version and the custom metadata are copied. A target that exists is not changed.
+            {version === 2
+              ? "The newest version and the custom metadata are copied."
+              : "The newest values are copied: an engine of version 1 has no metadata."}
+            {" A target that exists is not changed."}
             {kind === "move" &&
               " Then the source is deleted with its older versions, unless it changed meanwhile; its syncs end."}
           </p>

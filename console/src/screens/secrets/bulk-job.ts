@@ -9,11 +9,16 @@ import { caller } from "../../api/session.ts";
 import { inParallel } from "../../lib/parallel.ts";
 import { syncWord } from "../../lib/sync-status.ts";
 import { isFailing, setSecret, worstOf } from "../sync/reads.ts";
-import { isSame, readNewest } from "./reads.ts";
+import { isSame, readNewest, type SecretData } from "./reads.ts";
+
+interface Engine {
+  readonly mount: string;
+  readonly version: 1 | 2;
+}
 
 export type BulkAction =
   | { readonly kind: "delete"; readonly isForever: boolean }
-  | { readonly kind: "copy" | "move"; readonly mount: string; readonly folder: string }
+  | (Engine & { readonly kind: "copy" | "move"; readonly folder: string })
   | { readonly kind: "sync"; readonly type: string; readonly name: string };
 
 export interface BulkItem {
@@ -23,12 +28,10 @@ export interface BulkItem {
   readonly note?: string;
 }
 
-export interface BulkJob {
+export interface BulkJob extends Engine {
   /** The caller who began it: another one in the same tab does not see it. */
   readonly owner: string;
   readonly namespace: string;
-  readonly mount: string;
-  readonly version: 1 | 2;
   /** Folder of the selection: the part of a path that a copy replaces. */
   readonly folder: string;
   readonly action: BulkAction;
@@ -122,37 +125,63 @@ async function sync(
 const isCasRefused = (failure: unknown): boolean =>
   failure instanceof ApiError && failure.status === 400 && /check-and-set/.test(failure.message);
 
-/** Copies the newest version, and for a move deletes the source if it is still the version that was copied. */
-async function transfer(
-  job: BulkJob,
-  path: string,
-  target: string,
-  { kind, mount }: { readonly kind: "copy" | "move"; readonly mount: string },
-): Promise<string> {
-  if (mount === job.mount && target === path) throw new Error("source and target are the same");
-  const source = await readNewest({ mount: job.mount, path });
-  if (!source?.data) {
-    if (kind === "move" && (await readNewest({ mount, path: target }))?.data) return "was moved before";
+interface Newest {
+  readonly data: SecretData;
+  /** Null in version 1, where only the values tell of a change. */
+  readonly number: number | null;
+  readonly custom: Readonly<Record<string, string>>;
+}
+
+/** The newest values of a secret; null without. */
+async function newestOf({ mount, version }: Engine, path: string): Promise<Newest | null> {
+  if (version === 1) {
+    const read = { ...at(mount, path), accept: [404], sensitive: true };
+    const { data } = (await api("GET /v1/kv-v1/{path}", read)) as { readonly data?: SecretData };
+    return data ? { data, number: null, custom: {} } : null;
+  }
+  const found = await readNewest({ mount, path });
+  if (!found?.data) return null;
+  const { custom_metadata: custom } = found.metadata as { readonly custom_metadata?: Record<string, string> | null };
+  return { data: found.data, number: found.metadata.version, custom: custom ?? {} };
+}
+
+/** Writes a secret that does not exist. In version 1 nothing refuses one that was written since the read. */
+async function create(engine: Engine, path: string, data: SecretData): Promise<boolean> {
+  if (engine.version === 1) {
+    if (await newestOf(engine, path)) return false;
+    await api("POST /v1/kv-v1/{path}", { ...at(engine.mount, path), body: data, sensitive: true });
+    return true;
+  }
+  try {
+    const body = { data, options: { cas: 0 } };
+    await api("POST /v1/secret/data/{path}", { ...at(engine.mount, path), body, sensitive: true });
+    return true;
+  } catch (failure) {
+    if (isCasRefused(failure)) return false;
+    throw failure;
+  }
+}
+
+/** Copies the newest version, and for a move deletes the source if it is still what was copied. */
+async function transfer(job: BulkJob, path: string, target: string, to: Engine & { readonly kind: string }) {
+  if (to.mount === job.mount && target === path) throw new Error("source and target are the same");
+  const source = await newestOf(job, path);
+  if (!source) {
+    if (to.kind === "move" && (await newestOf(to, target))) return "was moved before";
     throw new Error("the source has no values");
   }
   let note = "";
-  try {
-    const body = { data: source.data, options: { cas: 0 } };
-    await api("POST /v1/secret/data/{path}", { ...at(mount, target), body, sensitive: true });
-  } catch (failure) {
-    if (!isCasRefused(failure)) throw failure;
-    const found = await readNewest({ mount, path: target });
-    if (!found?.data || !isSame(found.data, source.data))
-      throw new Error("the target exists, and was not changed", { cause: failure });
+  if (!(await create(to, target, source.data))) {
+    const found = await newestOf(to, target);
+    if (!found || !isSame(found.data, source.data)) throw new Error("the target exists, and was not changed");
     note = "the target had the same values";
   }
-  const custom = (source.metadata as { readonly custom_metadata?: Record<string, string> | null }).custom_metadata;
-  if (custom && Object.keys(custom).length > 0)
-    await api("POST /v1/secret/metadata/{path}", { ...at(mount, target), body: { custom_metadata: custom } });
-  if (kind === "copy") return note;
-  const now = await readNewest({ mount: job.mount, path });
-  if (now?.metadata.version !== source.metadata.version)
+  if (to.version === 2 && Object.keys(source.custom).length > 0)
+    await api("POST /v1/secret/metadata/{path}", { ...at(to.mount, target), body: { custom_metadata: source.custom } });
+  if (to.kind === "copy") return note;
+  const now = await newestOf(job, path);
+  if (now?.number !== source.number || !isSame(now.data, source.data))
     throw new Error("copied, but the source has changed meanwhile and was kept");
-  await api("DELETE /v1/secret/metadata/{path}", at(job.mount, path));
+  await remove(job, path, true);
   return note;
 }

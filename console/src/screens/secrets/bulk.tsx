@@ -62,15 +62,12 @@ function Selection({ mount, folder, onStart }: BulkProps & { readonly onStart: (
   );
   const toggle = (path: string): void => setChosen((before) => before.symmetricDifference(new Set([path])));
   const isAll = shown.length > 0 && shown.every((path) => chosen.has(path));
-  const actions: readonly (readonly [BulkAction["kind"], string])[] =
-    mount.version === 2
-      ? [
-          ["copy", "Copy"],
-          ["move", "Move"],
-          ["sync", "Sync"],
-          ["delete", "Delete"],
-        ]
-      : [["delete", "Delete"]];
+  const actions: readonly (readonly [BulkAction["kind"], string])[] = [
+    ["copy", "Copy"],
+    ["move", "Move"],
+    ...(mount.version === 2 ? [["sync", "Sync"] as const] : []),
+    ["delete", "Delete"],
+  ];
   return (
     <>
       <Toolbar>
