@@ -8,6 +8,7 @@ export const CONDITIONS = [
   "lease-irrevocable",
   "secret-expires",
   "root-secret-ends",
+  "destination-key-ends",
   "node-down",
   "agent-away",
   "backup-missing",

@@ -52,6 +52,7 @@ export interface DestinationView {
     readonly custom_tags: Readonly<Record<string, string>>;
     readonly update_policy: string;
     readonly deletion_policy: string;
+    readonly credentials_expire_at?: string;
   } & Networking;
 }
 

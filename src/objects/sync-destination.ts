@@ -188,7 +188,9 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
 
   protected override measured(): Series[] {
     const pending = pendingAssociations(this.sql);
+    const end = this.parts.record.row()?.credentials_end ?? null;
     return [
+      ...(end === null ? [] : [series("sallyport_sync_credentials_end_seconds", (end - Date.now()) / 1000)]),
       series("sallyport_sync_pending", this.parts.work.queued(), "queued"),
       series("sallyport_sync_pending", this.parts.work.waiting(), "waiting"),
       ...(pending > 0 ? [series("sallyport_sync_associations", pending, "PENDING")] : []),

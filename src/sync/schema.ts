@@ -136,6 +136,8 @@ export const destinationMigrations: Migration[] = [
       INSERT INTO namings_with_content SELECT id, granularity, template, '' FROM namings;
       DROP TABLE namings;
       ALTER TABLE namings_with_content RENAME TO namings`,
+  // The end of the login at the provider, as the caller stated it; NULL: not known.
+  "ALTER TABLE destination ADD COLUMN credentials_end INTEGER",
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -157,6 +159,7 @@ export interface DestinationRow extends Record<string, SqlStorageValue> {
   fingerprint_key: ArrayBuffer | null;
   /** See `freshUntil`. */
   rights_changed: number;
+  credentials_end: number | null;
   /** The targets registered with `SyncControl`, joined to one text; null: none were registered. */
   targets: string | null;
 }

@@ -42,6 +42,34 @@ describe("a destination", () => {
     expect(made.text).not.toContain(cloudA.key().secretAccessKey);
   });
 
+  it("keeps the stated end of its credentials until a new secret or an empty text", async () => {
+    const steps: readonly (readonly [changes: Readonly<Record<string, unknown>>, end: string | undefined])[] = [
+      [cloudABody({ credentials_expire_at: "2031-01-31" }), "2031-01-31T00:00:00.000Z"],
+      [{}, "2031-01-31T00:00:00.000Z"],
+      [{ credentials_expire_at: "2030-01-31T12:00:00+02:00" }, "2030-01-31T10:00:00.000Z"],
+      [{ credentials_expire_at: null }, undefined],
+      [cloudABody({ credentials_expire_at: "2033-01-31" }), "2033-01-31T00:00:00.000Z"],
+      [cloudABody(), "2033-01-31T00:00:00.000Z"],
+      [{ credentials_expire_at: "" }, undefined],
+      [{ credentials_expire_at: "2031-01-31" }, "2031-01-31T00:00:00.000Z"],
+      [{ secret_access_key: "new".repeat(9) }, undefined],
+      [{ secret_access_key: "old".repeat(9), credentials_expire_at: "2032-01-31" }, "2032-01-31T00:00:00.000Z"],
+    ];
+    for (const [changes, end] of steps) {
+      const written = await makeDestination("cloud-a-sm", "ends", changes);
+      expect([changes, written.body.data.options.credentials_expire_at]).toEqual([changes, end]);
+    }
+    for (const bad of ["soon", "2031-02-30", "2031-01-31T00:00:00", 5]) {
+      const refused = await put(`${AT}/cloud-a-sm/ends`, { credentials_expire_at: bad });
+      expect([refused.status, refused.body.errors]).toEqual([
+        400,
+        [expect.stringMatching(/^credentials_expire_at: must be a date or a time/)],
+      ]);
+    }
+    const cleared = await patch(`${AT}/cloud-a-sm/ends`, { credentials_expire_at: null });
+    expect(cleared.body.data.options.credentials_expire_at).toBeUndefined();
+  });
+
   it("accepts numbers of any length as the text of a tag, and ignores them in unknown fields", async () => {
     const body = '{"custom_tags":{"build":12345678901234567890,"version":1.10},"unknown":{"deep":[9007199254740993]}}';
     const made = await put(`${AT}/in-mem/n`, body);

@@ -9,7 +9,7 @@ import { clock, ShiftedClock } from "./clock.ts";
 import { mountEngine, openTenant } from "./engine-helpers.ts";
 import { channel, newAccount, rule } from "./messages.ts";
 import { cloudA } from "./sync-cloud-a.ts";
-import { makeDestination, setAssociation, write } from "./sync-helpers.ts";
+import { cloudABody, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 import { newHook, SECRET } from "./webhooks.ts";
 
 clock.moves = true;
@@ -183,6 +183,23 @@ describe("notifications", () => {
       .poll(async () => (await active()).map(({ subject }: { subject: string }) => subject))
       .toEqual(["cloud-b/"]);
     await expect.poll(ops.titles).toEqual(["The root credential of an engine ends: cloud-b/"]);
+  });
+
+  it("tells of a destination whose credentials end, until they are replaced", async () => {
+    const ops = await slackChannel();
+    await cloudA.begin();
+    const day = (days: number) => new Date(Date.now() + days * 86_400_000).toISOString();
+    await makeDestination("cloud-a-sm", "near", cloudABody({ credentials_expire_at: day(5) }));
+    await makeDestination("cloud-a-sm", "far", cloudABody({ credentials_expire_at: day(50).slice(0, 10) }));
+    await makeDestination("cloud-a-sm", "open");
+    await rule("keys", { condition: "destination-key-ends", channels: ["ops"] });
+    await pass(61);
+    await expect.poll(ops.titles).toEqual(["The credentials of a destination end: cloud-a-sm/near"]);
+    expect((await active())[0].detail).toBe("ends in 4 d");
+    await makeDestination("cloud-a-sm", "near", cloudABody({ secret_access_key: "new".repeat(9) }));
+    await pass(61);
+    await expect.poll(async () => (await ops.titles()).at(-1)).toMatch(/^Resolved: /);
+    expect(await active()).toEqual([]);
   });
 
   it("resolves what a rule has sent when it is deleted", async () => {

@@ -110,6 +110,15 @@ async function secretsExpiring({ env }: Round, withinSeconds: number): Promise<S
   return { subjects, isWhole: true };
 }
 
+/** Subjects whose end, a gauge of seconds by subject, is near or past. */
+const ending =
+  (gauge: MetricName, ...kinds: readonly string[]): Condition["seen"] =>
+  (round, { withinSeconds }) => {
+    const near = ofName(round, gauge).filter((each) => amountOf(each) <= (withinSeconds ?? WARNED_S));
+    const subjects = new Map(near.map((each) => [each.labels[0] ?? "", endText(amountOf(each) * 1000)]));
+    return { subjects, isWhole: kinds.every((kind) => hasAnswered(round, kind)) };
+  };
+
 /** The limits of each condition, and its subjects in a round. */
 export const conditions: Readonly<Record<ConditionName, Condition>> = {
   "sync-failing": { limits: {}, seen: failingDestinations },
@@ -147,13 +156,11 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
   },
   "root-secret-ends": {
     limits: { withinSeconds: WARNED_S },
-    seen: (round, { withinSeconds }) => {
-      const ending = ofName(round, "sallyport_engine_root_ends_seconds").filter(
-        (each) => amountOf(each) <= (withinSeconds ?? WARNED_S),
-      );
-      const subjects = new Map(ending.map((each) => [each.labels[0] ?? "", endText(amountOf(each) * 1000)]));
-      return { subjects, isWhole: hasAnswered(round, "CredentialEngine") && hasAnswered(round, "AccessControl") };
-    },
+    seen: ending("sallyport_engine_root_ends_seconds", "CredentialEngine", "AccessControl"),
+  },
+  "destination-key-ends": {
+    limits: { withinSeconds: WARNED_S },
+    seen: ending("sallyport_sync_credentials_end_seconds", "SyncDestination"),
   },
   "node-down": { limits: {}, seen: nodesDown },
   "agent-away": {

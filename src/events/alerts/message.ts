@@ -24,6 +24,7 @@ const LABELS: Readonly<Record<ConditionName, string>> = {
   "lease-irrevocable": "Leases cannot be revoked",
   "secret-expires": "Secrets expire",
   "root-secret-ends": "The root credential of an engine ends",
+  "destination-key-ends": "The credentials of a destination end",
   "node-down": "Node down",
   "agent-away": "Agents have no connection",
   "backup-missing": "Backup missing",

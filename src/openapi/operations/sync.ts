@@ -26,6 +26,7 @@ const Destination = z
       custom_tags: texts,
       update_policy: z.enum(["replace", "if-not-exists", "owned-only"]),
       deletion_policy: z.enum(["delete", "retain"]),
+      credentials_expire_at: time.optional().describe("End of the login at the provider; absent while not known."),
       allowed_ipv4_addresses: z.array(z.string()).optional(),
       allowed_ipv6_addresses: z.array(z.string()).optional(),
       allowed_ports: z.array(z.int()).optional(),

@@ -25,6 +25,12 @@ export const CommonFields = z.object({
     "owned-only",
   ),
   deletion_policy: choiceOrDefault("must be delete or retain", "delete", "retain"),
+  credentials_expire_at: z
+    .union(
+      [z.literal(""), z.iso.date(), z.iso.datetime({ offset: true })],
+      "must be a date or a time with its offset, such as 2027-01-31 or 2027-01-31T12:00:00Z",
+    )
+    .nullish(),
   ...networkingFields,
 });
 
@@ -39,6 +45,8 @@ export interface Definition {
   readonly updatePolicy: UpdatePolicy;
   /** Whether an obsolete object is deleted at the provider or left there. */
   readonly deletionPolicy: "delete" | "retain";
+  /** End of the login at the provider, ms since 1970; null = not known. */
+  readonly credentialsEnd: number | null;
   readonly connection: Readonly<Record<string, unknown>>;
   readonly networking: Networking;
   /** The origin of the request that set `identity_token_audience`; empty without one. */
@@ -61,6 +69,18 @@ export const effectiveTemplate = (
 
 const orBefore = <T>(given: T | null | undefined, before: T | undefined): T | null | undefined =>
   given === undefined ? before : given;
+
+/** The end that the body states, else the stored one, which belongs to the stored login only. */
+function endOf(
+  given: string | null | undefined,
+  { sensitive }: DestinationType<unknown>,
+  connection: Readonly<Record<string, unknown>>,
+  base: Definition | null,
+): number | null {
+  if (given !== undefined) return given ? Date.parse(given) : null;
+  const isNew = sensitive.some((field) => connection[field] !== base?.connection[field]);
+  return isNew ? null : (base?.credentialsEnd ?? null);
+}
 
 /** Kept until the audience is written again: the issuer must not follow the address of each request. */
 function originOf(
@@ -154,6 +174,7 @@ export function define(
     customTags: orBefore(data.custom_tags, base?.customTags) ?? {},
     updatePolicy: orBefore(data.update_policy, base?.updatePolicy) ?? "replace",
     deletionPolicy: orBefore(data.deletion_policy, base?.deletionPolicy) ?? "delete",
+    credentialsEnd: endOf(data.credentials_expire_at, type, connection, base),
     connection,
     networking: networkingWith(base?.networking ?? {}, data),
     origin: originOf(connection, body, before, origin),

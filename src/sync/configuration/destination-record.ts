@@ -92,6 +92,7 @@ export class DestinationRecord {
       customTags: JSON.parse(row.custom_tags) as Record<string, string>,
       updatePolicy: row.update_policy as UpdatePolicy,
       deletionPolicy: row.deletion_policy as Definition["deletionPolicy"],
+      credentialsEnd: row.credentials_end,
       networking: JSON.parse(row.networking) as Definition["networking"],
       origin: row.origin,
       connection: JSON.parse(this.#keys.openText(row.connection, this.#context("connection"))) as Record<
@@ -130,13 +131,14 @@ export class DestinationRecord {
     const isSame = row && JSON.stringify(this.definition(row).connection) === JSON.stringify(definition.connection);
     this.#object.sql.exec(
       `INSERT INTO destination (id, namespace, type, name, granularity, template, custom_tags, connection, created, updated,
-         update_policy, deletion_policy, word, fingerprint_key, granularity_given, networking, origin, rights_changed)
-       VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+         update_policy, deletion_policy, word, fingerprint_key, granularity_given, networking, origin, rights_changed,
+         credentials_end)
+       VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET granularity = excluded.granularity, template = excluded.template,
          custom_tags = excluded.custom_tags, connection = excluded.connection, updated = excluded.updated,
          update_policy = excluded.update_policy, deletion_policy = excluded.deletion_policy,
          granularity_given = excluded.granularity_given, networking = excluded.networking, origin = excluded.origin,
-         rights_changed = excluded.rights_changed,
+         rights_changed = excluded.rights_changed, credentials_end = excluded.credentials_end,
          fingerprint_key = coalesce(fingerprint_key, excluded.fingerprint_key)`,
       namespace,
       type,
@@ -155,6 +157,7 @@ export class DestinationRecord {
       JSON.stringify(definition.networking),
       definition.origin,
       isSame ? row.rights_changed : now,
+      definition.credentialsEnd,
     );
     this.forget();
   }
@@ -185,6 +188,9 @@ export class DestinationRecord {
         custom_tags: definition.customTags,
         update_policy: definition.updatePolicy,
         deletion_policy: definition.deletionPolicy,
+        ...(definition.credentialsEnd !== null && {
+          credentials_expire_at: new Date(definition.credentialsEnd).toISOString(),
+        }),
         ...definition.networking,
       },
     };

@@ -74,7 +74,7 @@ interface FormProps extends FormEnds {
 
 /** Limits that only some conditions have. */
 const LIMITS: Readonly<Record<string, readonly unknown[]>> = {
-  within: ["backup-missing", "secret-expires", "root-secret-ends"],
+  within: ["backup-missing", "secret-expires", "root-secret-ends", "destination-key-ends"],
   percent: ["sync-queue-full"],
 };
 

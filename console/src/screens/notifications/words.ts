@@ -12,6 +12,7 @@ export const CONDITIONS: Readonly<Record<Rule["condition"], string>> = {
   "lease-irrevocable": "A lease cannot be revoked",
   "secret-expires": "A secret expires",
   "root-secret-ends": "The root credential of an engine ends",
+  "destination-key-ends": "The credentials of a destination end",
   "node-down": "A node is down",
   "agent-away": "An agent has no connection",
   "backup-missing": "A backup is missing",

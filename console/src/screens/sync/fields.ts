@@ -16,7 +16,7 @@ export interface ProviderType {
 }
 
 /** Fields of every type; their defaults are good. */
-const POLICIES = ["granularity", "custom_tags", "update_policy", "deletion_policy"];
+const POLICIES = ["granularity", "custom_tags", "update_policy", "deletion_policy", "credentials_expire_at"];
 const NETWORKING = ["allowed_ipv4_addresses", "allowed_ipv6_addresses", "allowed_ports", "disable_strict_networking"];
 
 const byType = new Map(descriptions.map((each) => [each.type, each]));
@@ -101,6 +101,10 @@ const COMMON: Readonly<Record<string, FieldTexts>> = {
   deletion_policy: {
     hint: "What happens to the object when a secret is not synced any more.",
     names: { delete: "Delete it", retain: "Leave it there" },
+  },
+  credentials_expire_at: {
+    label: "Credentials end",
+    hint: "When the key or token ends at the provider, such as 2027-01-31. A notification rule can warn of it.",
   },
 };
 

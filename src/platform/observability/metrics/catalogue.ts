@@ -46,6 +46,10 @@ export const METRICS = {
     "state",
   ),
   sallyport_sync_associations: gauge("Associations by their latest status.", "destination", "status"),
+  sallyport_sync_credentials_end_seconds: gauge(
+    "Time until the login of a destination ends; negative after it. None where its end is not known.",
+    "destination",
+  ),
   sallyport_sync_tasks_total: counter("Attempts to sync an association.", "destination", "outcome"),
   sallyport_sync_objects_total: counter("Results of those attempts per external object.", "destination", "result"),
 
