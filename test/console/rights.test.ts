@@ -3,6 +3,12 @@ import { describeConsole } from "./support/console.ts";
 
 const DENIED = [/403 /];
 
+/** The words for a missing right, and those that would be false: nothing was seen. */
+const TOLD = /may not |may have no right|that your token may see/;
+const FALSE = /\bNo [a-zA-Z ]+ yet\b|has joined|in this namespace$|Everything works/;
+/** Forms that ask for a path or a token before they read, and documents without a right. */
+const NEEDS_NO_RIGHT = /^(What may a token do\?|Subscription|Identity issuer)/;
+
 describeConsole("a token that may not look", (suite) => {
   it("is told so by the overview, which does not say that everything works", async () => {
     const token = await suite().tokenWith("console-blind", 'path "nothing" { capabilities = ["read"] }');
@@ -90,6 +96,45 @@ describeConsole("a token that may not look", (suite) => {
     }
     expect(wrong).toEqual([]);
     await opened.expectClean();
+    await opened.close();
+  });
+
+  it("is told so on every tab of every screen, also of later ones", async () => {
+    const token = await suite().tokenWith("console-blind", 'path "nothing" { capabilities = ["read"] }');
+    const opened = await suite().open({ token, refusals: [...DENIED, /404 /] });
+    const { page } = opened;
+    const main = page.locator("#main");
+    const screens = await page
+      .getByRole("navigation")
+      .first()
+      .getByRole("link")
+      .evaluateAll((links) => links.map((link) => link.getAttribute("href") ?? ""));
+    expect(screens.filter((address) => address.startsWith("/ui/")).length).toBeGreaterThan(9);
+    const silent: string[] = [];
+    const look = async (place: string) => {
+      const text = async () => (await main.textContent()) ?? "";
+      const isTold = await expect
+        .poll(text, { timeout: 4_000 })
+        .toMatch(TOLD)
+        .then(
+          () => true,
+          () => false,
+        );
+      const shown = await text();
+      if (!isTold || FALSE.test(shown)) silent.push(`${place}: ${shown}`);
+    };
+    for (const address of screens.filter((address) => address.startsWith("/ui/"))) {
+      await opened.visit(address.slice("/ui/".length));
+      await main.getByRole("heading", { level: 1 }).waitFor();
+      const tabs = await main.getByRole("tab").allTextContents();
+      if (tabs.length === 0) await look(address);
+      for (const [at, tab] of tabs.entries()) {
+        if (NEEDS_NO_RIGHT.test(tab)) continue;
+        await main.getByRole("tab").nth(at).click();
+        await look(`${address} ${tab}`);
+      }
+    }
+    expect(silent).toEqual([]);
     await opened.close();
   });
 

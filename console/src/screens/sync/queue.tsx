@@ -54,8 +54,8 @@ export function Queue({
             <Capacity settings={settings} figures={figures} onChanged={config.reload} />
           ) : (
             <p class="notice">
-              The queue belongs to the whole service. Only the root and the administrative namespace show and change it,
-              for tokens that may read <code>sys/sync/config</code>.
+              Your token may not see the queue (<code>sys/sync/config</code>: read). It belongs to the whole service,
+              and only the root and the administrative namespace show it.
             </p>
           )}
           <Waiting figures={figures} />
@@ -170,7 +170,7 @@ function Waiting({ figures: { metrics } }: { readonly figures: SyncFigures }) {
   if (!metrics)
     return (
       <p class="muted">
-        Figures of each destination are shown in the root namespace, to tokens that may read <code>sys/metrics</code>.
+        Your token may not see figures of each destination (<code>sys/metrics</code>: read, in the root namespace).
       </p>
     );
   const rows = [...metrics.byDestination].sort(([, a], [, b]) => b.queued + b.waiting - (a.queued + a.waiting));
