@@ -96,14 +96,14 @@ export async function startEdgeStore({ port = 0 } = {}): Promise<StoreDouble> {
     if (secret === undefined) {
       if (method === "GET") return list(holder, url.searchParams);
       if (method !== "POST") throw new ApiError(405, 1002, "Method not allowed");
-      return parse(z.array(Creation).min(1), text).map((one) => shown(holder.create(one)));
+      return parse(z.array(Creation).min(1), text).map((one) => shown(holder, holder.create(one)));
     }
     const found = holder.secrets.find((one) => one.id === secret);
     if (!found) throw new ApiError(404, 1001, "secret_not_found");
-    if (method === "PATCH") return shown(holder.change(found, parse(Change, text)));
+    if (method === "PATCH") return shown(holder, holder.change(found, parse(Change, text)));
     if (method !== "DELETE" || text !== "") throw new ApiError(405, 1002, "Method not allowed");
     holder.secrets.splice(holder.secrets.indexOf(found), 1);
-    return shown({ ...found, status: "deleted" });
+    return shown(holder, { ...found, status: "deleted" });
   }
 
   async function serve(incoming: IncomingMessage, outgoing: ServerResponse): Promise<void> {
@@ -135,15 +135,15 @@ export async function startEdgeStore({ port = 0 } = {}): Promise<StoreDouble> {
   };
 }
 
-function list({ secrets }: Account, query: URLSearchParams): object[] {
+function list(account: Account, query: URLSearchParams): object[] {
   const [page, size] = [Number(query.get("page")), Number(query.get("per_page"))];
   if ([...query.keys()].sort().join() !== "page,per_page" || !(page >= 1) || !(size >= 1 && size <= 100)) {
     throw new ApiError(400, 1002, "query");
   }
-  return secrets.slice((page - 1) * size, page * size).map(shown);
+  return account.secrets.slice((page - 1) * size, page * size).map((one) => shown(account, one));
 }
 
-const shown = ({ value: _value, ...secret }: Stored): object => secret;
+const shown = ({ store }: Account, { value: _value, ...secret }: Stored): object => ({ ...secret, store_id: store });
 
 function parse<T>(schema: z.ZodType<T>, text: string): T {
   const parsed = schema.safeParse(JSON.parse(text));
