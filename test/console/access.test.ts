@@ -44,6 +44,42 @@ describeConsole("access", (suite) => {
     await opened.close();
   });
 
+  it("writes the rules for one folder of either version, with which a colleague reads it and nothing else", async () => {
+    await suite().call("POST", "sys/mounts/console-plain", { type: "kv" });
+    for (const name of ["own/x", "other"])
+      await suite().call("POST", `secret/data/console/${name}`, { data: { a: "b" } });
+    const opened = await suite().open({
+      path: "access",
+      refusals: [/404 GET \/v1\/sys\/policies\/acl\/console-folder/],
+    });
+    await click(opened, "Write a policy");
+    await dialog(opened).getByLabel(/^Name/).fill("console-folder");
+    await dialog(opened).getByText("Add rules for a folder or a secret").click();
+    for (const [path, right] of [
+      ["secret/console/own/", "Read and write"],
+      ["console-plain/x", "Read and list"],
+    ] as const) {
+      await dialog(opened).getByLabel("Path").fill(path);
+      await dialog(opened).getByLabel("Allowed").selectOption({ label: right });
+      await click(opened, "Add rules");
+    }
+    const rules = await dialog(opened).getByLabel("Rules", { exact: true }).inputValue();
+    expect(rules).not.toContain("secret/data/app");
+    expect(rules).toContain('path "console-plain/x" {\n  capabilities = ["read", "list"]\n}');
+    await opened.expectClean();
+    await click(opened, "Save policy");
+    await opened.page.getByRole("cell", { name: "console-folder" }).waitFor();
+    const { auth } = (await suite().call("POST", "auth/token/create", { policies: ["console-folder"] })) as {
+      auth: { client_token: string };
+    };
+    const as = { token: auth.client_token };
+    await suite().call("POST", "secret/data/console/own/x", { data: { a: "c" } }, as);
+    await suite().call("GET", "secret/metadata/console/own?list=true", undefined, as);
+    for (const path of ["secret/data/console/other", "secret/metadata/console?list=true"])
+      await expect(suite().call("GET", path, undefined, as), path).rejects.toThrow("403");
+    await opened.close();
+  });
+
   it("revokes a token by its accessor", async () => {
     const token = await suite().tokenWith("console-revoked", 'path "cubbyhole/*" { capabilities = ["read"] }');
     const { data } = (await suite().call("GET", "auth/token/lookup-self", undefined, { token })) as {

@@ -37,7 +37,7 @@ describeConsole("notifications", (suite) => {
     await page.getByRole("button", { name: "Add rule" }).click();
     await dialog.getByLabel("Name").fill("console-backup");
     await dialog.getByLabel("Condition").selectOption({ label: "A backup is missing" });
-    await dialog.getByLabel("Channels").fill("console-ops");
+    await dialog.getByLabel("console-ops").check();
     await dialog.getByLabel("Within", { exact: true }).fill("1s");
     await dialog.getByText("More settings").click();
     await dialog.getByLabel("Title", { exact: true }).fill(CANARY.replaceAll("{{7*7}}", "{{nothing}}"));

@@ -174,6 +174,36 @@ export function Checkbox({
   );
 }
 
+/** Names of things that exist: one checkbox each, also for a chosen name that is gone. */
+export function Choices({
+  label,
+  hint,
+  error,
+  names,
+  value,
+  onChange,
+}: Omit<FieldProps, "children" | "required"> & {
+  readonly names: readonly string[];
+  readonly value: readonly string[];
+  readonly onChange: (value: readonly string[]) => void;
+}) {
+  return (
+    <fieldset class="group">
+      <legend>{label}</legend>
+      {error && <p class="field-error">{error}</p>}
+      {hint && <p class="field-hint">{hint}</p>}
+      {[...new Set([...names, ...value])].map((name) => (
+        <Checkbox
+          key={name}
+          label={name}
+          checked={value.includes(name)}
+          onChange={(checked) => onChange(checked ? [...value, name] : value.filter((each) => each !== name))}
+        />
+      ))}
+    </fieldset>
+  );
+}
+
 /** One choice of a few, as buttons side by side. */
 export function Segments<Value extends string>({
   label,

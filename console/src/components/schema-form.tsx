@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { parseExact, shown } from "../lib/exact-json.ts";
 import { fieldKind, isSecretName, type JsonSchema, labelOf, plainSchema } from "../lib/schema.ts";
 import { Button, IconButton } from "./button.tsx";
-import { Checkbox, Field, SelectField, TextField } from "./field.tsx";
+import { Checkbox, Choices, Field, SelectField, TextField } from "./field.tsx";
 import { KeyValue, pairsOf, recordOf } from "./key-value.tsx";
 import { chooseFile, ValueText } from "./value-text.tsx";
 
@@ -133,14 +133,15 @@ function SchemaField({ name, schema, value, onChange, texts, isRequired, problem
           onChange={(checked) => onChange(checked === (schema.default === true) ? undefined : checked)}
         />
       );
-    case "choice":
+    case "choice": {
+      const unset = isRequired ? "Choose" : "Default";
       return (
         <SelectField
           {...shared}
           value={text}
           onChange={onChange}
           options={[
-            { value: "", label: schema.default === undefined ? "Default" : `Default (${String(schema.default)})` },
+            { value: "", label: schema.default === undefined ? unset : `Default (${String(schema.default)})` },
             ...(schema.enum ?? []).map((option) => ({
               value: String(option),
               label: texts.names?.[String(option)] ?? String(option),
@@ -148,6 +149,7 @@ function SchemaField({ name, schema, value, onChange, texts, isRequired, problem
           ]}
         />
       );
+    }
     case "number":
       return (
         <TextField
@@ -158,6 +160,8 @@ function SchemaField({ name, schema, value, onChange, texts, isRequired, problem
         />
       );
     case "texts":
+      if (texts.list && texts.list.length > 0)
+        return <Choices {...shared} names={texts.list} value={Array.isArray(value) ? value : []} onChange={onChange} />;
       return (
         <TextField
           {...shared}

@@ -12,6 +12,7 @@ import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
+import { RuleGenerator } from "./rule-generator.tsx";
 
 /** Cannot be changed, or not be deleted. */
 const FIXED = ["root"];
@@ -151,6 +152,12 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
               error={ofName?.join("; ")}
             />
           )}
+          <RuleGenerator
+            onAdd={(rules) => {
+              setText(policy === EXAMPLE || policy === "" ? rules : `${policy.trimEnd()}\n\n${rules}`);
+              save.clear();
+            }}
+          />
           <TextField
             label="Rules"
             mono

@@ -95,7 +95,7 @@ function RuleForm({ rule, onClose, onDone }: FormProps) {
     toast(`The rule ${name} is saved.`);
     onDone();
   };
-  const names = channels.value?.map((channel) => channel.name).join(", ");
+  const names = channels.value?.map((channel) => channel.name) ?? [];
   return (
     <FormDialog
       title={rule ? `Edit ${rule.name}` : "Add rule"}
@@ -117,7 +117,7 @@ function RuleForm({ rule, onClose, onDone }: FormProps) {
             problems={problems}
             texts={{
               condition: { names: CONDITIONS },
-              channels: { rows: 2, ...(names ? { hint: `Channels: ${names}.` } : {}) },
+              channels: { rows: 2, list: names },
               for: { hint: "How long it must last before it is sent, such as 5m. Empty: at once." },
               text: { rows: 3 },
             }}

@@ -1,0 +1,80 @@
+/** Rules of a policy for one folder or secret, from its path and what is allowed. */
+import { useState } from "preact/hooks";
+import { Button } from "../../components/button.tsx";
+import { SelectField, TextField } from "../../components/field.tsx";
+import { useResource } from "../../lib/resource.ts";
+import { readMounts } from "../secrets/reads.ts";
+
+type Right = "read" | "write" | "delete";
+
+const RIGHTS: readonly { readonly value: Right; readonly label: string }[] = [
+  { value: "read", label: "Read and list" },
+  { value: "write", label: "Read and write" },
+  { value: "delete", label: "Read, write and delete" },
+];
+
+/** Capabilities on values and on metadata, where an engine has them apart. */
+const CAPABILITIES: Readonly<Record<Right, readonly [values: readonly string[], metadata: readonly string[]]>> = {
+  read: [["read"], ["read", "list"]],
+  write: [
+    ["create", "read", "update", "patch"],
+    ["create", "read", "update", "patch", "list"],
+  ],
+  delete: [
+    ["create", "read", "update", "patch", "delete"],
+    ["create", "read", "update", "patch", "list", "delete"],
+  ],
+};
+
+const rule = (path: string, capabilities: readonly string[]): string =>
+  `path ${JSON.stringify(path)} {\n  capabilities = ${JSON.stringify(capabilities).replaceAll(",", ", ")}\n}\n`;
+
+/** @param name below the mount; a folder is empty or ends with a slash */
+export function rulesFor(mount: string, version: 1 | 2, name: string, right: Right): string {
+  const pattern = name === "" || name.endsWith("/") ? `${name}*` : name;
+  const [values, metadata] = CAPABILITIES[right];
+  if (version === 1) return rule(`${mount}/${pattern}`, [...new Set([...values, "list"])]);
+  const versions = right === "delete" ? ["delete", "undelete", "destroy"] : [];
+  return [
+    rule(`${mount}/data/${pattern}`, values),
+    rule(`${mount}/metadata/${pattern}`, metadata),
+    ...versions.map((action) => rule(`${mount}/${action}/${pattern}`, ["update"])),
+  ].join("");
+}
+
+export function RuleGenerator({ onAdd }: { readonly onAdd: (rules: string) => void }) {
+  const [path, setPath] = useState("");
+  const [right, setRight] = useState<Right>("read");
+  const mounts = useResource(["policy-mounts"], readMounts);
+  const known = mounts.value?.kv ?? [];
+  const wanted = path.replace(/^\/+/, "");
+  // A caller who may not see the engines names one of version 2.
+  const { path: mount, version } = known.find((each) => `${wanted}/`.startsWith(`${each.path}/`)) ?? {
+    path: wanted.split("/", 1)[0] ?? "",
+    version: 2,
+  };
+  return (
+    <details>
+      <summary>Add rules for a folder or a secret</summary>
+      <div class="form">
+        <TextField
+          label="Path"
+          mono
+          value={path}
+          onChange={setPath}
+          list={known.map((each) => `${each.path}/`)}
+          hint="Engine and name, such as secret/app/db. A folder ends with a slash."
+        />
+        <SelectField label="Allowed" value={right} onChange={(chosen) => setRight(chosen as Right)} options={RIGHTS} />
+        <div>
+          <Button
+            disabled={!wanted.includes("/")}
+            onClick={() => onAdd(rulesFor(mount, version, wanted.slice(mount.length + 1), right))}
+          >
+            Add rules
+          </Button>
+        </div>
+      </div>
+    </details>
+  );
+}
