@@ -1,10 +1,14 @@
+import { spawnSync } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
-import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { hostVolumeKey } from "@sallyport/agent-protocol";
+import { SignJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { createTestHarness } from "wrangler";
+import { parseAllDocuments } from "yaml";
 import { createGateway } from "../../scripts/gateway.ts";
 import type { Operation } from "../../src/contracts/node-operation.ts";
 import { uuidV7 } from "../../src/lib/uuid-v7.ts";
@@ -162,5 +166,71 @@ describe.each(["directly", "through the gateway"])("%s", { timeout: 90_000 }, (w
     const agent = startAgent(node.path, { SALLYPORT_JOIN_TOKEN: "0".repeat(64) });
     expect(await agent.exit).toBe(6);
     expect(agent.log).toContain("unknown or has expired");
+  });
+});
+
+describe("a node of deploy/agent-daemonset.yaml", () => {
+  const way = "directly";
+  const parts = parseAllDocuments(readFileSync("deploy/agent-daemonset.yaml", "utf8")).map((each) => each.toJS());
+  const script = parts[2].data["join.sh"] as string;
+  const [setup] = /(?<=```sh\n)[^`]*v1\/acl\/auth-method[^`]*/.exec(readFileSync("docs/guides/agent.md", "utf8")) ?? [
+    "",
+  ];
+  const SUBJECT = "system:serviceaccount:sallyport:sallyport-agent";
+
+  /** Runs the script as the pod does, or the page's commands. */
+  const sh = (text: string, env: Record<string, string>) => {
+    const { status, stdout, stderr } = spawnSync("sh", ["-c", text], { env: { PATH: process.env["PATH"], ...env } });
+    return { status, out: `${stdout}${stderr}` };
+  };
+
+  it("joins by itself, under its own name, and again after its pod was replaced", { timeout: 90_000 }, async () => {
+    const { publicKey, privateKey } = generateKeyPairSync("rsa", { modulusLength: 2048 });
+    const at = nodeDirectory(bases[way] ?? "").at;
+    writeFileSync(at("issuer.pem"), publicKey.export({ type: "spki", format: "pem" }));
+    const service = { SALLYPORT_ADDR: bases[way] ?? "", SALLYPORT_TOKEN: "root", KEYS: at("issuer.pem") };
+    expect(sh(setup, service)).toMatchObject({ status: 0 });
+    const signed = (sub: string) =>
+      new SignJWT({ sub })
+        .setProtectedHeader({ alg: "RS256" })
+        .setIssuer("https://kubernetes.default.svc.cluster.local")
+        .setAudience("sallyport")
+        .setIssuedAt()
+        .setExpirationTime("10m")
+        .sign(privateKey);
+    const env = {
+      ...service,
+      SALLYPORT_TOKEN: "",
+      AUTH_METHOD: "kubernetes-nodes",
+      NODE_NAME: "worker-1",
+      NODE_POOL: "default",
+      CONFIG_DIR: at("data"),
+      STATE_DIR: at("state"),
+      SERVICE_ACCOUNT_TOKEN: at("login"),
+    };
+    writeFileSync(at("login"), await signed("system:serviceaccount:default:other"));
+    expect(sh(script, env).status).not.toBe(0);
+    expect(existsSync(at("state"))).toBe(false);
+
+    writeFileSync(at("login"), await signed(SUBJECT));
+    expect(sh(script, env)).toEqual({ status: 0, out: "This node joins as worker-1.\n" });
+    expect(readdirSync(at("data")).sort()).toEqual(["agent.json", "join-token"]);
+    const agent = startAgent(at("data/agent.json"), {});
+    const node = () =>
+      call(way, "GET", "/v1/nodes").then(({ body }) =>
+        (body as { Name: string; Status: string }[]).find(({ Name }) => Name === "worker-1"),
+      );
+    await vi.waitFor(async () => expect((await node())?.Status, agent.log).toBe("ready"), 30_000);
+    await agent.kill();
+
+    // The next pod has an empty directory of configuration, and the node's state.
+    rmSync(at("data"), { recursive: true });
+    mkdirSync(at("data"));
+    expect(sh(script, { ...env, SERVICE_ACCOUNT_TOKEN: at("none") })).toEqual({
+      status: 0,
+      out: "This node has joined before.\n",
+    });
+    const again = startAgent(at("data/agent.json"), {});
+    await vi.waitFor(async () => expect((await node())?.Status, again.log).toBe("ready"), 30_000);
   });
 });

@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { parse } from "yaml";
+import { parse, parseAllDocuments } from "yaml";
 import { SERVE_SETTINGS } from "../../scripts/serve-settings.ts";
 import { WORKER_SETTINGS } from "../../scripts/settings.ts";
 
-/** The compose file and the Helm chart of deploy/. Templates use only values and `quote`, so that this test renders them. */
+/** The compose file, the Helm chart and the DaemonSet of deploy/. Templates use only values and `quote`, so that this test renders them. */
 
 const CHART = "deploy/helm/sallyport";
 const SETTINGS = [...SERVE_SETTINGS, ...WORKER_SETTINGS, "MASTER_KEY"];
@@ -100,5 +100,54 @@ describe("deploy/compose.yaml", () => {
     expect(sallyport.volumes).toEqual([`${Object.keys(volumes)[0]}:${sallyport.environment.STATE_DIR}`]);
     expect(Object.keys(secrets)).toEqual(sallyport.secrets);
     expect(sallyport.environment.MASTER_KEY_FILE).toBe(`/run/secrets/${sallyport.secrets[0]}`);
+  });
+});
+
+describe("deploy/agent-daemonset.yaml", () => {
+  const parts = parseAllDocuments(readFileSync("deploy/agent-daemonset.yaml", "utf8")).map((each) => each.toJS());
+  const [, account, script, { spec, metadata }] = parts;
+  const { spec: agentPod, metadata: agentMetadata } = spec.template;
+  const [join] = agentPod.initContainers;
+  const [agent] = agentPod.containers;
+  type Mount = { name: string; mountPath: string; readOnly?: boolean };
+  const volumes = Object.fromEntries(agentPod.volumes.map(({ name, ...rest }: { name: string }) => [name, rest]));
+  const mountOf = (container: { volumeMounts: Mount[] }, name: string) =>
+    container.volumeMounts.find((each) => each.name === name);
+
+  it("is one DaemonSet with its namespace, its account and its script", () => {
+    expect(parts.map(({ kind }) => kind)).toEqual(["Namespace", "ServiceAccount", "ConfigMap", "DaemonSet"]);
+    for (const part of parts.slice(1)) expect(part.metadata.namespace).toBe(parts[0].metadata.name);
+    expect(agentPod.serviceAccountName).toBe(account.metadata.name);
+    expect(volumes["join"].configMap.name).toBe(script.metadata.name);
+    expect(agentMetadata.labels).toEqual(spec.selector.matchLabels);
+    expect(metadata.labels).toEqual(spec.selector.matchLabels);
+    expect(spec.updateStrategy.rollingUpdate).toEqual({ maxSurge: 0, maxUnavailable: 1 });
+  });
+
+  it("mounts each volume, and gives the login to the join alone", () => {
+    const used = [join, agent].flatMap(({ volumeMounts }) => volumeMounts.map(({ name }: Mount) => name));
+    expect([...new Set(used)].sort()).toEqual(Object.keys(volumes).sort());
+    expect(agentPod.automountServiceAccountToken).toBe(false);
+    expect(mountOf(agent, "login")).toBeUndefined();
+    const [{ serviceAccountToken }] = volumes["login"].projected.sources;
+    expect(serviceAccountToken).toMatchObject({ audience: "sallyport", expirationSeconds: 600 });
+    expect(mountOf(join, "state")?.readOnly).toBe(true);
+    expect(mountOf(agent, "config")?.readOnly).toBe(true);
+    expect(volumes["config"].emptyDir.medium).toBe("Memory");
+    for (const { securityContext } of [join, agent])
+      expect(securityContext).toMatchObject({
+        allowPrivilegeEscalation: false,
+        readOnlyRootFilesystem: true,
+        capabilities: { drop: ["ALL"] },
+      });
+  });
+
+  it("has the paths of the agent's defaults, and the state and plugins under the same path as on the node", () => {
+    for (const name of ["state", "plugins"]) expect(mountOf(agent, name)?.mountPath).toBe(volumes[name].hostPath.path);
+    const text = script.data["join.sh"];
+    for (const name of ["config", "state", "login"]) expect(text).toContain(`:-${mountOf(join, name)?.mountPath}`);
+    expect(readFileSync("agent/Containerfile", "utf8")).toContain(`${mountOf(agent, "config")?.mountPath}/agent.json`);
+    const { version } = JSON.parse(readFileSync("package.json", "utf8"));
+    expect(agent.image).toBe(`sallyport-agent:${version}`);
   });
 });
