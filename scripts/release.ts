@@ -3,6 +3,7 @@
  * and lock file give the same bytes, in any folder and at any time.
  *
  *   SHA256SUMS      digests of all other files, for `sha256sum -c`
+ *   SHA256SUMS.minisig  its signature, for `minisign -V`, by the key in the file that `RELEASE_KEY_FILE` names
  *   *.mjs           the node agent, the CSI driver and the command line, one file each, for Node 20 or newer
  *   sallyport-agent-*.tar.gz, *.deb, sallyport-*.tar.gz  the node agent and the command line for Linux without Node, per
  *                   architecture; not with `--no-packages`
@@ -19,6 +20,7 @@ import { ARCHS, agentPackages, cliArchive, installFiles, writeFiles } from "./ag
 import { buildAssets } from "./build-assets.ts";
 import { bundle } from "./deploy-check.ts";
 import { type Lock, sbom } from "./sbom.ts";
+import { publicKeyOf, signatureOf, signingKey } from "./signature.ts";
 
 const PACKAGES = "--no-packages";
 const [out = "dist"] = process.argv.slice(2).filter((argument) => argument !== PACKAGES);
@@ -44,9 +46,19 @@ async function release(): Promise<void> {
   writeFileSync(join(out, "sallyport.cdx.json"), `${JSON.stringify(sbom(packages, BUILD_DATE), null, 2)}\n`);
   const sums = filesIn(out).map((path) => `${digest(join(out, path))}  ${path}\n`);
   writeFileSync(join(out, "SHA256SUMS"), sums.join(""));
+  signDigests();
   console.log(
     `Sallyport ${RELEASE}: ${sums.length} files in ${out}, digest of SHA256SUMS ${digest(join(out, "SHA256SUMS"))}`,
   );
+}
+
+function signDigests(): void {
+  const path = process.env["RELEASE_KEY_FILE"];
+  if (!path) return;
+  const key = signingKey(readFileSync(path, "utf8"));
+  const sums = readFileSync(join(out, "SHA256SUMS"));
+  writeFileSync(join(out, "SHA256SUMS.minisig"), signatureOf(sums, key, `Sallyport ${RELEASE}`));
+  console.log(`Signed for the public key ${publicKeyOf(key)}`);
 }
 
 /** The agent's packages with the files from which the Worker serves them, and the command line's archives. */

@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { generateKeyPairSync } from "node:crypto";
 import {
   cpSync,
   existsSync,
@@ -16,6 +17,7 @@ import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { BUDGET_KIB } from "../../scripts/deploy-check.ts";
 import { type Lock, sbom } from "../../scripts/sbom.ts";
+import { signatureOf } from "../../scripts/signature.ts";
 import { RELEASE } from "../../src/platform/version.ts";
 import { cloneOfWorkingTree } from "../smoke/local-service.ts";
 
@@ -24,6 +26,9 @@ const clone = cloneOfWorkingTree();
 /** Build tools that are not part of the bundles; all other packages are copied, since bundlers follow links. */
 const TOOLS =
   /^(?:\.\w+|node|wrangler|workerd|miniflare|esbuild|sharp|typescript|vite|vitest|@(?:cloudflare|esbuild|img|rolldown)\/.*)$/;
+const keyFile = join(dir, "release-key.pem");
+const { privateKey } = generateKeyPairSync("ed25519");
+writeFileSync(keyFile, privateKey.export({ type: "pkcs8", format: "pem" }));
 const [here, elsewhere] = [join(dir, "here"), join(dir, "elsewhere")];
 afterAll(() => {
   for (const made of [dir, clone]) rmSync(made, { recursive: true, force: true });
@@ -50,7 +55,7 @@ function installInto(target: string): void {
 
 function run(program: string, args: string[], cwd: string) {
   // Under `npm test` wrangler prints errors only.
-  const env = { ...process.env, WRANGLER_LOG: "log" };
+  const env = { ...process.env, WRANGLER_LOG: "log", RELEASE_KEY_FILE: keyFile };
   const { status, stdout, stderr } = spawnSync(program, args, { cwd, env, encoding: "utf8" });
   if (status !== 0) throw new Error(`${program} ${args.join(" ")}: ${stdout}${stderr}`);
   return stdout;
@@ -74,10 +79,15 @@ describe("npm run release", () => {
 
   it("has digests that hold for every file, and fail for a changed one", () => {
     run("sha256sum", ["--check", "--strict", "SHA256SUMS"], here);
-    const files = run("find", [".", "-type", "f", "!", "-name", "SHA256SUMS"], here).trim().split("\n");
+    const files = run("find", [".", "-type", "f", "!", "-name", "SHA256SUMS*"], here).trim().split("\n");
     expect(read("SHA256SUMS").trim().split("\n")).toHaveLength(files.length);
     writeFileSync(join(elsewhere, "LICENSE"), "another");
     expect(() => run("sha256sum", ["--check", "SHA256SUMS"], elsewhere)).toThrow("LICENSE: FAILED");
+  });
+
+  it("has a signature of the digests, by the key that RELEASE_KEY_FILE names", () => {
+    const sums = readFileSync(join(here, "SHA256SUMS"));
+    expect(read("SHA256SUMS.minisig")).toBe(signatureOf(sums, privateKey, `Sallyport ${RELEASE}`));
   });
 
   it("includes the Worker with console and migrations, deployable as it is", () => {
