@@ -152,6 +152,30 @@ describe("kv", () => {
     expect((await sallyport(["kv", "find", "plain/to"])).code).toBe(1);
   });
 
+  it("shares a secret of either version once, by a link of the console", async () => {
+    await ok(["kv", "put", "plain/shared", "word=w1"]);
+    await ok(["kv", "put", "secret/shared", "word=w2"]);
+    for (const [path, value] of [
+      ["plain/shared", { word: "w1" }],
+      ["secret/shared", { data: { word: "w2" }, metadata: expect.anything() }],
+    ] as const) {
+      const { out, err } = await sallyport(["kv", "share", path, "--ttl", "1h"]);
+      const url = new URL(out.trim());
+      expect([url.origin, url.pathname, err]).toEqual([
+        service().base,
+        "/ui/open",
+        expect.stringMatching(/^Opens once, until \S+Z\. Accessor \S+\.\n$/),
+      ]);
+      const [token = "", ends = ""] = url.hash.slice(1).split("~");
+      expect(Math.abs(Number(ends) - Date.now() / 1000 - 3600)).toBeLessThan(300);
+      const opened = await service().must("POST", "/v1/sys/wrapping/unwrap", { token });
+      expect(opened.body.data).toEqual(value);
+      expect((await service().call("POST", "/v1/sys/wrapping/unwrap", { token }))?.status).toBe(400);
+    }
+    const missing = await sallyport(["kv", "share", "secret/none"]);
+    expect([missing.code, missing.err]).toEqual([1, "sallyport kv share: secret/none: no such secret\n"]);
+  });
+
   it("edits in an editor, writes nothing without a change, and leaves no file", async () => {
     await ok(["kv", "put", "secret/edited", "-"], '{"a":"1","f":1.50}');
     const left = () => readdirSync("/dev/shm").filter((name) => name.startsWith("sallyport-edit-"));

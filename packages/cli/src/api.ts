@@ -31,6 +31,8 @@ interface Sent {
   readonly body?: string;
   /** Statuses that are answers and no failures, beside 2xx. */
   readonly accept?: readonly number[];
+  /** Life of the token that the answer is wrapped into. */
+  readonly wrapSeconds?: number;
 }
 
 /** The names of types and fields in answers; `Vault` names are known to every server. */
@@ -86,12 +88,12 @@ export class Api {
   }
 
   /** @throws ApiError for other statuses than 2xx and `accept`, and without an answer */
-  async call(method: Method, path: string, { query = {}, body, accept = [] }: Sent = {}): Promise<Reply> {
+  async call(method: Method, path: string, { query = {}, body, accept = [], wrapSeconds }: Sent = {}): Promise<Reply> {
     const url = new URL(`v1/${path}`, withSlash(this.#server.address));
     for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
     const shown = `${method} ${this.namespace === "" ? "" : `${this.namespace}/`}${path}`;
     for (let attempt = 0; ; attempt++) {
-      const answer = await this.#send(method, url, body).catch((failure: unknown) => {
+      const answer = await this.#send(method, url, body, wrapSeconds).catch((failure: unknown) => {
         if (!this.#contact.hasAnswered) throw new Unreachable(0, url.origin, `no answer: ${textOf(failure)}`);
         return new ApiError(0, shown, textOf(failure));
       });
@@ -172,13 +174,14 @@ export class Api {
     };
   }
 
-  async #send(method: Method, url: URL, body: string | undefined) {
+  async #send(method: Method, url: URL, body: string | undefined, wrapSeconds: number | undefined) {
     const response = await fetch(url, {
       method,
       redirect: "manual",
       signal: AbortSignal.timeout(this.#contact.hasAnswered ? REQUEST_MS : FIRST_MS),
       headers: {
         ...this.#headers(),
+        ...(wrapSeconds !== undefined && { [`X-${this.#dialect}-Wrap-TTL`]: `${wrapSeconds}s` }),
         ...(body !== undefined && {
           "Content-Type": method === "PATCH" ? "application/merge-patch+json" : "application/json",
         }),

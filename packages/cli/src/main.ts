@@ -13,6 +13,7 @@ import { importVault } from "./import/vault-command.ts";
 import { kvCp, kvMv } from "./kv/copy.ts";
 import { kvEdit } from "./kv/edit.ts";
 import { kvDiff, kvFind, kvGet, kvHistory, kvList } from "./kv/read.ts";
+import { kvShare } from "./kv/share.ts";
 import { kvPatch, kvPut, kvRm, kvRollback, kvUndelete } from "./kv/write.ts";
 import { login, logout } from "./login/command.ts";
 import { runProgram } from "./program.ts";
@@ -39,6 +40,7 @@ const COMMANDS: readonly Command[] = [
   kvCp,
   kvMv,
   kvEdit,
+  kvShare,
   envPull,
   envPush,
   run,

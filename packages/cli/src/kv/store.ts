@@ -126,7 +126,7 @@ export class Kv {
   async mustRead(place: Place, version?: number): Promise<Secret> {
     const secret = await this.read(place, version);
     if (secret !== null) return secret;
-    throw new Failure(`${shown(place)}: ${await this.#whyNot(place, version)}`);
+    throw new Failure(`${shown(place)}: ${await this.whyNot(place, version)}`);
   }
 
   /** A deletion of a path without a secret succeeds, so it is checked before. @throws Failure */
@@ -136,11 +136,11 @@ export class Kv {
       if (failure instanceof ApiError && failure.status === 403) return undefined;
       throw failure;
     });
-    if (found === null) throw new Failure(`${shown(place)}: ${await this.#whyNot(place)}`);
+    if (found === null) throw new Failure(`${shown(place)}: ${await this.whyNot(place)}`);
   }
 
   /** The reason why a secret has no values, with the next step, as far as the token may look. */
-  async #whyNot(place: Place, version?: number): Promise<string> {
+  async whyNot(place: Place, version?: number): Promise<string> {
     const path = shown(place);
     const names = await this.list({ ...place, name: `${place.name}/` }).catch(() => []);
     const folder = names.length === 0 ? "" : `, but a folder: \`sallyport kv list ${path}/\` shows it`;
@@ -189,7 +189,7 @@ export class Kv {
   /** @throws Failure */
   async mustHistory(place: Place): Promise<History> {
     const history = await this.history(place);
-    if (history === null) throw new Failure(`${shown(place)}: ${await this.#whyNot(place)}`);
+    if (history === null) throw new Failure(`${shown(place)}: ${await this.whyNot(place)}`);
     return history;
   }
 
@@ -259,7 +259,7 @@ export class Kv {
 }
 
 /** The path of a request below `v1/`. */
-function requestPath({ mount, version, name }: Place, kind: string): string {
+export function requestPath({ mount, version, name }: Place, kind: string): string {
   return version === 1 ? encoded(`${mount}${name}`) : `${encoded(mount)}${kind}/${encoded(name)}`;
 }
 
