@@ -145,6 +145,24 @@ describe("static-roles/:name", () => {
   });
 });
 
+describe("a new static role", () => {
+  it("has the seamless_rotation of the configuration unless its write says another", async () => {
+    const config = async () => succeeded(await get("/v1/cloud-b/config")).body.data;
+    expect("seamless_rotation" in (await config())).toBe(false);
+    succeeded(await put("/v1/cloud-b/config", { seamless_rotation: false }));
+    expect(await config()).toMatchObject({ seamless_rotation: false });
+    succeeded(await write("app", body({ defer_initial_creds: true })));
+    expect(await role()).toMatchObject({ seamless_rotation: false });
+    // Later changes of the configuration leave it, as does a write that does not say.
+    succeeded(await put("/v1/cloud-b/config", { seamless_rotation: true }));
+    succeeded(await write("app", { metadata: { team: "a" } }));
+    expect(await role()).toMatchObject({ seamless_rotation: false });
+    succeeded(await write("app", { seamless_rotation: true }));
+    expect(await role()).toMatchObject({ seamless_rotation: true });
+    expect((await put("/v1/cloud-b/config", { seamless_rotation: "often" })).status).toBe(400);
+  });
+});
+
 describe("POST static-creds/:name/token", () => {
   const scope = "https://graph.microsoft.com/.default";
   const obtain = (body: Record<string, unknown>, name = "app") => put(`/v1/cloud-b/static-creds/${name}/token`, body);
@@ -185,6 +203,36 @@ describe("POST static-creds/:name/token", () => {
       expect((await obtain(none)).status, JSON.stringify(none).slice(0, 40)).toBe(400);
     }
     expect((await obtain({ scope }, "none")).status).toBe(404);
+  });
+});
+
+describe("POST static-creds/:name/token, while the provider does not answer a login", () => {
+  const scope = "https://graph.microsoft.com/.default";
+  /** Its limit of the login is 25 s. */
+  const LOGIN_MS = 25_000;
+
+  it.each([
+    ["fails", { fault: "error", status: 503, code: "temporarily_unavailable" }, 502],
+    ["throttles", { fault: "error", status: 429, code: "throttled" }, 502],
+    ["answers no JSON", { fault: "raw", status: 200, body: "<html>" }, 502],
+    ["cuts the connection", { fault: "drop" }, 502],
+    ["is silent beyond the limit of the login", { fault: "delay", ms: 3_000 }, 504],
+  ] as const)("answers an error without secrets when the provider %s", async (_what, fault, status) => {
+    succeeded(await write("app", body()));
+    const { client_secret } = await creds();
+    const set = globalThis.setTimeout as (run: () => void, ms: number, ...given: unknown[]) => unknown;
+    const brief = (run: () => void, ms = 0, ...given: unknown[]) =>
+      set(run, ms > 20_000 && ms <= LOGIN_MS ? 300 : ms, ...given);
+    vi.spyOn(globalThis, "setTimeout").mockImplementation(brief as unknown as typeof setTimeout);
+    await tenant.fault({ ...fault, operation: "Token", count: 10 });
+    const answer = await put("/v1/cloud-b/static-creds/app/token", { scope });
+    expect([answer.status, answer.body.errors?.[0]], answer.text).toEqual([
+      status,
+      expect.stringContaining("error obtaining a token: "),
+    ]);
+    expect(answer.text).not.toContain(client_secret);
+    expect(await creds()).toMatchObject({ client_secret });
+    expect(await rows(uuid, "jobs")).toEqual([]);
   });
 });
 

@@ -372,6 +372,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /\{cloud-b\}\/config/,
+    "seamless_rotation",
+    "engine-azure-static › has the seamless_rotation of the configuration unless its write says another",
+  ],
+  [
+    /\{cloud-b\}\/config/,
     "identity_token_audience identity_token_ttl rotation_policy disable_automated_rotation",
     CONFIG,
   ],

@@ -19,6 +19,7 @@ const Config = z
     rotation_period: seconds,
     rotation_policy: z.string(),
     disable_automated_rotation: z.boolean(),
+    seamless_rotation: z.boolean().optional().describe("Absent before it is written: true."),
     root_password_expiration_date: time.optional().describe("When the secret that a rotation made ends."),
     next_rotation_date: time.optional().describe("Time of the next automatic rotation."),
   })

@@ -26,6 +26,7 @@ export const ConfigBody = z.object({
   rotation_period: duration().optional(),
   rotation_policy: text().optional(),
   disable_automated_rotation: flag().optional(),
+  seamless_rotation: flag().optional(),
 });
 export type ConfigBody = z.infer<typeof ConfigBody>;
 
@@ -39,6 +40,8 @@ export interface EngineConfig extends RotationSchedule {
   readonly root_password_ttl: number;
   readonly identity_token_audience: string;
   readonly identity_token_ttl: number;
+  /** That of new static roles that do not say; absent: true. */
+  readonly seamless_rotation?: boolean;
   /** Identity of the mount in its tokens, captured when the audience was last written. */
   readonly home?: Home;
   /** Id of `client_secret`, if a rotation created it. */
@@ -171,6 +174,7 @@ export function accountOf(config: EngineConfig | null, overrides: AzureSettings)
     clientId: overrides.CLOUD_B_CLIENT_ID || config.client_id,
     clientSecret: overrides.CLOUD_B_CLIENT_SECRET || config.client_secret,
     environment,
+    ...(config.seamless_rotation === false && { seamless: false }),
   };
   if (account.subscriptionId === "") return refuse("invalid", "subscription_id is required");
   if (account.tenantId === "") return refuse("invalid", "tenant_id is required");

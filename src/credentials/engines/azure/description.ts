@@ -36,6 +36,11 @@ const config = {
     help: "Life of such a token; an hour by default.",
   },
   ...rotationFields({ scheduled: "When the secret is rotated", period: "Rotates" }),
+  seamless_rotation: {
+    advanced: true,
+    label: "Seamless rotation",
+    help: "Of new static roles that do not say; true by default.",
+  },
 } as const satisfies EngineDescription["config"];
 
 const roles = {
@@ -105,7 +110,7 @@ const staticRoles = {
   seamless_rotation: {
     advanced: true,
     label: "Seamless rotation",
-    help: "Whether there is a grace period; true by default.",
+    help: "Whether there is a grace period; by default that of the configuration.",
   },
   metadata: { advanced: true, label: "Metadata", help: "Answered with the credentials, at most 64 texts." },
   defer_initial_creds: {

@@ -16,6 +16,8 @@ export interface CloudAccount {
   readonly federation?: Federation;
   /** AzurePublicCloud, AzureChinaCloud or AzureUSGovernmentCloud. */
   readonly environment: string;
+  /** `seamless_rotation` of new static roles that do not say; absent: true. */
+  readonly seamless?: boolean;
 }
 
 /** A password as the provider lists it, without its value. */

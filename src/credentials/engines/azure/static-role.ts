@@ -95,10 +95,10 @@ const NEW_ROLE: StaticRole = {
   rotatedAt: 0,
 };
 
-/** Merges a body into a role. */
-export function draftStatic(before: StaticRole | null, body: StaticBody): Result<StaticRole> {
+/** Merges a body into a role. @param seamless of a new role that does not say */
+export function draftStatic(before: StaticRole | null, body: StaticBody, seamless = true): Result<StaticRole> {
   const given = withoutUndefined(body);
-  const old = before ?? NEW_ROLE;
+  const old = before ?? { ...NEW_ROLE, seamless_rotation: seamless };
   const application = given.application_object_id ?? old.application_object_id;
   if (application === "") return refuse("invalid", "application_object_id: required");
   if (!isUuid(application)) return refuse("invalid", "application_object_id: must be a UUID");

@@ -159,7 +159,7 @@ export function beginStatic(
   { account }: Context,
 ): Result<StaticWrite> {
   if (!account.ok) return account;
-  const role = draftStatic(before, body);
+  const role = draftStatic(before, body, account.value.seamless);
   if (!role.ok) return role;
   const adopts = importOf(body, before);
   if (!adopts.ok) return adopts;
