@@ -116,7 +116,7 @@ export const destinationMigrations: Migration[] = [
       UPDATE copies SET owed = 'versions of earlier pushes could not be destroyed'
         WHERE reference LIKE '[[%],[%' OR reference LIKE '{"versions"%'`,
   // Associations by rule. `manual` = a request has set the association; a match of an older `generation` is to be
-  // removed; `applied`: 0 to be set, 1 set, 2 refused; `removed` counts within an hour since `window`.
+  // removed; `applied`: 0 to be set, 1 set, 2 refused, 3 to be set again; `removed` counts within an hour since `window`.
   `ALTER TABLE associations ADD COLUMN manual INTEGER NOT NULL DEFAULT 1;
       CREATE TABLE rules (
         name TEXT PRIMARY KEY, mount_uuid TEXT NOT NULL, mount_accessor TEXT NOT NULL, mount_path TEXT NOT NULL,

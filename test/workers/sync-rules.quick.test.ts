@@ -183,6 +183,19 @@ describe("a rule", () => {
     await eventually(async () => expect(await objects("d")).toEqual({ "app/db-of": "app/db" }));
   });
 
+  it("removes what an edit of its prefix leaves out while its associations are set again", async () => {
+    await add("app/a", "app/b", "web/a");
+    const all = { match_all: true, max_removals: 100 };
+    await rule("web", all);
+    await holds("app/a", "app/b", "web/a");
+    await setAssociation("in-mem/d", "app/b");
+    await removeAssociation("in-mem/d", "app/b");
+    await rule("web", { ...all, match_all: false, path_prefix: "web", name_template: "{{ .SecretPath }}" });
+    await holds("web/a");
+    expect(Object.keys(await objects("d"))).toEqual(["web/a"]);
+    expect(await association("in-mem/d", "app/b")).toBeUndefined();
+  });
+
   it("with retain leaves the object there", async () => {
     await add("app/db");
     await rule("web", { path_prefix: "app", on_unmatch: "retain" });

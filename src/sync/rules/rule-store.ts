@@ -26,7 +26,7 @@ export interface MatchRow extends Record<string, SqlStorageValue> {
   rule: string;
   secret_name: string;
   generation: number;
-  /** 0: the association is to be set. 1: it is set. */
+  /** 0: the association is to be set. 1: it is set. 2: it was refused. 3: it was set, and is to be set again. */
   applied: number;
   problem: string | null;
 }
@@ -114,12 +114,12 @@ export class RuleStore {
     this.#sql.exec("DELETE FROM rule_matches");
   }
 
-  /** Records that a secret matches now. A refused one is tried again. */
+  /** Records that a secret matches now. A refused one is tried again; it may have been set before. */
   match(rule: RuleRow, secretName: string): void {
     this.#sql.exec(
       `INSERT INTO rule_matches (rule, secret_name, generation, applied) VALUES (?1, ?2, ?3, 0)
        ON CONFLICT (rule, secret_name) DO UPDATE SET generation = ?3, problem = NULL,
-         applied = CASE applied WHEN 2 THEN 0 ELSE applied END`,
+         applied = CASE applied WHEN 2 THEN 3 ELSE applied END`,
       rule.name,
       secretName,
       rule.generation,
@@ -128,18 +128,21 @@ export class RuleStore {
 
   /** Sets all associations of a rule again, because their names may have changed. */
   setAllAgain(rule: string): void {
-    this.#sql.exec("UPDATE rule_matches SET applied = 0, problem = NULL WHERE rule = ? AND generation > 0", rule);
+    this.#sql.exec(
+      "UPDATE rule_matches SET applied = 3, problem = NULL WHERE rule = ? AND generation > 0 AND applied > 0",
+      rule,
+    );
   }
 
-  /** Sets one association of a rule again. */
+  /** Sets an association that exists again. */
   again(rule: string, secretName: string): void {
-    this.#sql.exec("UPDATE rule_matches SET applied = 0 WHERE rule = ? AND secret_name = ?", rule, secretName);
+    this.#sql.exec("UPDATE rule_matches SET applied = 3 WHERE rule = ? AND secret_name = ?", rule, secretName);
   }
 
   /** Marks a match as one to be removed; one that was never set is forgotten. */
   unmatch(rule: RuleRow, secretName: string): void {
     this.#sql.exec(
-      "UPDATE rule_matches SET generation = 0 WHERE rule = ? AND secret_name = ? AND applied = 1",
+      "UPDATE rule_matches SET generation = 0 WHERE rule = ? AND secret_name = ? AND applied > 0",
       rule.name,
       secretName,
     );
@@ -168,11 +171,11 @@ export class RuleStore {
 
   /** Matches whose association is to be set, or was refused and is tried again. */
   unapplied({ name, generation }: RuleRow, limit: number): MatchRow[] {
-    return this.#matches("rule = ? AND generation = ? AND applied = 0 LIMIT ?", name, generation, limit);
+    return this.#matches("rule = ? AND generation = ? AND applied IN (0, 3) LIMIT ?", name, generation, limit);
   }
 
   isUnapplied({ name, generation }: RuleRow, secretName: string): boolean {
-    const where = "rule = ? AND generation = ? AND applied = 0 AND secret_name = ?";
+    const where = "rule = ? AND generation = ? AND applied IN (0, 3) AND secret_name = ?";
     return this.#matches(where, name, generation, secretName).length > 0;
   }
 
@@ -206,7 +209,7 @@ export class RuleStore {
   counts({ name, generation }: RuleRow): { matched: number; applied: number; leaving: number } {
     return this.#sql
       .exec<{ matched: number; applied: number; leaving: number }>(
-        `SELECT count(*) FILTER (WHERE generation = ?2) AS matched, count(*) FILTER (WHERE applied = 1) AS applied,
+        `SELECT count(*) FILTER (WHERE generation = ?2) AS matched, count(*) FILTER (WHERE applied IN (1, 3)) AS applied,
            count(*) FILTER (WHERE generation < ?2 AND applied > 0) AS leaving FROM rule_matches WHERE rule = ?1`,
         name,
         generation,
@@ -219,7 +222,7 @@ export class RuleStore {
     return this.#sql
       .exec<RuleRow>(
         `SELECT rules.* FROM rule_matches JOIN rules ON rules.name = rule_matches.rule
-         WHERE rule_matches.secret_name = ? AND rules.mount_uuid = ? AND rule_matches.applied < 2 ORDER BY priority, name`,
+         WHERE rule_matches.secret_name = ? AND rules.mount_uuid = ? AND rule_matches.applied <> 2 ORDER BY priority, name`,
         secretName,
         mountUuid,
       )
