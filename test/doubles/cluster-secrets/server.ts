@@ -176,7 +176,8 @@ function review(holder: Account, body: unknown): Answer {
   const { namespace = "", verb = "", group, resource } = spec?.resourceAttributes ?? {};
   if (group !== "" || resource !== "secrets") throw new ApiError(400, "BadRequest", "resourceAttributes");
   const allowed = namespace === holder.namespace && !holder.denied.has(verb);
-  return { status: 201, body: { kind: "SelfSubjectAccessReview", status: { allowed } } };
+  const typed = { kind: "SelfSubjectAccessReview", apiVersion: "authorization.k8s.io/v1" };
+  return { status: 201, body: { ...typed, metadata: {}, spec, status: { allowed } } };
 }
 
 const forbidden = (message: string) => new ApiError(403, "Forbidden", message, { kind: "secrets" });

@@ -10,7 +10,7 @@ const forbidden = {
   code: 403,
 };
 
-const faults: Readonly<Record<Fault, DoubleFault>> = {
+export const faults: Readonly<Record<Fault, DoubleFault>> = {
   throttled: { kind: "status", status: 429, headers: { "retry-after": "1" } },
   unavailable: { kind: "status", status: 503 },
   lost: { kind: "lost" },
