@@ -245,6 +245,9 @@ describe("kv", () => {
     const { auth } = (await service().must("POST", "/v1/auth/token/create", { policies: ["own"] })).body;
     const as = (...args: string[]) => sallyport(args, "", env(auth.client_token));
     expect((await as("kv", "put", "secret/own/a", "x=1", "y=1")).code).toBe(0);
+    // The index follows the write, and finds what the token may read without listing its folder.
+    await expect.poll(async () => (await as("kv", "find", "own/a")).out).toBe("secret/own/a\n");
+    expect((await as("kv", "find", "known")).out).toBe("");
     // Without the capability `patch`.
     expect((await as("kv", "patch", "secret/own/a", "x=2")).out).toBe("secret/own/a: version 2\n");
     expect((await as("kv", "get", "secret/own/a")).out).toBe("x  2\ny  1\n");

@@ -16,7 +16,9 @@ export function OpenByName({ mount }: { readonly mount: string }) {
         if (wanted) go(secretHref(mount, wanted));
       }}
     >
-      <p class="muted">Your token may not list the names here. Type the path of a secret that it may read.</p>
+      <p class="muted">
+        Your token may not list the names here. Type the path of a secret that it may read, or find it with Ctrl K.
+      </p>
       <TextField label="Path of the secret" value={path} onChange={setPath} mono required placeholder="app/database" />
       <Button type="submit">Open the secret</Button>
     </form>

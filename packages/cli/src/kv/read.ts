@@ -1,4 +1,6 @@
+import { z } from "zod";
 import { mapLimit } from "../../../relay/src/wait.ts";
+import type { Api } from "../api.ts";
 import { command, countOf, Failure, flag, InvalidUsage, table, text, texts } from "../command.ts";
 import { connect, SERVICE_OPTIONS } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
@@ -80,26 +82,58 @@ TEXT is a pattern for the end of the path, from the beginning of a name on, such
   },
   notes: ENVIRONMENT,
   run: async ({ values, args: [wanted = ""] }, io) => {
-    const kv = new Kv(connect(values, io));
+    const api = connect(values, io);
+    const kv = new Kv(api);
     const matches = matcher(wanted);
-    const found: string[] = [];
+    const found = new Set<string>();
     let refused = 0;
     const skip = () => {
       refused += 1;
       return true;
     };
-    for (const root of values.path.length > 0 ? values.path : await kv.mounts()) {
-      const places = await kv.below(await kv.at(root.replace(/\/*$/, "/")), skip);
-      const matching = places.map(shown).filter(matches);
-      if (!values.json) for (const path of matching) io.out(path);
-      found.push(...matching);
-    }
-    if (refused > 0) io.note(`The token may not list ${refused} folder${refused === 1 ? "" : "s"}.`);
-    if (values.json) io.out(JSON.stringify(found));
-    if (found.length === 0) io.note("No secret that the token may list matches.");
-    return found.length === 0 ? 1 : 0;
+    const add = (paths: readonly string[]) => {
+      const further = paths.filter((path) => matches(path) && !found.has(path));
+      for (const path of further) {
+        if (!values.json) io.out(path);
+        found.add(path);
+      }
+    };
+    const roots = (values.path.length > 0 ? values.path : await kv.mounts()).map((root) => root.replace(/\/*$/, "/"));
+    for (const root of roots) add((await kv.below(await kv.at(root), skip)).map(shown));
+    // The index also has folders below one that the token may not list.
+    if (refused > 0) add((await indexed(api, wanted)).filter((path) => roots.some((root) => path.startsWith(root))));
+    if (refused > 0)
+      io.note(
+        `The token may not list ${refused} folder${refused === 1 ? "" : "s"}: --path FOLDER searches below one that it may.`,
+      );
+    if (values.json) io.out(JSON.stringify([...found]));
+    if (found.size === 0) io.note("No secret that the token may list matches.");
+    return found.size === 0 ? 1 : 0;
   },
 });
+
+const MOST_PAGES = 50;
+
+const pageSchema = z.object({
+  hits: z.array(z.object({ name: z.string(), namespace: z.string(), mount: z.string() })),
+  next: z.string(),
+});
+
+/** Paths of secrets by the words of their names from the service's index; none from a server without one. */
+async function indexed(api: Api, wanted: string): Promise<string[]> {
+  const q = wanted.split(/[*?]+/).join(" ").trim();
+  const found: string[] = [];
+  for (let page = 0, after = ""; page < MOST_PAGES; page++) {
+    const query = { q, type: "secret", limit: "100", ...(after !== "" && { after }) };
+    const { hits, next } = pageSchema
+      .catch({ hits: [], next: "" })
+      .parse(await api.fields("sys/search", query).catch(() => null));
+    found.push(...hits.filter(({ namespace }) => namespace === "").map(({ mount, name }) => `${mount}${name}`));
+    if (next === "") break;
+    after = next;
+  }
+  return found;
+}
 
 function matcher(wanted: string): (path: string) => boolean {
   const lower = wanted.toLowerCase();
