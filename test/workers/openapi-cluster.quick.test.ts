@@ -10,7 +10,7 @@ import { addNode, nodeId, ScriptedNodes, volume } from "./host-volumes.ts";
 import { newIssuer } from "./issuers.ts";
 import { fingerprint, ID, ready } from "./nodes-helpers.ts";
 import { closeSockets, subscribe } from "./notification-sockets.ts";
-import { Run, unasked, unproven } from "./openapi-run.ts";
+import { expectEvictions, expectShortTimers, Run, unasked, unproven } from "./openapi-run.ts";
 import { allocation, deployment, evaluation, job, nodePool, service, uuid } from "./reports.ts";
 import { AgentSocket, newIdentity, ScriptedAgent } from "./scripted-agent.ts";
 import { closeAll, enableServiceEvents, openStream } from "./streams.ts";
@@ -126,6 +126,8 @@ it("describes one-time tokens of the Nomad API", async () => {
 });
 
 it("describes the first token of a deployment", async () => {
+  // The object has another environment in memory.
+  run.evicts = false;
   await runInDurableObject(accessObject(), (object, { storage: { sql } }) => {
     sql.exec("DELETE FROM tokens");
     sql.exec("DELETE FROM facts WHERE name = 'bootstrapped'");
@@ -362,6 +364,10 @@ const claims = (): Promise<Answer> => run.ok("GET", "/v1/volume/csi/v1/claims");
 const NOT_YET: readonly string[] = [];
 
 const TAGS = ["Events", "Volumes", "Nodes", "Reported", "Cluster access", "Cluster logins"];
+
+it("evicts every object between requests of these tests", () => expectEvictions());
+
+it("keeps no object in memory by a timer for longer than a minute", () => expectShortTimers());
 
 it("every operation of this API has succeeded in a test", async () => {
   expect(await unproven(TAGS)).toEqual(NOT_YET);

@@ -1,6 +1,8 @@
-import { inject } from "vitest";
+import { expect, inject } from "vitest";
 import type { Exchange } from "../openapi/checker.ts";
+import { amount } from "../support/long.ts";
 import { type Answer, send } from "./client.ts";
+import { evictAll } from "./evict-all.ts";
 
 /** Helpers for tests of the OpenAPI document: requests whose answers are checked against it. */
 
@@ -55,8 +57,42 @@ for (const method of ["get", "getAll", "has"] as const) {
   });
 }
 
-/** Sends a request, and records request and response. */
+/** How often all objects lose their memory before a request: in each long run before every one. */
+const EVICTED_EACH = amount(12, 1);
+
+/** Requests so far, over all tests of a file. */
+let sent = 0;
+/** Objects that were evicted from memory. */
+let evicted = 0;
+
+/** The longest timers by the file that set them: pending ones keep an object in memory (docs/internals/platform-limits.md). */
+const timers = new Map<string, number>();
+
+const setTimer = globalThis.setTimeout;
+globalThis.setTimeout = ((run: (...given: unknown[]) => void, ms = 0, ...given: unknown[]) => {
+  const [, from] = looked === null ? [] : (/\/(src\/[\w/-]+\.ts)/.exec(new Error().stack ?? "") ?? []);
+  if (from !== undefined) timers.set(from, Math.max(ms, timers.get(from) ?? 0));
+  return setTimer(() => run(...given), ms);
+}) as typeof setTimeout;
+
+/** Where the platform evicted an object in spite of a timer, before compatibility date 2026-10-01. */
+const EVICTED_AFTER_MS = 70_000;
+
+/** @throws AssertionError for a timer of the service that keeps an object in memory for longer than before */
+export const expectShortTimers = (): void => {
+  expect(timers.size).toBeGreaterThan(3);
+  expect([...timers].filter(([, ms]) => ms >= EVICTED_AFTER_MS)).toEqual([]);
+};
+
+/** @throws AssertionError unless evictions took place in the tests of the file */
+export const expectEvictions = (): void => {
+  expect(evicted).toBeGreaterThan(sent / EVICTED_EACH);
+};
+
+/** Sends a request, and records request and response. An eviction between any two changes no answer. */
 export class Run {
+  /** False while a test depends on what an object keeps in memory only. */
+  evicts = true;
   readonly #seen: Exchange[] = [];
   readonly #looked: Looked = { asked: new Set(), glanced: new Set() };
 
@@ -72,6 +108,7 @@ export class Run {
   }
 
   async any(method: string, path: string, body?: unknown, options?: Options): Promise<Answer> {
+    if (this.evicts && sent++ % EVICTED_EACH === 0) evicted += await evictAll();
     this.#forget();
     const answer = await send(method, path, body, options);
     this.keep(method, path, body, answer);

@@ -4,7 +4,7 @@ import { describe, expect, it, vi } from "vitest";
 import { accessObject } from "./access.ts";
 import { type Answer, del, get, list, mountKv, put } from "./client.ts";
 import { objectIds } from "./created-objects.ts";
-import { NAMESPACES } from "./object-namespaces.ts";
+import { ALL, evictAll } from "./evict-all.ts";
 import { workersRest } from "./running-workers.ts";
 import { eventually, makeDestination, setAssociation, setWithoutWaiting } from "./sync-helpers.ts";
 import { numbered, pause, resume, writeMany } from "./sync-limits.ts";
@@ -16,35 +16,6 @@ const CONNECTIONS = 6;
 const ROW_BYTES = 2 * 1024 * 1024;
 /** Subrequests of an invocation without a setting. */
 const SUBREQUESTS = 10_000;
-
-const ALL: readonly DurableObjectNamespace[] = [
-  ...Object.values(NAMESPACES),
-  env.READ_REPLICA,
-  env.EVENT_RELAY,
-  env.AUDIT_COLLECTOR,
-  env.METRICS,
-] as unknown as readonly DurableObjectNamespace[];
-
-/** An object with a call under way is evicted after it: by then, the next request may have begun. */
-const EVICTED_WITHIN_MS = 1_000;
-
-/** Loses the memory of every object, as the platform does between any two requests. @returns how many were in memory */
-async function evictAll(): Promise<number> {
-  let evicted = 0;
-  for (const namespace of ALL)
-    for (const id of objectIds(namespace)) {
-      // One that is not in memory has nothing to lose; one that stays busy is left.
-      const evict = evictDurableObject(namespace.get(id)).then(
-        () => 1,
-        (failure: Error) => {
-          if (!/not currently running|still has active references/.test(failure.message)) throw failure;
-          return 0;
-        },
-      );
-      evicted += await Promise.race([evict, scheduler.wait(EVICTED_WITHIN_MS).then(() => 0)]);
-    }
-  return evicted;
-}
 
 describe("an eviction of every object between any two requests", () => {
   it("changes no answer", { timeout: 120_000 }, async () => {
