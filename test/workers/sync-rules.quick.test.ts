@@ -1,6 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { DesiredState } from "../../src/sync/associations/desired-state.ts";
 import { KvStore } from "../../src/worker.ts";
 import { issue, path, policies } from "./access.ts";
 import { del, get, mountKv, patch, put } from "./client.ts";
@@ -194,6 +195,23 @@ describe("a rule", () => {
     await holds("web/a");
     expect(Object.keys(await objects("d"))).toEqual(["web/a"]);
     expect(await association("in-mem/d", "app/b")).toBeUndefined();
+  });
+
+  it("sets nothing for a secret that stops matching while its page is set", async () => {
+    await add("app/a");
+    await put("/v1/kv/metadata/app/a", { custom_metadata: { env: "prod" } });
+    const original = DesiredState.prototype.setPage;
+    let isSet = false;
+    vi.spyOn(DesiredState.prototype, "setPage").mockImplementationOnce(async function (this: DesiredState, page) {
+      await put("/v1/kv/metadata/app/a", { custom_metadata: { env: "test" } });
+      await eventually(async () => expect(await read("web")).toMatchObject({ progress: { matched: 0 } }));
+      const set = await original.call(this, page);
+      isSet = true;
+      return set;
+    });
+    await rule("web", { path_prefix: "app", metadata_selector: { env: "prod" } });
+    await eventually(() => expect(isSet).toBe(true));
+    expect([await association("in-mem/d", "app/a"), await secrets()]).toEqual([undefined, []]);
   });
 
   it("with retain leaves the object there", async () => {

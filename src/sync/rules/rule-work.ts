@@ -330,6 +330,8 @@ export class RuleWork {
   #prepare(row: RuleRow, secret: SecretRef): "set" | "settled" | "stop" {
     const current = this.#store.find(row.name);
     if (current?.generation !== row.generation || current.status !== row.status) return "stop";
+    // It may have stopped matching since the page was chosen.
+    if (!this.#store.isUnapplied(row, secret.secretName)) return "settled";
     const association = this.#associations.find(associationId(secret));
     const [first] = this.#store.origins(secret.mountUuid, secret.secretName);
     const isOthers = association?.manual === 1 || (first !== undefined && first.name !== row.name);
