@@ -13,6 +13,9 @@ import { networkingFields, networkingWith } from "./networking.ts";
 /** The literal shown in place of every sensitive value. */
 export const MASK = "*****";
 
+const END_RULE = "must be a date or a time with its offset, such as 2027-01-31 or 2027-01-31T12:00:00Z";
+const End = z.union([z.literal(""), z.iso.date(), z.iso.datetime({ offset: true })]);
+
 /** Fields that all types share. An empty text sets the default; an absent field keeps its value. */
 export const CommonFields = z.object({
   granularity: choiceOrDefault("must be secret-path or secret-key", "secret-path", "secret-key"),
@@ -26,10 +29,8 @@ export const CommonFields = z.object({
   ),
   deletion_policy: choiceOrDefault("must be delete or retain", "delete", "retain"),
   credentials_expire_at: z
-    .union(
-      [z.literal(""), z.iso.date(), z.iso.datetime({ offset: true })],
-      "must be a date or a time with its offset, such as 2027-01-31 or 2027-01-31T12:00:00Z",
-    )
+    .string(END_RULE)
+    .refine((text) => End.safeParse(text).success, END_RULE)
     .nullish(),
   ...networkingFields,
 });
