@@ -1,3 +1,4 @@
+import { execFileSync } from "node:child_process";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
@@ -7,6 +8,8 @@ import { WORKER_SETTINGS } from "../../scripts/settings.ts";
 
 /** The compose file, the Helm chart and the DaemonSet of deploy/. Templates use only values and `quote`, so that this test renders them. */
 
+/** The path of helm 3, which is not among the dependencies: `go install helm.sh/helm/v3/cmd/helm@v3.19.0` builds it. */
+const HELM = process.env["HELM"] ?? "";
 const CHART = "deploy/helm/sallyport";
 const SETTINGS = [...SERVE_SETTINGS, ...WORKER_SETTINGS, "MASTER_KEY"];
 
@@ -83,6 +86,16 @@ describe("deploy/helm/sallyport", () => {
     expect(env["STATE_DIR"]).toMatch(/^\/var\/lib\/sallyport\/./);
     const seconds = Number.parseInt(env["STOP_TIMEOUT"] ?? "", 10);
     expect(pod.spec.terminationGracePeriodSeconds).toBeGreaterThan(seconds + 10);
+  });
+});
+
+describe.runIf(HELM)("deploy/helm/sallyport, rendered by the program that HELM names", () => {
+  it("has the same documents", () => {
+    const args = ["template", "vault", CHART, "--kube-version", "1.31.0"];
+    const text = execFileSync(HELM, args, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+    const theirs = parseAllDocuments(text).map((each) => each.toJS());
+    expect(Object.fromEntries(theirs.map((each) => [each.kind, each]))).toEqual(documents);
+    expect(() => execFileSync(HELM, ["lint", CHART], { stdio: "pipe" })).not.toThrow();
   });
 });
 
