@@ -1,11 +1,13 @@
 /** The table of event notifications. */
 import type { NotifyRow, NotifyScale } from "./notify.ts";
-import { latency, micro, type RunInfo, ratio, roundsHeading, table } from "./report.ts";
+import type { IdleSockets } from "./notify-idle.ts";
+import { count, latency, micro, type RunInfo, ratio, roundsHeading, table } from "./report.ts";
 
 export interface NotifyReport extends RunInfo {
   readonly scale: NotifyScale;
   readonly loaderBusy: number;
   readonly notify: readonly NotifyRow[];
+  readonly idle: readonly IdleSockets[];
 }
 
 export function notifyMarkdown(report: NotifyReport): string {
@@ -32,6 +34,16 @@ export function notifyMarkdown(report: NotifyReport): string {
         latencyRatio ? ratio(latencyRatio) : "",
         `≤ ${aimMs}`,
         measured.p50 && measured.p50.median <= aimMs ? "met" : "missed",
+      ]),
+    ),
+    "",
+    ...table(
+      ["idle subscribers by WebSocket", "open at the end", "KiB each", "dollars a month on the platform"],
+      report.idle.map(({ sockets, open, each, monthly }) => [
+        count(sockets),
+        count(open),
+        each === null ? "" : (each / 1024).toFixed(1),
+        monthly.toFixed(2),
       ]),
     ),
   ].join("\n");

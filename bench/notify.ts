@@ -8,6 +8,8 @@ export interface NotifyScale {
   readonly rounds: number;
   readonly sliceMs: number;
   readonly subscribers: readonly number[];
+  /** Numbers of idle sockets whose memory is measured. */
+  readonly idle: readonly number[];
 }
 
 export interface NotifyRow extends Row {

@@ -19,6 +19,7 @@ import { eventsMarkdown, eventsPlots } from "./events-report.ts";
 import { fullNode } from "./full-node.ts";
 import { Loader } from "./loader.ts";
 import { NotifyBench, type NotifyScale } from "./notify.ts";
+import { type IdleSockets, idleSockets } from "./notify-idle.ts";
 import { notifyMarkdown } from "./notify-report.ts";
 import { PeersBench, type PeersScale } from "./peers.ts";
 import { peersMarkdown } from "./peers-report.ts";
@@ -74,8 +75,8 @@ const EVENTS: Scaled<EventsScale> = {
   quick: { rounds: 3, sliceMs: 400, streams: [1, 100, 1_000], backlog: 20_000, oneIn: 1_000 },
 };
 const NOTIFY: Scaled<NotifyScale> = {
-  full: { rounds: 5, sliceMs: 1_000, subscribers: [1, 100, 1_000] },
-  quick: { rounds: 3, sliceMs: 400, subscribers: [1, 100, 1_000] },
+  full: { rounds: 5, sliceMs: 1_000, subscribers: [1, 100, 1_000], idle: [1_000] },
+  quick: { rounds: 3, sliceMs: 400, subscribers: [1, 100, 1_000], idle: [1_000] },
 };
 const VOLUMES: Scaled<VolumesScale> = {
   full: {
@@ -120,6 +121,8 @@ const SOAK: Scaled<SoakScale> = {
   quick: { minutes: 0.5, each: 100, stateBytes: 1e8 },
 };
 const DEEP = 100_000;
+/** As many subscriptions as a relay serves of one token. */
+const DEEP_SOCKETS = 10_000;
 
 interface Scaled<S> {
   readonly full: S;
@@ -244,11 +247,20 @@ export const PARTS = {
   },
 
   async notify(stage) {
-    const scale = scaled(stage, NOTIFY);
+    const standard = scaled(stage, NOTIFY);
+    const scale = stage.deep ? { ...standard, idle: [...standard.idle, DEEP_SOCKETS] } : standard;
     const loader = stage.stops(new Loader());
     const sides = [await stage.serves(startOurs(stage.dir)), await stage.serves(startBare(stage.dir))] as const;
     const notify = await new NotifyBench(loader, sides, scale, stage.note).run();
-    return outcome(stage, { scale, loaderBusy: loaderBusy.most, notify }, notifyMarkdown, () => []);
+    const idle: IdleSockets[] = [];
+    for (const sockets of scale.idle) {
+      stage.note(`${sockets} idle sockets`);
+      // A process of its own: memory that sockets have freed would be used again.
+      const service = await stage.serves(startOurs(join(stage.dir, `idle-${sockets}`)));
+      idle.push(await idleSockets(service, sockets));
+      service.server.stop();
+    }
+    return outcome(stage, { scale, loaderBusy: loaderBusy.most, notify, idle }, notifyMarkdown, () => []);
   },
 
   async volumes(stage) {

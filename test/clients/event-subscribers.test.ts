@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -14,8 +14,8 @@ import { sourceCheckout } from "./source-checkout.ts";
 
 /*
  * Clients of event notifications, unmodified: the command line and the proxy of Vault, built from its module, and the
- * event sources of Ansible and Falco, from their repositories. test/http/event-notifications.test.ts replays what each
- * of them sends.
+ * event sources of Ansible and Falco and the WebSocket client of the Vault Secrets Operator, from their repositories.
+ * test/http/event-notifications.test.ts replays what each of them sends.
  */
 
 const { address, token } = inject("service");
@@ -29,7 +29,13 @@ const PROXIED = "proxied";
 const vault = goProgram("vault", "vault", "github.com/hashicorp/vault");
 const ansible = eventSourceOfAnsible();
 const falco = eventSourceOfFalco();
-const tried = { "Vault's command line and proxy": vault, "Ansible's event source": ansible, "Falco's plugin": falco };
+const operator = clientOfOperator();
+const tried = {
+  "Vault's command line and proxy": vault,
+  "Ansible's event source": ansible,
+  "Falco's plugin": falco,
+  "The operator's WebSocket client": operator,
+};
 for (const [name, { missing }] of Object.entries(tried)) {
   if (missing !== null) console.warn(`${name}: not tried: ${missing}.`);
 }
@@ -58,8 +64,22 @@ function eventSourceOfFalco(): Source {
   const cwd = join(source, "plugins/hashicorp-vault");
   mkdirSync(join(cwd, "cmd"), { recursive: true });
   copyFileSync(resolve("test/clients/falco/main.go"), join(cwd, "cmd/main.go"));
-  const path = join(dir, "falco");
-  const { status } = spawnSync("nice", ["go", "build", "-o", path, "./cmd"], { cwd, timeout: 600_000 });
+  return built("falco", cwd, "./cmd");
+}
+
+/** The file of the operator that subscribes, unmodified, with a program that reads its frames as the operator does. */
+function clientOfOperator(): Source {
+  const source = sourceCheckout("hashicorp/vault-secrets-operator", "9b840a5a0c3455278d580418d6336f2011cf8574");
+  if (source === null) return { path: "", missing: NO_SOURCE };
+  const cwd = join(dir, "operator-source");
+  cpSync("test/clients/operator", cwd, { recursive: true });
+  copyFileSync(join(source, "vault/websocket.go"), join(cwd, "vault/websocket.go"));
+  return built("operator", cwd, ".");
+}
+
+function built(name: string, cwd: string, target: string): Source {
+  const path = join(dir, name);
+  const { status } = spawnSync("nice", ["go", "build", "-o", path, target], { cwd, timeout: 600_000 });
   return { path, missing: status === 0 ? null : "it cannot be built" };
 }
 
@@ -114,7 +134,10 @@ const typesIn = (stdout: string): string[] =>
     .map(({ event_type: type }) => type);
 
 /** Runs a client that prints every event, makes the changes, and compares what both said. */
-async function followed(name: string, start: (recorder: SocketRecorder) => ReturnType<typeof started>): Promise<void> {
+async function followed(
+  name: string,
+  start: (recorder: SocketRecorder) => ReturnType<typeof started>,
+): Promise<string> {
   const recorder = await SocketRecorder.before(address);
   const { child, printed } = start(recorder);
   await until(`${name} does not subscribe: ${printed.all}`, () => recorder.lines(`${MOUNT}/`).length > 0);
@@ -127,22 +150,33 @@ async function followed(name: string, start: (recorder: SocketRecorder) => Retur
   await once(child, "close");
   recorder.compare(name, `${MOUNT}/`);
   recorder.close();
+  return printed.stdout;
 }
 
-it.runIf(vault.missing === null)("vault events subscribe prints every change", () =>
-  followed("vault", ({ address: at }) =>
+it.runIf(vault.missing === null)("vault events subscribe prints every change", async () => {
+  await followed("vault", ({ address: at }) =>
     started(vault.path, ["events", "subscribe", "-namespaces=*", "kv*"], { VAULT_ADDR: at, VAULT_TOKEN: token }),
-  ),
-);
+  );
+});
 
-it.runIf(ansible.missing === null)("Ansible's event source hands every change to the rulebook, and pings", () =>
-  followed("ansible", ({ address: at }) =>
+it.runIf(ansible.missing === null)("Ansible's event source hands every change to the rulebook, and pings", async () => {
+  await followed("ansible", ({ address: at }) =>
     started(ansible.python, [resolve("test/clients/eda_flow.py"), ansible.path, at, token, "kv-v2/*"]),
-  ),
-);
+  );
+});
 
-it.runIf(falco.missing === null)("Falco's plugin hands every change to Falco", () =>
-  followed("falco", ({ address: at }) => started(falco.path, [new URL(at).host, token])),
+it.runIf(falco.missing === null)("Falco's plugin hands every change to Falco", async () => {
+  await followed("falco", ({ address: at }) => started(falco.path, [new URL(at).host, token]));
+});
+
+it.runIf(operator.missing === null)(
+  "the operator's client has every change, and reads a secret that has changed",
+  async () => {
+    const secret = `${MOUNT}/data/app/db`;
+    const printed = await followed("operator", ({ address: at }) => started(operator.path, [at, token, secret]));
+    // The two writes and the deletion of the newest version; deletions of versions have other paths.
+    expect(printed.split("\n").filter((line) => line === `reads ${secret}`)).toHaveLength(3);
+  },
 );
 
 it.runIf(vault.missing === null)(
