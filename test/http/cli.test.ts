@@ -78,8 +78,14 @@ describe("the bundle", () => {
   });
 
   it("has options that its pages name", () => {
-    const pages = ["cli", "cli-secrets", "move-from-vault", "mirror-nomad"]
-      .map((page) => readFileSync(`docs/guides/${page}.md`, "utf8"))
+    const pages = [
+      "guides/cli",
+      "guides/cli-secrets",
+      "guides/move-from-vault",
+      "guides/mirror-nomad",
+      "operate/first-deployment",
+    ]
+      .map((page) => readFileSync(`docs/${page}.md`, "utf8"))
       .join("");
     const commands = [...run("--help")[1].matchAll(/^ {2}([a-z]+(?: [a-z]+)?) {2,}/gm)].map(([, words = ""]) => words);
     const usages = commands.filter((words) => words !== "cost").map((words) => run(...words.split(" "), "--help")[1]);
