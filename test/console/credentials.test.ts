@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import cloudflare from "../../examples/producers/cloudflare-account-token.json" with { type: "json" };
 import { CANARY, type Console, describeConsole } from "./support/console.ts";
 import { control, providerBody, providerValue } from "./support/providers.ts";
 
@@ -292,6 +293,23 @@ describeConsole("cloud credentials", (suite) => {
     await opened.shot("credentials-engines");
     await opened.expectClean();
     await opened.close();
+  });
+
+  it("shows the calls of an HTTPS producer's definition without its secrets", async () => {
+    const mount = "console-producer";
+    await suite().call("POST", `sys/mounts/${mount}`, { type: "https-producer" });
+    const config = { ...cloudflare, secrets: { token: CANARY }, vars: { account: "ab".repeat(16), permission: "p" } };
+    const body = { ...config, vars: { ...config.vars, root_permission: "r" } };
+    expect(await suite().call("POST", `${mount}/config`, body)).toBeNull();
+    const opened = await suite().open({ path: `credentials/${mount}?tab=config`, refusals: EMPTY_LISTS });
+    await click(opened, "Show calls");
+    const call = opened.page.getByRole("group", { name: "the call root.create" });
+    await call.waitFor();
+    expect(await call.textContent()).toContain("authorization: Bearer ***");
+    await opened.shot("credentials-dry-run");
+    await opened.expectClean();
+    await opened.close();
+    await suite().call("DELETE", `sys/mounts/${mount}`);
   });
 
   it("replaces data that the token cannot read by a note, and breaks no page", async () => {

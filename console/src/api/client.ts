@@ -128,7 +128,8 @@ export function wireRequest<Op extends Operation>(op: Op, options: Options<Op> =
 /** Has no default namespace. */
 const CLAIMS = "/v1/volumes/claims";
 
-const DEFAULT_MOUNT = /^\/v1\/(secret|kv-v1|cloud-[abc]|auth\/(?:userpass|oidc|jwt|kubernetes|approle))(?=\/|$)/;
+const DEFAULT_MOUNT =
+  /^\/v1\/(secret|kv-v1|cloud-[abc]|https-producer|auth\/(?:userpass|oidc|jwt|kubernetes|approle))(?=\/|$)/;
 
 const mounted = (template: string, mount: string | undefined): string =>
   mount === undefined ? template : template.replace(DEFAULT_MOUNT, () => `/v1/${encodeSegments(mount)}`);
