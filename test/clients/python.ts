@@ -1,10 +1,10 @@
 import { spawnSync } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { homedir, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { type Step, stepsOf } from "./steps.ts";
 
-const INSTALL_MS = 240_000;
+const INSTALL_MS = 400_000;
 const FLOW_MS = 120_000;
 
 /**
@@ -26,6 +26,33 @@ export function runsPip(
   timeout: number,
 ): boolean {
   return spawnSync(program, [...first, ...args], { encoding: "utf8", timeout }).status === 0;
+}
+
+/**
+ * A package from PyPI for the long run, kept in the cache folder of the user. Modules in `dir` are found by
+ * `PYTHONPATH`. `missing` is why it is not there; null when it is.
+ */
+export function pythonPackage(requirement: string): { readonly dir: string; readonly missing: string | null } {
+  const cache = process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache");
+  const dir = join(cache, "sallyport-clients", requirement.replaceAll(/[^\w.]+/g, "-"));
+  return { dir, missing: existsSync(dir) ? null : installPackage(requirement, dir) };
+}
+
+function installPackage(requirement: string, dir: string): string | null {
+  if (process.env["LONG_TESTS"] !== "1") return "npm run test:long installs it";
+  const python = mkdtempSync(join(tmpdir(), "sallyport-pip-"));
+  const partial = `${dir}.${process.pid}`;
+  try {
+    const pip = pythonEnvironment(python);
+    if (pip === null) return "there is no python3 with venv";
+    mkdirSync(partial, { recursive: true });
+    const args = ["install", "--quiet", "--retries", "0", "--timeout", "60", "--target", partial, requirement];
+    if (!runsPip(pip, args, INSTALL_MS)) return "pip cannot install it";
+    renameSync(partial, dir);
+    return null;
+  } finally {
+    for (const each of [python, partial]) rmSync(each, { recursive: true, force: true });
+  }
 }
 
 /** A separate Python environment with the clients of `requirements.txt`. */

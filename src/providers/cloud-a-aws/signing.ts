@@ -67,12 +67,16 @@ export interface QueryCall {
 
 const VERSIONS = { iam: "2010-05-08", sts: "2011-06-15" } as const;
 
+/** A form as botocore writes it: emulators that read forms before they check signatures write them so again. */
+const formOf = (parameters: Readonly<Record<string, string>>): string =>
+  new URLSearchParams(parameters).toString().replaceAll("*", "%2A").replaceAll("%7E", "~");
+
 export function queryCall(
   send: Send,
   { url, service, region, action, parameters, credentials }: QueryCall,
 ): Promise<Call> {
   const headers = { "content-type": "application/x-www-form-urlencoded" };
-  const body = new URLSearchParams({ Action: action, Version: VERSIONS[service], ...parameters }).toString();
+  const body = formOf({ Action: action, Version: VERSIONS[service], ...parameters });
   return credentials === null
     ? send([url, { method: "POST", headers, body }])
     : signedPost(send, { url, service, region, credentials, headers, body });

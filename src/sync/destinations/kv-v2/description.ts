@@ -39,7 +39,7 @@ export const description = {
   effect: "immediate",
   limits: "1 MB a secret (its storage decides), names of 512 characters, 62 tags",
   permissions: [
-    "`create`, `update` and `read` on `data/*`; `create`, `update`, `patch`, `read` and `delete` on `metadata/*`",
+    "`create`, `update` and `read` on `data/*`; `create`, `update`, `patch`, `read` and `delete` on `metadata/*`; with `delete_mode=version` also `delete` on `data/*`",
     "`read` on `metadata/*`",
   ],
 } as const satisfies DestinationDescription;
