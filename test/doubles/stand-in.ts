@@ -29,6 +29,8 @@ export interface StoredObject {
 export interface Place {
   /** The create body's own fields. */
   readonly body: Readonly<Record<string, unknown>>;
+  /** Fields of the connection by which the provider shows values, where it hides them otherwise. */
+  readonly shown?: Readonly<Record<string, unknown>>;
   /** The same with credentials that the provider refuses. */
   readonly wrongCredentials: Readonly<Record<string, unknown>>;
   /** The same with a target that does not exist, or that the credentials may not see. */

@@ -21,6 +21,7 @@ function placeOf(account: SiteAccount): Place {
   }
   return {
     body,
+    shown: { is_secret: false },
     wrongCredentials: { ...body, access_token: "wrong" },
     missing: { ...body, site_id: "missing" },
     objects: () =>

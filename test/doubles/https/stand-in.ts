@@ -21,6 +21,14 @@ function placeOf(account: HttpsAccount, url: string): Place {
   });
   return {
     body: bodyAt("/api/secrets", account.token),
+    shown: {
+      inspect_url: `${url}/api/list`,
+      list_pointer: "/items",
+      name_pointer: "/name",
+      next_pointer: "/next",
+      version_pointer: "/version",
+      value_pointer: "/value",
+    },
     wrongCredentials: bodyAt("/api/secrets", "wrong"),
     missing: bodyAt("/api/missing", account.token),
     objects: () => new Map([...account.objects].map(([name, { value }]) => [name, { value, owned: null }])),

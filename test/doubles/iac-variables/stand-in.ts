@@ -36,6 +36,7 @@ function placeOf(account: IacAccount): Place {
   }
   return {
     body,
+    shown: { sensitive: false },
     wrongCredentials: { ...body, access_token: "wrong" },
     missing: { ...body, workspace_id: "ws-missing" },
     objects: () =>

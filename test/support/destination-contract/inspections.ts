@@ -11,6 +11,18 @@ function shows(subject: Subject, inspection: Inspection, state: "unchanged" | "c
 /** The content of the sample object, for types whose values can be read. */
 const desired = { value: canary() };
 
+/** The connection by which the provider shows values. */
+const shown = ({ place }: Subject) => ({ ...place.body, ...place.shown });
+
+/** Our object and that of another hand, both with values that are shown. @returns the name of the other one */
+async function twoShown(subject: Subject): Promise<string> {
+  const { place } = subject;
+  expect((await subject.put({}, shown(subject))).outcome).toBe("ok");
+  const other = subject.spell("other");
+  (place.writeShown ?? place.write)(other, "theirs");
+  return other;
+}
+
 /** Reads of objects, and the check of a connection. */
 export const inspectionCases: readonly Case[] = [
   {
@@ -96,11 +108,9 @@ export const inspectionCases: readonly Case[] = [
     name: "lists the objects of all writers, without a change",
     unless: ({ reading }) => (reading ? null : "no import"),
     async run(subject) {
-      await subject.pushed();
-      const other = subject.spell("other");
-      subject.place.write(other, "theirs");
+      const other = await twoShown(subject);
       const before = subject.place.writes();
-      expect((await subject.listed()).sort()).toEqual([subject.name, other].sort());
+      expect((await subject.listed(shown(subject))).sort()).toEqual([subject.name, other].sort());
       expect(subject.place.writes()).toBe(before);
     },
   },
@@ -108,12 +118,10 @@ export const inspectionCases: readonly Case[] = [
     name: "reads the values of all writers",
     unless: ({ reading }) => (reading?.read ? null : reading ? "values are not shown" : "no import"),
     async run(subject) {
-      await subject.pushed();
-      const other = subject.spell("other");
-      subject.place.write(other, "theirs");
-      expect(await subject.read(subject.name)).toMatchObject({ outcome: "ok", content: { value: canary() } });
-      expect(await subject.read(other)).toMatchObject({ outcome: "ok", content: { value: "theirs" } });
-      expect(await subject.read(subject.spell("absent"))).toEqual({ outcome: "ok", content: null });
+      const [other, of] = [await twoShown(subject), shown(subject)];
+      expect(await subject.read(subject.name, of)).toMatchObject({ outcome: "ok", content: { value: canary() } });
+      expect(await subject.read(other, of)).toMatchObject({ outcome: "ok", content: { value: "theirs" } });
+      expect(await subject.read(subject.spell("absent"), of)).toEqual({ outcome: "ok", content: null });
     },
   },
   {
@@ -121,7 +129,7 @@ export const inspectionCases: readonly Case[] = [
     unless: ({ reading }) => (reading ? null : "no import"),
     async run(subject) {
       await subject.pushed();
-      const wrong = subject.place.wrongCredentials;
+      const wrong = { ...subject.place.wrongCredentials, ...subject.place.shown };
       await expect(subject.listed(wrong)).rejects.toThrow("auth_failed");
       if (subject.type.reading?.read)
         expect(await subject.read(subject.name, wrong)).toMatchObject({ code: "auth_failed" });
