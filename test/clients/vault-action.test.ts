@@ -127,7 +127,7 @@ it("the requests of vault-action in a namespace log in there", async () => {
   expect(read.body.data.data).toEqual({ secret: "IN_NAMESPACE" });
 });
 
-it("a login of a method that the service does not have answers 404 with the path", async () => {
+it("a login of a method that the service does not have answers 403", async () => {
   const { status, body } = await call("POST", "auth/github/login", null, { token: "ghp_none" });
-  expect([status, body.errors[0]]).toEqual([404, 'no handler for route "auth/github/login". route entry not found.']);
+  expect([status, body.errors[0]]).toEqual([403, "permission denied"]);
 });
