@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
+import { tmpdir } from "node:os";
 
 export interface Step {
   readonly step: string;
@@ -16,7 +17,9 @@ const stepsIn = (output: string): Step[] =>
 
 /** Runs a program that prints its steps. @throws Error when the program itself fails, or takes longer than `timeout` ms */
 export async function stepsOf(program: string, args: readonly string[], timeout: number): Promise<Step[]> {
-  const child = spawn(program, args, { timeout, stdio: ["ignore", "pipe", "pipe"] });
+  // Clients send the token in the caller's home, where there is one.
+  const env = { ...process.env, HOME: tmpdir() };
+  const child = spawn(program, args, { env, timeout, stdio: ["ignore", "pipe", "pipe"] });
   let output = "";
   let errors = "";
   child.stdout.on("data", (bytes) => (output += bytes));
