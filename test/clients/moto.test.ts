@@ -15,7 +15,8 @@ const ACCOUNT = "123456789012";
 const REGION = "eu-west-1";
 const S3_POLICY = policy(["s3:GetObject"]);
 
-const { dir, missing } = pythonPackage(MOTO);
+const { dir, ...moto } = pythonPackage(MOTO);
+const missing = process.env["LONG_TESTS"] === "1" ? moto.missing : "npm run test:long tries it";
 if (missing !== null) console.warn(`The service is not tried against moto: ${missing}.`);
 
 function policy(actions: readonly string[]): string {
@@ -39,7 +40,7 @@ const permissionsOf = (type: string): string[] => {
 
 describe.runIf(missing === null)("AWS as moto plays it", { timeout: 300_000 }, () => {
   const clone = cloneOfWorkingTree();
-  let moto: ChildProcess;
+  let server: ChildProcess;
   let service: LocalService;
   let url = "";
   let administrator: AwsClient;
@@ -102,7 +103,7 @@ describe.runIf(missing === null)("AWS as moto plays it", { timeout: 300_000 }, (
     url = `http://127.0.0.1:${port}/`;
     // Authentication begins after the administrator was made.
     const env = { PATH: process.env["PATH"], PYTHONPATH: dir, INITIAL_NO_AUTH_ACTION_COUNT: "3" };
-    moto = spawn("python3", ["-m", "moto.server", "-H", "127.0.0.1", "-p", String(port)], { env, stdio: "ignore" });
+    server = spawn("python3", ["-m", "moto.server", "-H", "127.0.0.1", "-p", String(port)], { env, stdio: "ignore" });
     await vi.waitFor(() => fetch(`${url}moto-api/data.json`), { timeout: 60_000, interval: 200 });
     administrator = new AwsClient({ accessKeyId: "AKIAFIRST", secretAccessKey: "first" });
     const { id, secret } = await userWith("administrator", ["*"]);
@@ -122,7 +123,7 @@ describe.runIf(missing === null)("AWS as moto plays it", { timeout: 300_000 }, (
   afterAll(async () => {
     service?.signal("SIGINT");
     await service?.exit;
-    moto?.kill("SIGKILL");
+    server?.kill("SIGKILL");
     remove(clone);
   });
 
