@@ -1,12 +1,15 @@
 /** Bundles the command line into one file. */
-import { symlinkSync } from "node:fs";
+import { renameSync } from "node:fs";
 import { join } from "node:path";
 import { build } from "esbuild";
+
+const dist = join(import.meta.dirname, "dist");
+const unfinished = join(dist, `${process.pid}.mjs`);
 
 await build({
   absWorkingDir: import.meta.dirname,
   entryPoints: ["src/main.ts"],
-  outfile: "dist/sallyport.mjs",
+  outfile: unfinished,
   bundle: true,
   minify: true,
   platform: "node",
@@ -17,9 +20,5 @@ await build({
   logLevel: "info",
 });
 
-// npm links a command when it installs the package, and only if the file is there; the bundle is built later.
-try {
-  symlinkSync("../sallyport/dist/sallyport.mjs", join(import.meta.dirname, "../../node_modules/.bin/sallyport"));
-} catch (failure) {
-  if ((failure as NodeJS.ErrnoException).code !== "EEXIST") throw failure;
-}
+// A command that starts meanwhile runs a whole bundle.
+renameSync(unfinished, join(dist, "sallyport.mjs"));

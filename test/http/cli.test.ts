@@ -72,7 +72,8 @@ describe("the bundle", () => {
     }
   });
 
-  it("is the command that npx finds in a checkout", () => {
+  it("is built by the command that npx finds in a checkout", () => {
+    rmSync("packages/cli/dist", { recursive: true });
     const { status, stdout } = spawnSync("node_modules/.bin/sallyport", ["--version"], { env: PROGRAM_ENV });
     expect([status, String(stdout)]).toEqual([0, `${RELEASE}\n`]);
   });
