@@ -13,7 +13,7 @@ import type { Located, Mount, MountsApi } from "./mount.ts";
 import type { NamespacesApi } from "./namespaces.ts";
 import type { Capability, ParameterConstraints, PoliciesApi } from "./policies.ts";
 import type { QuotasApi } from "./quotas.ts";
-import type { Leased } from "./read-lease.ts";
+import type { GivenBack, Leased } from "./read-lease.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 import type { StreamAnswer, StreamQuestion } from "./stream-rights.ts";
 import type { TokenRolesApi, TokensApi } from "./tokens.ts";
@@ -62,6 +62,8 @@ export interface Grant {
   readonly self?: Readonly<Record<string, unknown>>;
   /** The secret at the path, when a replica has read it along. */
   readonly read?: KvRead;
+  /** The secret at the path, when a replica gave it back because the request may change it. */
+  readonly givenBack?: GivenBack;
   /** False for tokens with limited uses and for requests that a quota counts: each must be authorized again. */
   readonly cacheable: boolean;
 }

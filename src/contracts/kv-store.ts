@@ -1,6 +1,6 @@
 import type { Refusal, Result } from "../lib/result.ts";
 import type { CustomMetadataChange } from "../platform/http/custom-metadata.ts";
-import type { Leased } from "./read-lease.ts";
+import type { GivenBack, Leased } from "./read-lease.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
 /** The caller's write capabilities; the store decides whether a write is a create. */
@@ -149,27 +149,45 @@ export interface KvStoreApi extends StoredObjectApi {
   /**
    * Writes a new version.
    * @param data JSON text of an object; @param cas the version the caller expects to replace, null = not given
+   * @param givenBack by the replica that authorized the caller
    */
-  put(path: string, data: string, cas: number | null, rights: WriteRights, by?: Actor): Result<Written>;
-  /** Writes a new version: the newest with a JSON merge patch applied. */
-  patch(path: string, patch: string, cas: number | null, by?: Actor): Result<Written> | GoneVersion;
+  put(
+    path: string,
+    data: string,
+    cas: number | null,
+    rights: WriteRights,
+    by?: Actor,
+    givenBack?: GivenBack,
+  ): Result<Written>;
+  /** Writes a new version: the newest with a JSON merge patch applied. @param givenBack as of `put` */
+  patch(
+    path: string,
+    patch: string,
+    cas: number | null,
+    by?: Actor,
+    givenBack?: GivenBack,
+  ): Result<Written> | GoneVersion;
   /** @param version 0 = the newest */
   read(path: string, version: number): ReadVersion | Refusal;
-  /** Like `read`, for a replica, which may answer equal reads while its lease runs. @param holder its instance */
-  readFor(holder: string, path: string, version: number): Leased<ReadVersion | Refusal>;
-  /** Soft-deletes the newest version. Idempotent. */
-  deleteNewest(path: string, by?: Actor): Result<Written["watchers"]>;
+  /**
+   * Like `read`, for a replica, which may answer equal reads while its lease runs.
+   * @param holder its instance; @param question the number of its question
+   */
+  readFor(holder: string, path: string, version: number, question?: number): Leased<ReadVersion | Refusal>;
+  /** Soft-deletes the newest version. Idempotent. @param givenBack as of `put` */
+  deleteNewest(path: string, by?: Actor, givenBack?: GivenBack): Result<Written["watchers"]>;
   deleteVersions(path: string, versions: readonly number[], by?: Actor): Result<Written["watchers"]>;
   undelete(path: string, versions: readonly number[]): Result<Written["watchers"]>;
   destroyVersions(path: string, versions: readonly number[], by?: Actor): Result<Written["watchers"]>;
   /**
    * Sets the value of a path by the API of version 1.
    * @param data JSON text of an object
+   * @param givenBack as of `put`
    * @returns `conflict` when the mount was upgraded to version 2
    */
-  putUnversioned(path: string, data: string, rights: WriteRights): Result<null>;
+  putUnversioned(path: string, data: string, rights: WriteRights, givenBack?: GivenBack): Result<null>;
   /** Deletes a path by the API of version 1. Idempotent. @returns `conflict` as `putUnversioned` */
-  deleteUnversioned(path: string): Result<null>;
+  deleteUnversioned(path: string, givenBack?: GivenBack): Result<null>;
   /** Refuses writes of the API of version 1 from now on. Idempotent. */
   enableVersioning(): void;
   metadata(path: string): Result<MetadataView>;

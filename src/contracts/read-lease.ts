@@ -12,6 +12,18 @@ export interface ReadLease {
   readonly clock: number;
 }
 
+/**
+ * A key that an instance of a replica gave back before a change of it: it serves nothing of it, and keeps no answer to
+ * its questions up to a number. So the change need not be announced to it.
+ */
+export interface GivenBack {
+  readonly key: string;
+  /** The instance. */
+  readonly holder: string;
+  /** The number of its latest question. */
+  readonly question: number;
+}
+
 /** An answer of an owner to a replica. */
 export interface Leased<T> {
   readonly answer: T;

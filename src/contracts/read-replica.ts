@@ -8,8 +8,9 @@ export interface ReadReplicaApi {
    * Authorizes a request, and reads the secret that it names. The secret is in the grant when the path is one of a KV
    * mount and the caller may read it.
    * @param version of the secret, 0 = the newest; null for requests that read none
+   * @param changes whether the request may change the secret: the replica gives it back then
    */
-  authorize(ask: AuthorizeRequest, version: number | null): Promise<Grant | Refusal>;
+  authorize(ask: AuthorizeRequest, version: number | null, changes?: boolean): Promise<Grant | Refusal>;
   /**
    * Forgets what an owner has changed.
    * @returns the instance that has forgotten: another one under the same name may still serve

@@ -1,4 +1,4 @@
-import type { ReadLease } from "../contracts/read-lease.ts";
+import type { GivenBack, ReadLease } from "../contracts/read-lease.ts";
 import type { NameFeed } from "../listings/name-feed.ts";
 import type { DataKeys } from "../platform/crypto/data-keys.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
@@ -13,7 +13,8 @@ import type { Watchers } from "./watchers.ts";
 
 /** The leases of replicas on the object's answers: see `LeaseOwner`. */
 export interface AnswerLeases {
-  grant(holder: string, key: string): ReadLease;
+  grant(holder: string, key: string, question?: number): ReadLease;
+  takeBack(givenBack: GivenBack): void;
   hold<T>(answer: T, key: string | null): T;
 }
 

@@ -1,4 +1,5 @@
 import type { KvStoreApi } from "../contracts/kv-store.ts";
+import type { GivenBack } from "../contracts/read-lease.ts";
 import type { StoredObjectApi } from "../contracts/stored-objects.ts";
 import { sealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { type MethodTable, quick } from "../platform/durable/rpc-methods.ts";
@@ -26,22 +27,34 @@ const heldOfAny =
   (parts: KvParts, ...given: Given): Answer =>
     parts.leases.hold(method(parts, ...given), null);
 
+/** The parts, for a change of a key that the caller's replica gave back. */
+function taking(parts: KvParts, givenBack: GivenBack | undefined): KvParts {
+  if (givenBack) parts.leases.takeBack(givenBack);
+  return parts;
+}
+
 /** RPC methods of `KvStore`. */
 export const kvMethods: MethodTable<Omit<KvStoreApi, keyof StoredObjectApi>, KvParts> = {
   // ---- data ----
-  put: quickWrite(sealed(({ writes }, ...given) => writes.put(...given))),
-  patch: quickWrite(sealed(({ writes }, ...given) => writes.patch(...given))),
+  put: quickWrite(
+    sealed((parts, path, data, cas, rights, by, back) => taking(parts, back).writes.put(path, data, cas, rights, by)),
+  ),
+  patch: quickWrite(
+    sealed((parts, path, patch, cas, by, back) => taking(parts, back).writes.patch(path, patch, cas, by)),
+  ),
   read: held(sealed(({ reads }, path, version) => reads.version(path, version))),
-  readFor: ({ reads, leases }, holder, path, version) =>
-    leases.hold(reads.versionFor(holder, path, version, leases), path),
-  deleteNewest: quickWrite(({ writes }, path, by) => writes.deleteNewest(path, by)),
+  readFor: ({ reads, leases }, holder, path, version, question) =>
+    leases.hold(reads.versionFor({ holder, question }, path, version, leases), path),
+  deleteNewest: quickWrite((parts, path, by, back) => taking(parts, back).writes.deleteNewest(path, by)),
   deleteVersions: quickWrite(({ writes }, path, versions, by) => writes.delete(path, versions, by)),
   undelete: quickWrite(({ writes }, path, versions) => writes.undelete(path, versions)),
   destroyVersions: quickWrite(({ writes }, path, versions, by) => writes.destroy(path, versions, by)),
 
   // ---- data, by the API of version 1 ----
-  putUnversioned: quickWrite(sealed(({ unversioned }, path, data, rights) => unversioned.put(path, data, rights))),
-  deleteUnversioned: quickWrite(({ unversioned }, path) => unversioned.delete(path)),
+  putUnversioned: quickWrite(
+    sealed((parts, path, data, rights, back) => taking(parts, back).unversioned.put(path, data, rights)),
+  ),
+  deleteUnversioned: quickWrite((parts, path, back) => taking(parts, back).unversioned.delete(path)),
   enableVersioning: heldOfAny(({ mount }) => mount.enableVersioning()),
 
   // ---- metadata ----

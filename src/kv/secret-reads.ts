@@ -7,6 +7,13 @@ import type { Secrets } from "./secrets.ts";
 import { lives, versionView } from "./version.ts";
 import type { VersionSealing } from "./version-sealing.ts";
 
+/** A question of a replica. */
+interface Asked {
+  /** The instance that asks. */
+  readonly holder: string;
+  readonly question: number | undefined;
+}
+
 /** Reads of the data of versions. Each costs one statement. */
 export class SecretReads {
   readonly #secrets: Secrets;
@@ -26,11 +33,11 @@ export class SecretReads {
     return { ok: true, state: "lives", data: this.#sealing.open(row.sealed, path, row.version), metadata };
   }
 
-  /** As `version`, with a lease where the answer may be reused. @param holder instance of a replica */
-  versionFor(holder: string, path: string, version: number, leases: AnswerLeases): Leased<ReadVersion | Refusal> {
+  /** As `version`, with a lease where the answer may be reused. @param asked by an instance of a replica */
+  versionFor(asked: Asked, path: string, version: number, leases: AnswerLeases): Leased<ReadVersion | Refusal> {
     const answer = refuseIfSealed(() => this.version(path, version));
     const reusable = answer.ok || answer.reason === "missing";
-    return { answer, lease: reusable ? leases.grant(holder, path) : null };
+    return { answer, lease: reusable ? leases.grant(asked.holder, path, asked.question) : null };
   }
 
   /** The newest live version, which a destination should hold; `value` is null without one. @throws Sealed */

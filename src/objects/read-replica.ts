@@ -17,8 +17,8 @@ export class ReadReplica extends DurableObject<Env> implements ReadReplicaApi {
     this.#reads = new ReplicaReads(env, ctx.id.name ?? ctx.id.toString());
   }
 
-  authorize(ask: AuthorizeRequest, version: number | null): Promise<Grant | Refusal> {
-    return this.#reads.authorize(ask, version);
+  authorize(ask: AuthorizeRequest, version: number | null, changes = false): Promise<Grant | Refusal> {
+    return this.#reads.authorize(ask, version, changes);
   }
 
   invalidate(owner: string, changes: readonly Invalidation[]): string {

@@ -13,19 +13,22 @@ import type { Grant, Keys } from "./lease-table.ts";
  *   question about a key
  *
  *     open ──invalidation of its key──> overtaken         later reads ask a question of their own
+ *       │  └───its key is given back───> overtaken
  *       │                                   │
  *       └──answer: kept                     └──answer: kept only if it includes the invalidation
  */
 
 /** A question to an owner that has not been answered. */
 export interface Question {
+  /** Questions of an instance have rising numbers. */
+  readonly number: number;
   readonly owner: string;
   readonly key: string;
   /** The name by which a change concerns the key; null, which every change concerns, until the answer contains it. */
   readonly tag: string | null;
   /** By the replica's clock, before the question left. */
   readonly sentAt: number;
-  /** The newest invalidation of the key since it left; 0 for none. */
+  /** The newest invalidation of the key since it left; 0 for none, infinite once the key was given back. */
   overtakenBy: number;
 }
 
@@ -65,6 +68,7 @@ interface Owner {
 export class LeaseCache<V> {
   readonly #owners = new Map<string, Owner>();
   readonly #entries: BoundedEntries<Entry<V>>;
+  #asked = 0;
 
   constructor(bounds: { readonly characters: number; readonly absent: number }) {
     this.#entries = new BoundedEntries(bounds);
@@ -94,7 +98,8 @@ export class LeaseCache<V> {
 
   /** Records a question that is about to leave. @param tag see `Question` */
   ask(owner: string, key: string, now: number, tag: string | null = key): Question {
-    const question = { owner, key, tag, sentAt: now, overtakenBy: 0 };
+    this.#asked += 1;
+    const question = { number: this.#asked, owner, key, tag, sentAt: now, overtakenBy: 0 };
     this.#owner(owner).questions.add(question);
     return question;
   }
@@ -135,6 +140,18 @@ export class LeaseCache<V> {
     for (const key of keys ?? []) this.#entries.deleteGroup(nameOf(owner, key), ({ clock }) => clock < seq);
   }
 
+  /**
+   * Forgets a key before a change of it, so that the change need not be announced.
+   * @returns the number of the latest question: of questions up to it no answer about the key is kept
+   */
+  giveBack(owner: string, tag: string): number {
+    for (const question of this.#owners.get(owner)?.questions ?? []) {
+      if (question.tag === null || question.tag === tag) this.overtake(question);
+    }
+    this.#entries.deleteGroup(nameOf(owner, tag), () => true);
+    return this.#asked;
+  }
+
   /** Ends all leases, when their elapsed time is unknown. */
   forget(): void {
     for (const known of this.#owners.values()) {
@@ -161,6 +178,10 @@ export class LeaseCache<V> {
 
   protected mayKeep(question: Question, { clock }: Pick<Answer<V>, "clock">): boolean {
     return clock >= question.overtakenBy;
+  }
+
+  protected overtake(question: Question): void {
+    question.overtakenBy = Number.POSITIVE_INFINITY;
   }
 
   /** A lease counts from before the question: the owner's began later. */

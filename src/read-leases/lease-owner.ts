@@ -1,4 +1,4 @@
-import type { ReadLease } from "../contracts/read-lease.ts";
+import type { GivenBack, ReadLease } from "../contracts/read-lease.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { readReplica } from "../rpc/stubs.ts";
 import { type Holder, type Keys, type LeaseRows, LeaseTable, type PendingChange } from "./lease-table.ts";
@@ -51,11 +51,14 @@ export class LeaseOwner {
     if (!this.#table.isIdle) this.#storage.transactionSync(() => this.change(null));
   }
 
-  /** The lease of an answer that is computed now. @param key that the answer is about */
-  grant(holder: Holder, key: string): ReadLease {
+  /**
+   * The lease of an answer that is computed now.
+   * @param key that the answer is about; @param question its number; without one the holder cannot give the key back
+   */
+  grant(holder: Holder, key: string, question?: number): ReadLease {
     const review = this.#table.nextReview();
     try {
-      const grant = this.#table.grant(holder, key, this.#now());
+      const grant = this.#table.grant(holder, key, this.#now(), question);
       if (this.#table.nextReview() !== review) this.#arm();
       return grant;
     } catch (failure) {
@@ -63,6 +66,11 @@ export class LeaseOwner {
       warn("lease-not-granted", { owner: this.#name, because: textOf(failure) });
       return this.#table.noLease();
     }
+  }
+
+  /** Records that a holder gave a key back, before a change of the key. */
+  takeBack({ holder, key, question }: GivenBack): void {
+    this.#table.takeBack(holder, key, question);
   }
 
   /** When the object's alarm must call `review` (ms since 1970); null for never. */

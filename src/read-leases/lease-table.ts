@@ -14,6 +14,7 @@
  *   key of a lease
  *
  *     unknown ──answer about it──> given ──change of it acknowledged, no newer answer──> unknown
+ *                                    └──given back by the holder, no later question──> unknown
  *
  *   change of keys
  *
@@ -83,11 +84,18 @@ interface Lease {
   term: number;
   /** By the owner's clock. */
   until: number;
-  /** The keys of which the holder may have an answer, each with the clock of the newest one. */
-  readonly given: Map<string, number>;
+  /** The keys of which the holder may have an answer. */
+  readonly given: Map<string, GivenKey>;
   givenCharacters: number;
   /** Until when the holder may have any key, by the owner's clock: answers of before a restart are unknown. */
   givenAllUntil: number;
+}
+
+interface GivenKey {
+  /** Of the newest answer. */
+  readonly clock: number;
+  /** The highest number of an answered question. */
+  readonly question: number;
 }
 
 interface Change {
@@ -128,15 +136,15 @@ export class LeaseTable {
 
   /**
    * Grants a lease with an answer that is computed now.
-   * @param key that the answer is about
+   * @param key that the answer is about; @param question its number at the holder
    * @throws what a row throws; then there is no lease
    */
-  grant(holder: Holder, key: string, now: number): Grant {
+  grant(holder: Holder, key: string, now: number, question = Number.POSITIVE_INFINITY): Grant {
     this.settle(now);
     const lease = this.#leases.get(holder) ?? this.#begin(holder, now);
     if (lease.term === 0) lease.term = this.#next();
     if (!this.#owesAcknowledgement(holder)) this.#extend(lease, now);
-    this.#give(lease, key);
+    this.#give(lease, key, question);
     return { ms: Math.floor((lease.until - now) / CLOCK_MARGIN), term: lease.term, clock: this.#seq };
   }
 
@@ -211,6 +219,16 @@ export class LeaseTable {
     }
   }
 
+  /**
+   * Records that a holder gave a key back: it serves nothing of it, and keeps no answer to its questions up to a number.
+   * A change of the key then does not wait for it. Idempotent, and true at any later time.
+   */
+  takeBack(holder: Holder, key: string, question: number): void {
+    const lease = this.#leases.get(holder);
+    const given = lease?.given.get(key);
+    if (lease && given && this.covers(question, given)) this.#takeKey(lease, key);
+  }
+
   /** Whether rows of settled changes wait for their deletion. */
   get isUntidy(): boolean {
     return this.#settledRows.length > 0;
@@ -259,10 +277,16 @@ export class LeaseTable {
     return clock >= seq;
   }
 
-  #give(lease: Lease, key: string): void {
+  /** Whether a key was given back after all questions about it that were answered. */
+  protected covers(question: number, given: GivenKey): boolean {
+    return given.question <= question;
+  }
+
+  #give(lease: Lease, key: string, question: number): void {
     if (lease.givenAllUntil === Number.POSITIVE_INFINITY) return;
-    if (!lease.given.has(key)) lease.givenCharacters += key.length + OVERHEAD;
-    lease.given.set(key, this.#seq);
+    const before = lease.given.get(key);
+    if (!before) lease.givenCharacters += key.length + OVERHEAD;
+    lease.given.set(key, { clock: this.#seq, question: Math.max(before?.question ?? 0, question) });
     if (lease.givenCharacters <= MAX_GIVEN_CHARACTERS) return;
     lease.given.clear();
     lease.givenAllUntil = Number.POSITIVE_INFINITY;
@@ -273,11 +297,14 @@ export class LeaseTable {
     const lease = this.#leases.get(holder);
     if (!lease) return;
     for (const key of change.keys ?? lease.given.keys()) {
-      const clock = lease.given.get(key);
-      if (clock === undefined || this.includes(clock, change)) continue;
-      lease.given.delete(key);
-      lease.givenCharacters -= key.length + OVERHEAD;
+      const given = lease.given.get(key);
+      if (given && !this.includes(given.clock, change)) this.#takeKey(lease, key);
     }
+  }
+
+  #takeKey(lease: Lease, key: string): void {
+    lease.given.delete(key);
+    lease.givenCharacters -= key.length + OVERHEAD;
   }
 
   /** Such a holder gets no longer lease: a change waits for its end, and would wait for ever. */

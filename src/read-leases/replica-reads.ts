@@ -1,5 +1,6 @@
 import type { AuthorizeRequest, Grant, KvRead } from "../contracts/access-control.ts";
 import type { ReadVersion } from "../contracts/kv-store.ts";
+import type { Capability } from "../contracts/policies.ts";
 import type { Invalidation } from "../contracts/read-lease.ts";
 import type { Refusal } from "../lib/result.ts";
 import { routesOf } from "../rights/mount-routes.ts";
@@ -36,13 +37,23 @@ export class ReplicaReads {
   }
 
   /** See `ReadReplicaApi.authorize`. */
-  async authorize(ask: AuthorizeRequest, version: number | null): Promise<Grant | Refusal> {
+  async authorize(ask: AuthorizeRequest, version: number | null, changes: boolean): Promise<Grant | Refusal> {
     const answer = await this.#grants.read(this.#grantOf(ask));
-    const wanted = answer.ok && version !== null ? secretIn(answer) : null;
-    if (!answer.ok || version === null || !wanted) return answer;
+    if (!answer.ok) return answer;
+    if (changes) return this.#givingBack(answer);
+    const wanted = version !== null && includesOne(answer, READS) ? secretIn(answer) : null;
+    if (version === null || !wanted) return answer;
     const result = await this.#secret(wanted.mount, wanted.path, version);
     const read: KvRead = { path: wanted.path, version, result };
     return { ...answer, read };
+  }
+
+  /** The grant of a change, with its secret if that is one: the change need not be announced to this instance. */
+  #givingBack(grant: Grant): Grant {
+    const secret = includesOne(grant, CHANGES) ? secretIn(grant) : null;
+    if (!secret) return grant;
+    const question = this.#secrets.giveBack(secret.mount, secret.path);
+    return { ...grant, givenBack: { key: secret.path, holder: this.holder, question } };
   }
 
   invalidate(owner: string, changes: readonly Invalidation[]): void {
@@ -87,8 +98,8 @@ export class ReplicaReads {
       owner: mount,
       keys: [`${version} ${path}`],
       tag: path,
-      ask: async () => {
-        const { answer, lease } = await kvStore(this.#env, mount).readFor(this.holder, path, version);
+      ask: async (question) => {
+        const { answer, lease } = await kvStore(this.#env, mount).readFor(this.holder, path, version, question);
         const ends = answer.ok && answer.state === "lives" ? deletionOf(answer) : null;
         return {
           ...(lease ?? NO_LEASE),
@@ -112,9 +123,15 @@ const sizeOf = (value: object): number => JSON.stringify(value).length + OVERHEA
 const deletionOf = ({ metadata }: ReadVersion): number | null =>
   metadata.deletion_time === "" ? null : Date.parse(metadata.deletion_time);
 
-/** The secret at the path of a grant that the caller may read; null for other paths. */
-function secretIn({ mount, path, capabilities }: Grant): { mount: string; path: string } | null {
-  if (!mount || !(capabilities.includes("read") || capabilities.includes("root"))) return null;
+const READS: readonly (Capability | "root")[] = ["read", "root"];
+const CHANGES: readonly (Capability | "root")[] = ["create", "update", "patch", "delete", "root"];
+
+const includesOne = ({ capabilities }: Grant, wanted: readonly (Capability | "root")[]): boolean =>
+  wanted.some((each) => capabilities.includes(each));
+
+/** The secret at the path of a grant; null for other paths. */
+function secretIn({ mount, path }: Grant): { mount: string; path: string } | null {
+  if (!mount) return null;
   const routes = routesOf(mount);
   const below = path.slice(mount.path.length);
   const secret = routes === "kv" ? VERSIONED.exec(below)?.[1] : routes === "kv-v1" ? below : undefined;

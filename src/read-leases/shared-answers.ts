@@ -8,7 +8,8 @@ interface Read<V> {
   readonly keys: readonly [string, ...string[]];
   /** See `Question`. */
   readonly tag: string | null;
-  ask(): Promise<Answer<V>>;
+  /** @param question its number */
+  ask(question: number): Promise<Answer<V>>;
 }
 
 /** The rest of a lease below which a read from memory extends it. */
@@ -59,6 +60,11 @@ export class SharedAnswers<V> {
     this.#cache.invalidate(owner, seq, keys);
   }
 
+  /** See `LeaseCache`. */
+  giveBack(owner: string, tag: string): number {
+    return this.#cache.giveBack(owner, tag);
+  }
+
   get size(): LeaseCache<V>["size"] {
     return this.#cache.size;
   }
@@ -77,7 +83,7 @@ export class SharedAnswers<V> {
     this.#waiting.set(question, group);
     let answer: Answer<V>;
     try {
-      answer = await ask();
+      answer = await ask(question.number);
     } catch (failure) {
       this.#cache.fail(question);
       for (const { reject } of group) reject(failure);

@@ -64,6 +64,18 @@ const DEFECTS: Readonly<Record<string, Faults>> = {
       }
     },
   },
+  "a key that is given back while its question is under way, whose answer is kept": {
+    Cache: class extends LeaseCache<number> {
+      protected override overtake(): void {}
+    },
+  },
+  "a key that counts as given back after later questions, too": {
+    Table: class extends LeaseTable {
+      protected override covers(): boolean {
+        return true;
+      }
+    },
+  },
 };
 
 describe("reads through replicas", () => {

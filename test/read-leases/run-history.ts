@@ -79,12 +79,14 @@ export function runHistory(seed: number, faults: Faults = {}): Outcome {
     const answered = once(() => {
       operation.end = world.now;
     });
+    const givenBack = world.chance(0.6) ? (replicas.get(place)?.giveBack(owner.name, key) ?? null) : null;
     const arrive = () => {
-      owner.write(key, value, () => world.send(owner.name, place, answered));
+      owner.write(key, value, givenBack, () => world.send(owner.name, place, answered));
       // The moments behind a commit are those in which a restart could do harm.
       if (world.chance(0.1)) world.after(world.between(1, 400), () => owner.restart());
     };
-    world.send(place, owner.name, once(arrive));
+    // A Worker that waits for the body of its request in between.
+    world.after(world.between(0, 300), () => world.send(place, owner.name, once(arrive)));
   };
 
   for (const place of PLACES) {

@@ -24,6 +24,12 @@ export interface Told {
   readonly grant: Grant;
 }
 
+/** An instance of a replica, and the number of a question of it. */
+export interface Asked {
+  readonly holder: string;
+  readonly question: number;
+}
+
 /** The path of an invalidation to the replicas, and back. */
 export type Deliver = (
   holder: string,
@@ -98,13 +104,15 @@ export class SimulatedOwner {
   }
 
   /** A question of a replica. */
-  ask(holder: string, key: string, answer: (told: Told) => void): void {
-    const grant = this.#table.grant(holder, key, this.#clock.now());
+  ask({ holder, question }: Asked, key: string, answer: (told: Told) => void): void {
+    const grant = this.#table.grant(holder, key, this.#clock.now(), question);
     const told = { value: this.#disk.values.get(key) ?? 0, grant };
     this.#whenSettled(key, () => answer(told));
   }
 
-  write(key: string, value: number, answer: () => void): void {
+  /** @param givenBack by the replica through which the write came */
+  write(key: string, value: number, givenBack: Asked | null, answer: () => void): void {
+    if (givenBack) this.#table.takeBack(givenBack.holder, key, givenBack.question);
     this.#disk.values.set(key, value);
     // Some changes concern a whole owner, as that of a policy does.
     const seq = this.#table.change(this.#world.chance(0.2) ? null : [key], this.#clock.now());

@@ -5,7 +5,7 @@
 import { LeaseCache, type Question } from "../../src/read-leases/lease-cache.ts";
 import type { Keys } from "../../src/read-leases/lease-table.ts";
 import { Clock, type World } from "./simulated-network.ts";
-import type { SimulatedOwner, Told } from "./simulated-owner.ts";
+import type { Asked, SimulatedOwner, Told } from "./simulated-owner.ts";
 
 export interface ReplicaFaults {
   readonly Cache: new (bounds: { characters: number; absent: number }) => LeaseCache<number>;
@@ -58,6 +58,10 @@ class Instance {
     }
   }
 
+  giveBack(owner: string, key: string): Asked {
+    return { holder: this.holder, question: this.#cache.giveBack(owner, key) };
+  }
+
   invalidate(owner: string, changes: readonly { seq: number; keys: Keys }[]): void {
     for (const { seq, keys } of changes) this.#cache.invalidate(owner, seq, keys);
   }
@@ -77,7 +81,7 @@ class Instance {
   #send(question: Question, { owner, key }: Waiting): void {
     this.served.asked += 1;
     this.#world.send(this.place, owner.name, () =>
-      owner.ask(this.holder, key, (told) =>
+      owner.ask({ holder: this.holder, question: question.number }, key, (told) =>
         this.#world.send(owner.name, this.place, () => {
           if (this.isAlive) this.#answer(question, told);
         }),
@@ -123,6 +127,11 @@ export class SimulatedReplica {
   /** Readers that are connected to an earlier instance stay with it for as long as it runs. */
   read(owner: SimulatedOwner, key: string, answer: (value: number) => void): void {
     this.#world.pick(this.#instances.filter(({ isAlive }) => isAlive)).read(owner, key, answer);
+  }
+
+  /** Gives a key back before a write that comes through one of the instances. */
+  giveBack(owner: string, key: string): Asked {
+    return this.#world.pick(this.#instances.filter(({ isAlive }) => isAlive)).giveBack(owner, key);
   }
 
   /** Reaches the newest instance alone. @returns the holder that acknowledges */

@@ -58,6 +58,8 @@ export interface Authorization {
   readonly location: unknown;
   /** The version of the secret to read along, 0 = the newest; null for requests that read none. */
   readonly version: number | null;
+  /** Whether the request may change the secret at its path. */
+  readonly changes?: boolean;
 }
 
 /** Whether authorizations are those of this moment, so that `fresh` makes no difference. */
@@ -72,12 +74,12 @@ export async function authorize(env: Env, authorization: Authorization): Promise
 }
 
 /** Asks a replica, and `AccessControl` itself while the replica fails. */
-async function authorizeNear(env: Env, { ask, location, version }: Authorization): Promise<Grant | Refusal> {
+async function authorizeNear(env: Env, { ask, location, version, changes }: Authorization): Promise<Grant | Refusal> {
   const place = nearestPlace((location ?? {}) as ClientLocation);
   const shard = `${ask.namespace} ${ask.path ?? ask.token}`;
   const name = placedName(place ?? "anywhere", shard, settings(env).READ_REPLICAS);
   try {
-    return await within(REPLICA_MS, readReplica(env, name, place).authorize(ask, version));
+    return await within(REPLICA_MS, readReplica(env, name, place).authorize(ask, version, changes));
   } catch (failure) {
     warn("replica-failed", { replica: name, because: textOf(failure) });
     return authorizeWithRetry(env, ask);

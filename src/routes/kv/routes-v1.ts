@@ -47,12 +47,14 @@ export const kvV1Routes = [
     handle: async (call, body) => {
       const at = path(call);
       if (Object.keys(body).length === 0) throw badRequest("missing data fields");
-      return written(call, "POST", await store(call).putUnversioned(at, JSON.stringify(body), rights(call)));
+      const { givenBack } = call.grant;
+      return written(call, "POST", await store(call).putUnversioned(at, JSON.stringify(body), rights(call), givenBack));
     },
   }),
   inMount({
     verb: "DELETE",
     path: "/:path+",
-    handle: async (call) => written(call, "DELETE", await store(call).deleteUnversioned(path(call))),
+    handle: async (call) =>
+      written(call, "DELETE", await store(call).deleteUnversioned(path(call), call.grant.givenBack)),
   }),
 ];

@@ -150,7 +150,14 @@ const engineRoutes = [
     handle: async (call, body) =>
       written(
         call,
-        await store(call).put(path(call), dataText(body), body.options?.cas ?? null, rights(call), actor(call)),
+        await store(call).put(
+          path(call),
+          dataText(body),
+          body.options?.cas ?? null,
+          rights(call),
+          actor(call),
+          call.grant.givenBack,
+        ),
       ),
   }),
   inMount({
@@ -159,14 +166,21 @@ const engineRoutes = [
     body: DataBody,
     exact: true,
     handle: async (call, body) => {
-      const result = await store(call).patch(path(call), dataText(body), body.options?.cas ?? null, actor(call));
+      const result = await store(call).patch(
+        path(call),
+        dataText(body),
+        body.options?.cas ?? null,
+        actor(call),
+        call.grant.givenBack,
+      );
       return "state" in result ? gone(call, result.metadata) : written(call, result);
     },
   }),
   inMount({
     verb: "DELETE",
     path: "/data/:path+",
-    handle: async (call) => changed(call, await store(call).deleteNewest(path(call), actor(call))),
+    handle: async (call) =>
+      changed(call, await store(call).deleteNewest(path(call), actor(call), call.grant.givenBack)),
   }),
   inMount({
     verb: "POST",

@@ -298,6 +298,7 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
 
 /** Reads must see a revocation immediately; a write may use a cached grant, unless its route sets `fresh`. */
 const READS: ReadonlySet<Target["verb"]> = new Set(["GET", "LIST", "SCAN"]);
+const CHANGES: ReadonlySet<Target["verb"]> = new Set(["POST", "PATCH", "DELETE"]);
 /** The path that a wrapping token shows; a list has a slash at its end. */
 const wrappedPath = ({ verb }: Target, path: string): string => (LISTS.has(verb) ? path.replace(/\/*$/, "/") : path);
 
@@ -329,7 +330,8 @@ async function authorizeCall(
           again,
         };
   const version = exchange.area === "secrets" && target.verb === "GET" ? versionIn(request.url) : null;
-  const answer = await authorize(env, { ask: question, fresh, location: request.cf, version });
+  const changes = exchange.area === "secrets" && CHANGES.has(target.verb);
+  const answer = await authorize(env, { ask: question, fresh, location: request.cf, version, changes });
   if (!answer.ok) throw refusalError(answer);
   exchange.rate = answer.rate ?? exchange.rate;
   recordTarget(exchange, answer);
