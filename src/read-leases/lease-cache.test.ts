@@ -91,6 +91,17 @@ describe("an entry", () => {
     expect(cache.read("kv", "a", 10)).toBe("new");
   });
 
+  it("that is given back is forgotten, and answers to questions under way are not kept", () => {
+    learn("a", "1");
+    const early = cache.ask("kv", "a", 0);
+    expect(cache.giveBack("kv", "a")).toBe(early.number);
+    expect([cache.read("kv", "a", 10), cache.joinable("kv", "a")]).toEqual([undefined, null]);
+    cache.answer(early, answer("1", { clock: 9 }), 10);
+    expect(cache.read("kv", "a", 10)).toBeUndefined();
+    learn("a", "2");
+    expect(cache.read("kv", "a", 10)).toBe("2");
+  });
+
   it("does not come back with a new term", () => {
     learn("a", "1");
     learn("b", "2", { sentAt: 5_000, term: 2, clock: 2 });

@@ -112,6 +112,28 @@ describe("a change", () => {
     expect(table.change(["a"], 50)).not.toBeNull();
   });
 
+  it("waits for no holder that gave its key back after all its questions about it", () => {
+    table.grant("fra", "a", 0, 1);
+    table.grant("fra", "b", 0, 2);
+    table.takeBack("fra", "a", 2);
+    expect([table.change(["a"], 10), table.change(["b"], 10) === null]).toEqual([null, false]);
+    table.grant("fra", "c", 20, 3);
+    table.grant("fra", "c", 20, 5);
+    // Asked earlier, and answered later.
+    table.grant("fra", "c", 20, 4);
+    table.takeBack("fra", "c", 4);
+    expect(table.change(["c"], 30)).not.toBeNull();
+  });
+
+  it("waits for a holder whose question has no number, or from before a restart", () => {
+    table.grant("fra", "a", 0);
+    table.takeBack("fra", "a", 1_000);
+    expect(table.change(["a"], 10)).not.toBeNull();
+    const next = new LeaseTable(rows, 20);
+    next.takeBack("fra", "a", 1_000);
+    expect(next.change(["a"], 20)).not.toBeNull();
+  });
+
   it("waits for an answer that was given between an earlier change and its acknowledgement", () => {
     table.grant("fra", "a", 0);
     const seq = pending(["a"], 10);

@@ -7,7 +7,7 @@ import { attempt, both, cut, insist, type Method } from "../crash/crash-point.ts
 import { accessObject, holderOf, path } from "./access.ts";
 import { mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
-import { beforeInvalidation, cutOff, type Place, readAt, replicaAt, valueAt } from "./replicas.ts";
+import { beforeInvalidation, cutOff, type Place, readAt, replicaAt, sendAt, valueAt } from "./replicas.ts";
 
 /* The order in which readers at two places see changes, while replicas are slow, cut off or killed. */
 
@@ -27,7 +27,9 @@ beforeEach(async () => {
 
 afterEach(() => void vi.restoreAllMocks());
 
-const writeVersion = (v: number) => put(SECRET, { data: { v } });
+/** By a caller at a place. The replica of a place gives the secret back before its own writes. */
+const writeVersion = (v: number, place: Place | "a third place" = "a third place") =>
+  place === "a third place" ? put(SECRET, { data: { v } }) : sendAt(place, "PUT", SECRET, "root", { data: { v } });
 const warm = async (token = "root") => {
   for (const place of PLACES) expect(await valueAt(place, SECRET, token)).toBe(1);
 };
@@ -72,27 +74,35 @@ function reversed(operations: readonly Operation[]): [Operation, Operation][] {
 }
 
 describe("readers at two places and at the owner", () => {
-  it.each(PLACES)("never see an old version after a new one while %s learns of changes late", async (slow) => {
-    await warm();
-    beforeInvalidation({ [slow]: () => scheduler.wait(60) });
-    const seen: Operation[] = [];
-    const writes = (async () => {
-      for (let v = 2; v <= 9; v++) {
-        const write: Operation = { from: tick(), to: Number.POSITIVE_INFINITY, value: v };
-        expect((await writeVersion(v)).status).toBe(200);
-        write.to = tick();
-        seen.push(write);
-        await scheduler.wait(30);
-      }
-    })();
-    await Promise.all([
-      writes,
-      ...PLACES.map((place) => repeat(() => valueAt(place, SECRET), writes, seen)),
-      repeat(valueAtOwner, writes, seen),
-    ]);
-    expect(new Set(seen.map(({ value }) => value)).size).toBeGreaterThan(6);
-    expect(reversed(seen)).toEqual([]);
-  });
+  it.each<[writer: Place | "a third place", slow: Place]>([
+    ["a third place", "weur"],
+    ["a third place", "sam"],
+    ["weur", "sam"],
+    ["weur", "weur"],
+  ])(
+    "never see an old version after a new one by a writer at %s while %s learns of changes late",
+    async (writer, slow) => {
+      await warm();
+      beforeInvalidation({ [slow]: () => scheduler.wait(60) });
+      const seen: Operation[] = [];
+      const writes = (async () => {
+        for (let v = 2; v <= 9; v++) {
+          const write: Operation = { from: tick(), to: Number.POSITIVE_INFINITY, value: v };
+          expect((await writeVersion(v, writer)).status).toBe(200);
+          write.to = tick();
+          seen.push(write);
+          await scheduler.wait(30);
+        }
+      })();
+      await Promise.all([
+        writes,
+        ...PLACES.map((place) => repeat(() => valueAt(place, SECRET), writes, seen)),
+        repeat(valueAtOwner, writes, seen),
+      ]);
+      expect(new Set(seen.map(({ value }) => value)).size).toBeGreaterThan(6);
+      expect(reversed(seen)).toEqual([]);
+    },
+  );
 
   it.each(PLACES)("never accept a token after its refusal while %s learns of the revocation late", async (slow) => {
     const { client_token: token } = await holderOf(path("kv/data/*", "read"));
@@ -121,9 +131,10 @@ describe("readers at two places and at the owner", () => {
 
 describe("an answer that a change overtakes", () => {
   it.each([
-    ["a secret", KvStore, "readFor"],
-    ["a grant", AccessControl, "authorizeFor"],
-  ] as const)("about %s serves the reads before the change alone", async (_name, owner, method) => {
+    ["a secret", KvStore, "readFor", undefined],
+    ["a secret that its replica gave back", KvStore, "readFor", "weur"],
+    ["a grant", AccessControl, "authorizeFor", undefined],
+  ] as const)("about %s serves the reads before the change alone", async (_name, owner, method, writer) => {
     const { client_token: token } = await holderOf(path("kv/data/app", "read"));
     // The replica has leases, and does not know the answer.
     await valueAt("weur", "/v1/kv/data/none");
@@ -141,7 +152,7 @@ describe("an answer that a change overtakes", () => {
     const early = valueAt("weur", SECRET, token);
     await vi.waitFor(() => expect(asked).toHaveBeenCalled());
     const isSecret = owner === KvStore;
-    await (isSecret ? writeVersion(2) : put("/v1/auth/token/revoke", { token }));
+    await (isSecret ? writeVersion(2, writer) : put("/v1/auth/token/revoke", { token }));
     const late = valueAt("weur", SECRET, token);
     const expected = isSecret ? 2 : 403;
     expect(await Promise.race([late, scheduler.wait(30_000)])).toBe(expected);

@@ -4,7 +4,7 @@ import { ReadReplica } from "../../src/worker.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, mountKv, patch, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
-import { PLACES, type Place, questions, readAt, valueAt } from "./replicas.ts";
+import { beforeInvalidation, PLACES, type Place, questions, readAt, sendAt, valueAt } from "./replicas.ts";
 
 clock.moves = true;
 
@@ -81,6 +81,46 @@ it("reads of one secret that come together are one question", async () => {
   const answers = await Promise.all(Array.from({ length: 40 }, () => readAt("weur", SECRET)));
   expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
   expect(asked.take()).toEqual([1, 1, 0]);
+});
+
+describe("a change through a replica", () => {
+  const OLD = "/v1/one/app";
+
+  it.each<[string, string, string, object | undefined, unknown]>([
+    ["a write", "PUT", SECRET, { data: { v: 7 } }, 7],
+    ["a patch", "PATCH", SECRET, { data: { v: 7 } }, 7],
+    ["a deletion", "DELETE", SECRET, undefined, 404],
+    ["a write in a mount of version 1", "PUT", OLD, { v: 7 }, 7],
+    ["a deletion in a mount of version 1", "DELETE", OLD, undefined, 404],
+  ])("is announced to the other places alone: %s", async (_name, method, target, body, expected) => {
+    await put("/v1/sys/mounts/one", { type: "kv" });
+    await put(OLD, { v: 1 });
+    const told: Place[] = [];
+    freezeTime();
+    await warm(target);
+    beforeInvalidation({ weur: () => void told.push("weur"), sam: () => void told.push("sam") });
+    expect((await sendAt("weur", method, target, "root", body)).status).toBeLessThan(300);
+    expect(told).toEqual(["sam"]);
+    expect(await seen(target)).toEqual([expected, expected]);
+  });
+
+  it("that is refused leaves the state as it was", async () => {
+    freezeTime();
+    await warm();
+    const refused = await sendAt("weur", "PUT", SECRET, "root", { data: { v: 7 }, options: { cas: 9 } });
+    expect(refused.status).toBe(400);
+    expect(await seen()).toEqual([1, 1]);
+  });
+
+  it("by a caller who may only read it takes nothing from the replica", async () => {
+    freezeTime();
+    const reader = await holderOf(path("kv/data/app", "read"));
+    await warm(SECRET, reader.client_token);
+    const asked = questions();
+    expect((await sendAt("weur", "PUT", SECRET, reader.client_token, { data: { v: 7 } })).status).toBe(403);
+    expect(await seen(SECRET, reader.client_token)).toEqual([1, 1]);
+    expect(asked.take()[1]).toBe(0);
+  });
 });
 
 describe("the next read at every place sees", () => {

@@ -15,17 +15,29 @@ export type Place = keyof typeof PLACES;
 export const throughReplicas = (shards: number) => Object.assign(settings(env), { READ_REPLICAS: shards });
 
 /** One read by a caller at a place. */
-export async function readAt(place: Place, path: string, token = "root"): Promise<Answer> {
-  const init = { headers: { "X-Orch-Token": token }, cf: PLACES[place] } as RequestInit;
+export const readAt = (place: Place, path: string, token = "root"): Promise<Answer> =>
+  sendAt(place, "GET", path, token);
+
+/** One request of a caller at a place. */
+export async function sendAt(
+  place: Place,
+  method: string,
+  path: string,
+  token = "root",
+  body?: object,
+): Promise<Answer> {
+  const type = method === "PATCH" ? "application/merge-patch+json" : "application/json";
+  const headers = { "X-Orch-Token": token, "Content-Type": type };
+  const init = { method, headers, cf: PLACES[place], ...(body && { body: JSON.stringify(body) }) } as RequestInit;
   const response = await exports.default.fetch(`https://x${path}`, init);
   const text = await response.text();
-  let body: unknown;
+  let answered: unknown;
   try {
-    body = JSON.parse(text);
+    answered = JSON.parse(text);
   } catch {
-    body = undefined;
+    answered = undefined;
   }
-  return { status: response.status, headers: response.headers, text, body };
+  return { status: response.status, headers: response.headers, text, body: answered };
 }
 
 export const replicaAt = (place: Place) => env.READ_REPLICA.getByName(`${place}-0`) as DurableObjectStub<ReadReplica>;
