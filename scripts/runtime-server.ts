@@ -64,7 +64,11 @@ export function serveWorkers<Message extends ToRuntime>(workersOf: (message: Mes
 }
 
 /** The bundle in a directory that `buildWorker` has written. */
-export function builtWorker(builtDir: string, given: Readonly<Record<string, string>>) {
+export function builtWorker(
+  builtDir: string,
+  given: Readonly<Record<string, string>>,
+  trustedCas: readonly string[] = [],
+) {
   const path = join(builtDir, "worker.js");
   const { bindings, ...options } = JSON.parse(readFileSync(join(builtDir, "worker.json"), "utf8")) as WorkerOptions;
   return {
@@ -73,7 +77,9 @@ export function builtWorker(builtDir: string, given: Readonly<Record<string, str
     serviceBindings: {
       LOCAL_DISK: () => new Response(isFull(join(builtDir, "tmp")) ? "full" : "room"),
       // Names are resolved by the runtime, which connects to none of the private addresses.
-      PUBLIC_NETWORK: { network: { allow: ["public"], tlsOptions: { trustBrowserCas: true } } },
+      PUBLIC_NETWORK: {
+        network: { allow: ["public"], tlsOptions: { trustBrowserCas: true, trustedCertificates: [...trustedCas] } },
+      },
     },
     modulesRoot: builtDir,
     modules: [{ type: "ESModule" as const, path, contents: readFileSync(path, "utf8") }],

@@ -34,6 +34,8 @@ export interface ToRuntime {
   log: boolean;
   /** Print everything as JSON lines, the audit log too. */
   json?: boolean;
+  /** Certificates of authorities that are trusted in calls of tenants' hosts, beside public ones. */
+  trustedCas?: readonly string[];
 }
 
 export type FromRuntime = { url: string } | { failure: string };

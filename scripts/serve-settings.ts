@@ -5,6 +5,7 @@ import { parseEnv } from "node:util";
 import { S3_SETTINGS, type S3Settings, s3Settings } from "./backup-s3-settings.ts";
 import { Forwarding } from "./forwarding.ts";
 import { type Environment, port, Refusal } from "./settings.ts";
+import { authoritiesIn } from "./trusted-cas.ts";
 
 export interface BackupSettings {
   /** A directory, or a bucket. */
@@ -22,6 +23,8 @@ export interface ServeSettings {
   /** Files in PEM format; absent: plain HTTP. */
   readonly tls: { readonly cert: string; readonly key: string } | undefined;
   readonly trustedProxies: readonly string[];
+  /** Certificates of own authorities, in PEM format. */
+  readonly trustedCas: readonly string[];
   readonly backup: BackupSettings | undefined;
   /** Time for running requests when the service stops. */
   readonly drainMs: number;
@@ -36,6 +39,7 @@ export const SERVE_SETTINGS: readonly string[] = [
   "TLS_CERT",
   "TLS_KEY",
   "TRUSTED_PROXIES",
+  "TRUSTED_CAS",
   "STOP_TIMEOUT",
   "MASTER_KEY_FILE",
   "BOOTSTRAP_SECRET_FILE",
@@ -107,6 +111,7 @@ export function serveSettings(env: Environment): ServeSettings {
     stateDir,
     tls,
     trustedProxies,
+    trustedCas: trustedCas(env),
     port: port(env["PORT"] || "8787"),
     backup: backupSettings(env),
     drainMs: duration("STOP_TIMEOUT", env["STOP_TIMEOUT"] || "20s"),
@@ -123,6 +128,13 @@ function tlsFiles(env: Environment): ServeSettings["tls"] {
   ] as const)
     readText(name, path);
   return { cert, key };
+}
+
+function trustedCas(env: Environment): string[] {
+  const path = env["TRUSTED_CAS"];
+  if (!path) return [];
+  if (env["NODE_EXTRA_CA_CERTS"]) throw new Refusal("TRUSTED_CAS and NODE_EXTRA_CA_CERTS are both set: remove one.");
+  return authoritiesIn(readText("TRUSTED_CAS", path), `TRUSTED_CAS ${path}`);
 }
 
 function backupSettings(env: Environment): BackupSettings | undefined {

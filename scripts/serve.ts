@@ -12,6 +12,7 @@ import { watchStarter } from "./processes.ts";
 import { type BackupSettings, type ServeSettings, serveEnvironment, serveSettings } from "./serve-settings.ts";
 import { Refusal, workerSettings } from "./settings.ts";
 import type { Supervisor } from "./supervisor.ts";
+import { trustAuthorities } from "./trusted-cas.ts";
 
 /** A gateway whose parent was killed keeps its port until it notices. */
 const PORT_WAIT_MS = 10_000;
@@ -46,7 +47,8 @@ process.exit();
 
 async function run(settings: ServeSettings, state: LocalState, bindings: Record<string, string>): Promise<void> {
   const { signal } = stopping;
-  const { host, port, tls, trustedProxies, drainMs } = settings;
+  const { host, port, tls, trustedProxies, trustedCas, drainMs } = settings;
+  trustAuthorities(trustedCas, state.dir);
   const gatewayKey = newGatewayKey();
   const gateway = new GatewayProcess(host, port, undefined, {
     options: { trustedProxies, drainMs, upstreamKey: gatewayKey },
@@ -56,7 +58,7 @@ async function run(settings: ServeSettings, state: LocalState, bindings: Record<
   let supervisor: Supervisor | undefined;
   let backups: Promise<void> | undefined;
   try {
-    const booted = await boot(state, { gatewayKey, bindings, log: false, json: true }, signal);
+    const booted = await boot(state, { gatewayKey, bindings, trustedCas, log: false, json: true }, signal);
     supervisor = booted.supervisor;
     state.noteReady();
     let url: string | undefined = booted.url;

@@ -18,7 +18,8 @@ import { isRedirectUri } from "./oidc/redirects.ts";
 
 /** Auth methods of the cluster API: their bodies, and the verification of their callers. */
 
-const NO_CA = "must be empty: this service trusts public certificate authorities only";
+const NO_CA =
+  "must be empty: an operator sets the private authorities that are trusted (docs/operate/private-networks.md)";
 const text = (most = 1_024) => z.string().max(most).nullish();
 const texts = (most = 1_024) => z.array(z.string().max(most)).max(64).nullish();
 const leeway = () => nanoseconds({ least: -MAX_DURATION }).nullish();

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server } from "node:http";
+import { createServer, type IncomingMessage, type RequestListener, type Server } from "node:http";
+import { createServer as createTlsServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 import { verifySignature } from "./cloud-a-sts/signature.ts";
@@ -20,22 +21,26 @@ export class S3Double {
   readonly key = { accessKeyId: "AKIDBACKUPS", secretAccessKey: "canary-of-the-secret-key" };
   #next = 1;
 
-  private constructor() {
-    this.#server = createServer(async (request, response) => {
+  readonly #scheme: string;
+
+  private constructor(tls: { readonly cert: string; readonly key: string } | undefined) {
+    const listener: RequestListener = async (request, response) => {
       const { status, body, etag } = await this.#answer(request);
       response.writeHead(status, { ...(etag && { ETag: etag }), "Content-Type": "application/xml" }).end(body);
-    });
+    };
+    this.#scheme = tls ? "https" : "http";
+    this.#server = tls ? createTlsServer(tls, listener) : createServer(listener);
   }
 
-  static async start(): Promise<S3Double> {
-    const double = new S3Double();
+  static async start(tls?: { readonly cert: string; readonly key: string }): Promise<S3Double> {
+    const double = new S3Double(tls);
     double.#server.listen(0, "127.0.0.1");
     await once(double.#server, "listening");
     return double;
   }
 
   get endpoint(): string {
-    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+    return `${this.#scheme}://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
   get settings(): Record<string, string> {

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, it } from "vitest";
 import { jsonLine } from "../../scripts/json-lines.ts";
 import { SERVE_SETTINGS, serveEnvironment, serveSettings } from "../../scripts/serve-settings.ts";
 import { WORKER_SETTINGS } from "../../scripts/settings.ts";
-import { FIRST } from "./certificates.ts";
+import { AUTHORITY, FIRST, SIGNED } from "./certificates.ts";
 
 const dir = mkdtempSync(join(tmpdir(), "sallyport-settings-"));
 afterAll(() => rmSync(dir, { recursive: true }));
@@ -34,6 +34,7 @@ describe("the settings of npm run serve", () => {
       stateDir: "/var/lib/sallyport",
       tls: undefined,
       trustedProxies: [],
+      trustedCas: [],
       backup: undefined,
       drainMs: 20_000,
     });
@@ -56,6 +57,12 @@ describe("the settings of npm run serve", () => {
       [{ TLS_CERT: "/x" }, "TLS_CERT and TLS_KEY are needed together"],
       [{ TLS_CERT: join(dir, "none"), TLS_KEY: join(dir, "none") }, /TLS_CERT .* cannot be read/],
       [{ TRUSTED_PROXIES: "10.0.0.0/8, proxy" }, 'TRUSTED_PROXIES: "proxy" is not an address'],
+      [{ TRUSTED_CAS: join(dir, "none") }, /TRUSTED_CAS .* cannot be read/],
+      [{ TRUSTED_CAS: file("text.pem", "no certificate") }, "has no certificate in PEM format"],
+      [{ TRUSTED_CAS: file("leaf.pem", `${AUTHORITY}\n${SIGNED.cert}`) }, "certificate 2 is not that of an authority"],
+      [{ TRUSTED_CAS: file("cut.pem", AUTHORITY.replace(/.{99}(?=\n---)/s, "")) }, "certificate 1 is not that of an"],
+      [{ TRUSTED_CAS: file("with-key.pem", `${AUTHORITY}\n${SIGNED.key}`) }, "has a private key"],
+      [{ TRUSTED_CAS: file("ca.pem", AUTHORITY), NODE_EXTRA_CA_CERTS: "/x" }, "are both set: remove one"],
       [{ BACKUP_DIR: "/b" }, "BACKUP_TOKEN and one of BACKUP_DIR and BACKUP_S3_BUCKET are needed"],
       [{ BACKUP_TOKEN: "t" }, "BACKUP_TOKEN and one of BACKUP_DIR and BACKUP_S3_BUCKET are needed"],
       [{ ...S3, BACKUP_DIR: "/b" }, "BACKUP_DIR and BACKUP_S3_BUCKET are both set"],
@@ -84,6 +91,11 @@ describe("the settings of npm run serve", () => {
     expect(serveSettings({ ...NEEDED, HOST: "::", TRUSTED_PROXIES: "10.0.0.0/8" }).trustedProxies).toEqual([
       "10.0.0.0/8",
     ]);
+  });
+
+  it("take the certificates of own authorities", () => {
+    const TRUSTED_CAS = file("two.pem", `a comment\n${AUTHORITY}\n\n${FIRST.cert}\n`);
+    expect(serveSettings({ ...NEEDED, TRUSTED_CAS }).trustedCas).toEqual([AUTHORITY, FIRST.cert]);
   });
 
   it("of a backup have a day and a week as defaults", () => {

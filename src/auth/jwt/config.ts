@@ -7,7 +7,8 @@ import { ALGORITHMS, type Keys, publicKeyProblem } from "./verify.ts";
 
 const text = (most = 1024) => z.string().max(most).default("");
 const empty = (rule: string) => z.literal("", rule).optional();
-const NO_CA = "must be empty: this service trusts public certificate authorities only";
+const NO_CA =
+  "must be empty: an operator sets the private authorities that are trusted (docs/operate/private-networks.md)";
 const NO_ID_TOKEN =
   'must be "code": a token in a form would be stored before its login is complete; a code gives the same claims';
 

@@ -3,7 +3,8 @@ import { flag, stringList } from "../../platform/http/fields.ts";
 import { refusedUrl } from "../../providers/outbound-url.ts";
 import { publicKeyProblem } from "../jwt/verify.ts";
 
-const NO_CA = "must be empty: this service trusts public certificate authorities only; use pem_keys instead";
+const NO_CA =
+  "must be empty: an operator sets the private authorities that are trusted (docs/operate/private-networks.md); use pem_keys instead";
 const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
 
 /** Body of `POST auth/:mount/config` (https://developer.hashicorp.com/vault/api-docs/auth/kubernetes#configure-method). */

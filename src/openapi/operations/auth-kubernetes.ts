@@ -27,7 +27,7 @@ const Role = z.object({
 
 const configTexts = {
   kubernetes_host: "The URL of the cluster's API. Tokens are reviewed there, unless `pem_keys` are given alone.",
-  kubernetes_ca_cert: "Must be empty: public certificate authorities only.",
+  kubernetes_ca_cert: "Must be empty: an operator sets the private authorities that are trusted.",
   token_reviewer_jwt: "The token that reviews others; stored sealed, never returned. Default: the token of the login.",
   pem_keys: "Public keys or certificates of the cluster's issuer as PEM texts.",
   issuer: "The `iss` claim, when `disable_iss_validation` is false. Default: `kubernetes/serviceaccount`.",

@@ -29,7 +29,7 @@ const CONTROLLED = "kubernetes.io/service-account-token";
 
 const CA_RULE =
   "is not possible: on Cloudflare a Worker trusts public certificates only. Serve the API server under a public " +
-  "certificate; a self-hosted service trusts the CAs of its trusted certificates";
+  "certificate, or by a VPC service; a self-hosted service trusts the CAs in TRUSTED_CAS";
 
 export const clusterConnection = () =>
   z
