@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { engineTypes } from "../../src/credentials/engines/index.ts";
 import { authRoutes, mountRoutes, mountTable, secretsRoutes } from "../../src/routes/table.ts";
 import { FOLLOWS_TOKEN } from "../support/follows-token.ts";
+import { part } from "../support/long.ts";
 import { holderOf, issue, policies } from "./access.ts";
 import { get, list, mountKv, put, send } from "./client.ts";
 import { dynamicRole, openTenant } from "./engine-helpers.ts";
@@ -50,13 +51,14 @@ const typed = Object.fromEntries(
 );
 
 const own = rowsOf([["", secretsRoutes]], secretsRights, { ...asks, ...typed }, "absent");
+const placed: Parameters<typeof rowsOf>[0] = [
+  ["/kv", mountRoutes.kv],
+  ["/kv-v1", mountRoutes["kv-v1"]],
+  ...engineTypes.map(({ type }) => [`/${type}`, mountTable(type)] as const),
+  ...Object.entries(authRoutes).map(([type, table]) => [`/auth/${type}`, table] as const),
+];
 const ofMounts = rowsOf(
-  [
-    ["/kv", mountRoutes.kv],
-    ["/kv-v1", mountRoutes["kv-v1"]],
-    ...engineTypes.map(({ type }) => [`/${type}`, mountTable(type)] as const),
-    ...Object.entries(authRoutes).map(([type, table]) => [`/auth/${type}`, table] as const),
-  ],
+  placed,
   mountRights,
   // Without a setting it would make no path, which a caller with `update` alone needs.
   { "POST /v1/kv/metadata/:path+": { body: { max_versions: 0 } } },
@@ -179,6 +181,51 @@ const groups = {
 
 describe("returns 403 unless the token has the right of the route", () => {
   it.each(Object.entries(groups))("%s", { timeout: 120_000 }, async (_about, rows) => judgeAll(rows));
+});
+
+const VERBS = { GET: ["read"], LIST: ["list"], PUT: ["create", "update"], PATCH: ["patch"], DELETE: ["delete"] };
+
+describe("a verb that a path does not have", () => {
+  it("is 403 without the verb's capability and 405 with it; 405 for everybody on public paths", async () => {
+    const tokens = new Map<string, string>();
+    for (const [verb, capabilities] of Object.entries(VERBS)) {
+      tokens.set(verb, await tokenOf(onlyOn("/*", capabilities)));
+      tokens.set(`not ${verb}`, await tokenOf(allBut(capabilities)));
+    }
+    const found: string[] = [];
+    for (const [prefix, table] of [["", secretsRoutes] as const, ...placed]) {
+      for (const { path: pattern } of table.routes) {
+        const path = pattern.replace(/:\w+\+?/g, "absent");
+        const routes = table.at(path);
+        const isPublic = routes.some(({ access }) => access === "none");
+        for (const verb of part(Object.keys(VERBS), path.length, 6)) {
+          if (routes.some((route) => route.verb === (verb === "PUT" ? "POST" : verb))) continue;
+          const row = { name: "", right: "", method: verb, path: prefix + path, query: "", body: {} };
+          const as = async (who: string) =>
+            (await asked(row, who === "nobody" ? {} : presented.neutral(tokens.get(who) ?? ""))).status;
+          const answers = [await as("nobody"), await as(`not ${verb}`), await as(verb)];
+          const wanted = isPublic ? [405, 405, 405] : [403, 403, 405];
+          if (`${answers}` !== `${wanted}`) found.push(`${verb} ${prefix}${path}: ${answers}, should be ${wanted}`);
+        }
+      }
+    }
+    expect(found.join("\n")).toBe("");
+  });
+
+  it("is 405 for a method of no API, and 403 in a mount without rights", async () => {
+    const powerless = await tokenOf(onlyOn("/none", ["read"]));
+    expect((await send("PROPFIND", "/v1/sys/mounts", undefined, { token: "" })).status).toBe(405);
+    expect((await send("PROPFIND", "/v1/kv/data/a", undefined, { token: powerless })).status).toBe(403);
+    expect((await send("PROPFIND", "/v1/kv/data/a")).status).toBe(405);
+  });
+
+  it("is 403 for an unknown mount and an unknown path without the verb's capability", async () => {
+    const reader = await tokenOf(onlyOn("/*", ["read"]));
+    for (const path of ["/v1/nowhere/a", "/v1/sys/nowhere", "/v1/kv/nowhere"]) {
+      expect([path, (await get(path, { token: reader })).status]).toEqual([path, 404]);
+      expect([path, (await send("DELETE", path, undefined, { token: reader })).status]).toEqual([path, 403]);
+    }
+  });
 });
 
 const theirs = { headers: { "X-Orch-Namespace": "theirs" } };

@@ -292,7 +292,7 @@ async function placeOf(base: Base, target: Target): Promise<Place> {
     const table = tables.mounts(routes);
     return { ...PLACE_DEFAULTS, table, path: relative, root: `/v1/{${routes}}`, grant, cached, early };
   }
-  if (grant.capabilities.includes("deny")) throw denied();
+  if (!mayAsk(target.verb, grant)) throw denied();
   throw unmatched(area, grant.path, []);
 }
 
@@ -390,15 +390,35 @@ function verbsAt({ exchange, routes: { tables } }: Base, { path, route }: Target
     : ["GET", "LIST", "POST", "PATCH", "DELETE"];
 }
 
-/** The refusal of a request without a route. Callers without rights on a path do not learn that it is missing. */
+/**
+ * The refusal of a request without a route. As upstream, rights are judged first: callers without the capability of the
+ * verb learn neither that a path is missing nor its verbs. Public paths, and methods of no API, need no right.
+ */
 async function unmatchedAt(base: Base, target: Target, { table, path, grant }: Place): Promise<RequestError> {
   const { area } = base.exchange;
-  const verbs = table.verbs(path);
-  if (area === "secrets" && verbs.length === 0) {
-    const { capabilities } = grant ?? (await authorizeCall(base, target, { fresh: true }));
-    if (capabilities.includes("deny")) return denied();
+  const routes = table.at(path);
+  const isPublic = routes.some(({ access }) => access === "none");
+  const isKnown = routes.length > 0 && grant === null;
+  if (area === "secrets" && !isPublic && !(target.verb === "OTHER" && isKnown)) {
+    if (!mayAsk(target.verb, grant ?? (await authorizeCall(base, target, { fresh: true })))) return denied();
   }
-  return unmatched(area, target.path, verbs);
+  return unmatched(area, target.path, table.verbs(path));
+}
+
+const ASKS: Partial<Record<Target["verb"], readonly Capability[]>> = {
+  GET: ["read"],
+  LIST: ["list"],
+  SCAN: ["scan"],
+  POST: ["create", "update"],
+  PATCH: ["patch"],
+  DELETE: ["delete"],
+};
+
+/** Whether a caller has a capability of the verb; of the others, any capability is enough. */
+function mayAsk(verb: Target["verb"], { capabilities }: Grant): boolean {
+  const enough = ASKS[verb];
+  if (enough === undefined) return !capabilities.includes("deny");
+  return capabilities.some((capability) => capability === "root" || enough.includes(capability));
 }
 
 /** A refusal in the caller's dialect: objects use neutral terms only. */
