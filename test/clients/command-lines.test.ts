@@ -16,8 +16,8 @@ import { reasonOf } from "./command-lines/reasons.ts";
  */
 
 const FILES = process.env["LONG_TESTS"] === "1" ? ["short", "kv", "access", "system"] : ["short"];
-/** Those that a server without namespaces, `SCAN` and check-and-set of metadata answers otherwise. */
-const ONLY_BAO = /namespace|NAMESPACE|scan|seal-status|members|key-status|metadata_cas|\bta\b/;
+/** Those that a server without namespaces, `SCAN`, check-and-set of metadata and Kubernetes answers otherwise. */
+const ONLY_BAO = /namespace|NAMESPACE|scan|seal-status|members|key-status|metadata_cas|kubernetes|\bta\b/;
 const SUITE_MS = 900_000;
 
 const dir = mkdtempSync(join(tmpdir(), "sallyport-commands-"));

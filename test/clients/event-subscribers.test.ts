@@ -6,7 +6,7 @@ import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { freePort } from "../smoke/local-service.ts";
-import { goProgram } from "./go-program.ts";
+import { vaultProgram } from "./go-program.ts";
 import { CHANGED_TYPES, MOUNT, makeChanges } from "./notified-changes.ts";
 import { pythonEnvironment, runsPip } from "./python.ts";
 import { SocketRecorder } from "./socket-recorder.ts";
@@ -26,7 +26,7 @@ const NO_SOURCE = "npm run test:long tries it, where its repository can be fetch
 /** The mount of the proxied secret: its events are no part of the transcript. */
 const PROXIED = "proxied";
 
-const vault = goProgram("vault", "vault", "github.com/hashicorp/vault");
+const vault = vaultProgram();
 const ansible = eventSourceOfAnsible();
 const falco = eventSourceOfFalco();
 const operator = clientOfOperator();

@@ -13,28 +13,31 @@ export interface GoProgram {
   readonly missing: string | null;
 }
 
+/** Vault with upstream's build tag `minimal`: KV, PKI, SSH and transit, the common logins, and every command. */
+export const vaultProgram = (): GoProgram => goProgram("vault", "vault", "github.com/hashicorp/vault", "minimal");
+
 /**
  * Builds a program unless it is built.
  * @param sources the folder of its go.mod and go.sum below test/clients
  * @param target the package that `go build` builds there
  */
-export function goProgram(sources: string, name: string, target = "."): GoProgram {
+export function goProgram(sources: string, name: string, target = ".", tags = ""): GoProgram {
   const folder = resolve("test/clients", sources);
-  const hash = createHash("sha256");
+  const hash = createHash("sha256").update(tags);
   for (const file of ["go.sum", "main.go"].map((each) => join(folder, each)))
     if (existsSync(file)) hash.update(readFileSync(file));
   const cache = process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache");
   const dir = join(cache, "sallyport-clients", `${name}-${hash.digest("hex").slice(0, 16)}`);
   const path = join(dir, name);
-  return { path, missing: build(folder, target, dir, path) };
+  return { path, missing: build(folder, ["-tags", tags, target], dir, path) };
 }
 
-function build(folder: string, target: string, dir: string, path: string): string | null {
+function build(folder: string, args: readonly string[], dir: string, path: string): string | null {
   if (process.env["LONG_TESTS"] !== "1") return "npm run test:long tries it";
   if (existsSync(path)) return null;
   if (spawnSync("go", ["version"]).error) return "there is no go to build it";
   mkdirSync(dir, { recursive: true });
   const options = { cwd: folder, timeout: BUILD_MS, env: { ...process.env, GOFLAGS: "-p=1" } };
-  const built: SpawnSyncReturns<Buffer> = spawnSync("nice", ["go", "build", "-o", path, target], options);
+  const built: SpawnSyncReturns<Buffer> = spawnSync("nice", ["go", "build", "-o", path, ...args], options);
   return built.status === 0 ? null : "it cannot be built";
 }

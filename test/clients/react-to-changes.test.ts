@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
-import { goProgram } from "./go-program.ts";
+import { vaultProgram } from "./go-program.ts";
 import { pythonEnvironment, runsPip } from "./python.ts";
 
 /** The commands and the program of docs/guides/react-to-changes.md, with a token that has the rights of the page only. */
@@ -27,7 +27,7 @@ const noPython =
   pip !== null && runsPip(pip, ["install", "--quiet", "--retries", "0", "websockets==16.0"], 120_000)
     ? null
     : "websockets cannot be installed";
-const vault = goProgram("vault", "vault", "github.com/hashicorp/vault");
+const vault = vaultProgram();
 for (const [name, why] of Object.entries({ "program in Python": noPython, "command of vault": vault.missing }))
   if (why !== null) console.warn(`The page's ${name} is not tried: ${why}.`);
 

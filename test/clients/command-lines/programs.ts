@@ -1,6 +1,6 @@
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
-import { goProgram } from "../go-program.ts";
+import { vaultProgram } from "../go-program.ts";
 import { pythonPackage } from "../python.ts";
 
 /** The command lines of OpenBao and Vault, which are servers, too. */
@@ -22,7 +22,7 @@ export function bao(): Program {
 
 /** Those that `npm run test:long` tries; `vault` is built from its module. */
 export function commandLines(): Program[] {
-  return [bao(), { name: "vault", ...goProgram("vault", "vault", "github.com/hashicorp/vault") }];
+  return [bao(), { name: "vault", ...vaultProgram() }];
 }
 
 /** Whether a program runs on this machine. */
