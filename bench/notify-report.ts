@@ -38,9 +38,10 @@ export function notifyMarkdown(report: NotifyReport): string {
     ),
     "",
     ...table(
-      ["idle subscribers by WebSocket", "open at the end", "KiB each", "dollars a month on the platform"],
-      report.idle.map(({ sockets, open, each, monthly }) => [
+      ["idle subscribers by WebSocket", "runtimes", "open at the end", "KiB each", "dollars a month on the platform"],
+      report.idle.map(({ sockets, runtimes, open, each, monthly }) => [
         count(sockets),
+        count(runtimes),
         count(open),
         each === null ? "" : (each / 1024).toFixed(1),
         monthly.toFixed(2),

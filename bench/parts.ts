@@ -19,7 +19,7 @@ import { eventsMarkdown, eventsPlots } from "./events-report.ts";
 import { fullNode } from "./full-node.ts";
 import { Loader } from "./loader.ts";
 import { NotifyBench, type NotifyScale } from "./notify.ts";
-import { type IdleSockets, idleSockets } from "./notify-idle.ts";
+import { type IdleSockets, idleSockets, runtimesFor } from "./notify-idle.ts";
 import { notifyMarkdown } from "./notify-report.ts";
 import { PeersBench, type PeersScale } from "./peers.ts";
 import { peersMarkdown } from "./peers-report.ts";
@@ -28,7 +28,7 @@ import type { Plot } from "./plot.ts";
 import { keyValuePlots, markdown, type RunInfo } from "./report.ts";
 import { loaderBusy } from "./rounds.ts";
 import { Bench, type Scale } from "./scenarios.ts";
-import { startBare, startOurs } from "./sides.ts";
+import { type Side, startBare, startOurs } from "./sides.ts";
 import { SoakBench, type SoakScale } from "./soak.ts";
 import { soakMarkdown, soakPlots } from "./soak-report.ts";
 import { SyncBench, type SyncScale } from "./sync.ts";
@@ -255,10 +255,12 @@ export const PARTS = {
     const idle: IdleSockets[] = [];
     for (const sockets of scale.idle) {
       stage.note(`${sockets} idle sockets`);
-      // A process of its own: memory that sockets have freed would be used again.
-      const service = await stage.serves(startOurs(join(stage.dir, `idle-${sockets}`)));
-      idle.push(await idleSockets(service, sockets));
-      service.server.stop();
+      // Processes of their own: memory that sockets have freed would be used again.
+      const services: Side[] = [];
+      for (let at = 0; at < runtimesFor(sockets); at += 1)
+        services.push(await stage.serves(startOurs(join(stage.dir, `idle-${sockets}-${at}`))));
+      idle.push(await idleSockets(services, sockets));
+      for (const { server } of services) server.stop();
     }
     return outcome(stage, { scale, loaderBusy: loaderBusy.most, notify, idle }, notifyMarkdown, () => []);
   },
