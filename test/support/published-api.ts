@@ -58,13 +58,17 @@ function faultsOf({ base, operations }: PublishedApi, { method, url, body, statu
   return faults;
 }
 
-/** Watches each `fetch` from now on. `faults` and `seen` (method and status) grow with each. */
-export function judgeExchanges(api: PublishedApi) {
+/**
+ * Watches each `fetch` from now on. `faults` and `seen` (method and status) grow with each.
+ * @param isJudged whether an address is one of the API; others pass
+ */
+export function judgeExchanges(api: PublishedApi, isJudged: (url: URL) => boolean = () => true) {
   const faults: string[] = [];
   const seen = new Set<string>();
   const fetched = globalThis.fetch;
   const spy = vi.spyOn(globalThis, "fetch").mockImplementation(async (url, init) => {
     const response = await fetched(url, init);
+    if (!isJudged(new URL(String(url)))) return response;
     const method = init?.method ?? "GET";
     const body = init?.body === undefined ? undefined : JSON.parse(String(init.body));
     seen.add(`${method} ${response.status}`);

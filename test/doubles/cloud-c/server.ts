@@ -93,6 +93,8 @@ export async function startGoogle() {
     if (fault?.fault === "drop") return [0, null];
     if (fault && fault.fault !== "apply-then-drop") throw new StatusError(fault.fault, "");
     const body = text === "" ? undefined : JSON.parse(text);
+    // A parameter of every method; Google's clients send it.
+    if (url.searchParams.get("alt") === "json") url.searchParams.delete("alt");
     const done = await project.perform({ method, host, path, query: url.searchParams, body, caller: held.email });
     return [fault ? 0 : 200, done];
   }
