@@ -70,7 +70,9 @@ export function judgeExchanges(api: PublishedApi, isJudged: (url: URL) => boolea
     const response = await fetched(url, init);
     if (!isJudged(new URL(String(url)))) return response;
     const method = init?.method ?? "GET";
-    const body = init?.body === undefined ? undefined : JSON.parse(String(init.body));
+    const isForm = new Headers(init?.headers).get("content-type")?.includes("x-www-form-urlencoded");
+    const bodyOf = (text: string) => (isForm ? Object.fromEntries(new URLSearchParams(text)) : JSON.parse(text));
+    const body = init?.body === undefined ? undefined : bodyOf(String(init.body));
     seen.add(`${method} ${response.status}`);
     const text = await response.clone().text();
     faults.push(...faultsOf(api, { method, url: new URL(String(url)), body, status: response.status, text }));

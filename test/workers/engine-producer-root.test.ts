@@ -172,6 +172,7 @@ describe("POST dry-run of an HTTPS producer", () => {
     expect(create.url).toBe(`${account.config.url}/accounts/${account.account}/tokens`);
     expect(create.headers).toEqual({
       accept: "application/json",
+      "user-agent": expect.stringMatching(/^sallyport\//),
       authorization: "Bearer ***",
       "content-type": "application/json",
     });

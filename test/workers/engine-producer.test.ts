@@ -294,7 +294,11 @@ describe("the calls of a definition", () => {
     expect(await calls.renew(held, Date.now() + 59_500)).toEqual({ ok: true, value: null });
     expect(JSON.parse(sent[1]?.body ?? "")).toEqual({ id: 7, life: expect.closeTo(60, -1) });
     expect(await calls.verify({ pin: "1\r\nX-Other: 2" })).toEqual({ ok: true, value: null });
-    expect(sent[2]?.headers).toEqual({ accept: "application/json", authorization: "Basic 1X-Other: 2" });
+    expect(sent[2]?.headers).toEqual({
+      accept: "application/json",
+      "user-agent": expect.stringMatching(/^sallyport\//),
+      authorization: "Basic 1X-Other: 2",
+    });
   });
 
   it.each([

@@ -1,4 +1,4 @@
-import { randomBytes, randomUUID } from "node:crypto";
+import { randomBytes, randomInt, randomUUID } from "node:crypto";
 import type { CallFault } from "../faults.ts";
 import type { Received } from "../loopback.ts";
 
@@ -45,7 +45,8 @@ export class Account {
   }
 
   add(name: string, expires: number | null, secret = randomBytes(20).toString("hex"), isRoot = false): Made {
-    const made = { id: randomUUID().replaceAll("-", ""), name, secret, expires, ...(isRoot && { isRoot }) };
+    const id = this.provider === "gitlab" ? String(randomInt(1, 2 ** 31)) : randomUUID().replaceAll("-", "");
+    const made = { id, name, secret, expires, ...(isRoot && { isRoot }) };
     this.made.push(made);
     return made;
   }

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Received } from "../loopback.ts";
-import { type Account, type Answer, bearerOf, jsonIn, type ProviderName } from "./account.ts";
+import { type Account, type Answer, bearerOf, jsonIn, type Made, type ProviderName } from "./account.ts";
 import { snowflake } from "./snowflake.ts";
 
 /** The APIs of the providers, stricter than they are: each body is checked, unknown members and parameters are refused. */
@@ -21,10 +21,13 @@ export interface Api {
   /** The account whose secret a request has; `verify` has a made one. */
   readonly owns: (account: Account, received: Received) => boolean;
   readonly operations: readonly Operation[];
+  /** The body of a refusal, as the service words it. */
+  readonly refusal: (status: number) => object;
 }
 
 const DAY_MS = 86_400_000;
-const refused = (status: number): Answer => ({ status, body: { message: "refused" } });
+const refused = (status: number): Answer => ({ status });
+const momentOf = (ms: number): string => new Date(ms).toISOString();
 const numberIn = (received: Received, name: string, other: number): number =>
   Number(received.url.searchParams.get(name) ?? other);
 
@@ -35,11 +38,25 @@ const GitlabToken = z.strictObject({
   access_level: z.literal([10, 15, 20, 30, 40]).optional(),
   expires_at: z.iso.date(),
 });
+/** A token as GitLab shows it; `scopes` are those of the example. */
+const gitlabToken = ({ id, name, expires }: Made) => ({
+  id: Number(id),
+  name,
+  revoked: false,
+  active: true,
+  created_at: momentOf(Date.now()),
+  description: null,
+  scopes: ["read_repository"],
+  user_id: 166,
+  last_used_at: null,
+  expires_at: momentOf(expires ?? Date.now() + DAY_MS).slice(0, 10),
+});
 const tokens = String.raw`^/api/v4/projects/(?:\d+|[\w.%-]+)/access_tokens`;
 
 /** https://docs.gitlab.com/api/project_access_tokens/ */
 const gitlab: Api = {
   owns: (account, { headers }) => headers["private-token"] === account.token,
+  refusal: (status) => ({ message: `${status} refused` }),
   operations: [
     {
       kind: "create",
@@ -50,8 +67,8 @@ const gitlab: Api = {
         if (!given.success) return refused(400);
         const expires = Date.parse(given.data.expires_at);
         if (expires <= now || expires > now + 400 * DAY_MS) return refused(400);
-        const { id, name, secret } = account.add(given.data.name, expires);
-        return { status: 201, body: { id, name, revoked: false, active: true, token: `glpat-${secret}` } };
+        const made = account.add(given.data.name, expires);
+        return { status: 201, body: { ...gitlabToken(made), access_level: 20, token: `glpat-${made.secret}` } };
       },
     },
     {
@@ -64,7 +81,7 @@ const gitlab: Api = {
         if (!["active", null].includes(query.get("state"))) return refused(400);
         const found = account.living(now).filter(({ name }) => name.includes(query.get("search") ?? ""));
         const page = account.page(found, numberIn(received, "page", 1), 1);
-        return { status: 200, body: page.map(({ id, name }) => ({ id, name, active: true, revoked: false })) };
+        return { status: 200, body: page.map((each) => ({ ...gitlabToken(each), access_level: 20 })) };
       },
     },
     {
@@ -77,10 +94,11 @@ const gitlab: Api = {
       kind: "verify",
       method: "GET",
       path: /^\/api\/v4\/personal_access_tokens\/self$/,
-      run: (account, { headers }, _id, now) =>
-        account.works(headers["private-token"]?.replace(/^glpat-/, "") ?? "", now)
-          ? { status: 200, body: { active: true } }
-          : refused(401),
+      run(account, { headers }, _id, now) {
+        const given = headers["private-token"]?.replace(/^glpat-/, "");
+        const made = account.living(now).find(({ secret }) => secret === given);
+        return made ? { status: 200, body: gitlabToken(made) } : refused(401);
+      },
     },
   ],
 };
@@ -103,9 +121,9 @@ const CloudflareToken = z.strictObject({
 });
 /** Account API Tokens Write. */
 const ROOT_PERMISSION = "cd".repeat(16);
-const wrapped = (result: unknown, status = 200): Answer => ({
-  status,
-  body: { success: status < 300, errors: [], messages: [], result },
+const wrapped = (result: unknown): Answer => ({
+  status: 200,
+  body: { success: true, errors: [], messages: [], result },
 });
 const accountTokens = "^/client/v4/accounts/[\\da-f]{32}/tokens";
 
@@ -114,6 +132,12 @@ const cloudflare: Api = {
   owns: (account, received) =>
     account.owns(bearerOf(received), Date.now()) &&
     received.url.pathname.startsWith(`/client/v4/accounts/${account.id}/`),
+  refusal: (status) => ({
+    success: false,
+    errors: [{ code: 1000 + status, message: "refused" }],
+    messages: [],
+    result: null,
+  }),
   operations: [
     {
       kind: "create",
@@ -123,7 +147,7 @@ const cloudflare: Api = {
         const given = CloudflareToken.safeParse(jsonIn(received));
         const end = given.data?.expires_on;
         const expires = end === undefined ? null : Date.parse(end);
-        if (!given.success || (expires !== null && !(expires > now))) return wrapped(null, 400);
+        if (!given.success || (expires !== null && !(expires > now))) return refused(400);
         const isRoot = given.data.policies.some(({ permission_groups: groups, resources }) =>
           groups.some((each) => each.id === ROOT_PERMISSION && "com.cloudflare.api.account.*" in resources),
         );
@@ -140,7 +164,7 @@ const cloudflare: Api = {
         const isFirst = bearer === account.token && account.tokenId !== null;
         const made = account.living(now).find(({ secret }) => secret === bearer);
         const id = isFirst ? account.tokenId : made?.id;
-        return id === undefined ? wrapped(null, 401) : wrapped({ id, status: "active" });
+        return id === undefined ? refused(401) : wrapped({ id, status: "active" });
       },
     },
     {
@@ -150,7 +174,7 @@ const cloudflare: Api = {
       query: ["page", "per_page", "direction"],
       run(account, received, _id, now) {
         const each = numberIn(received, "per_page", 20);
-        if (each < 5 || each > 50) return wrapped(null, 400);
+        if (each < 5 || each > 50) return refused(400);
         const page = account.page(account.living(now), numberIn(received, "page", 1), 1);
         return wrapped(page.map(({ id, name }) => ({ id, name, status: "active" })));
       },
@@ -159,7 +183,7 @@ const cloudflare: Api = {
       kind: "revoke",
       method: "DELETE",
       path: new RegExp(`${accountTokens}/(\\w+)$`),
-      run: (account, _received, id) => (account.remove(id) ? wrapped({ id }) : wrapped(null, 404)),
+      run: (account, _received, id) => (account.remove(id) ? wrapped({ id }) : refused(404)),
     },
   ],
 };
@@ -176,6 +200,7 @@ const datadog: Api = {
   owns: (account, { headers }) =>
     (account.owns(headers["dd-api-key"] ?? "", Date.now()) || account.works(headers["dd-api-key"] ?? "", Date.now())) &&
     headers["dd-application-key"] === `app-${account.token}`,
+  refusal: () => ({ errors: ["refused"] }),
   operations: [
     {
       kind: "create",
@@ -230,7 +255,14 @@ const AtlasUser = z.strictObject({
 });
 const AtlasChange = AtlasUser.partial().required({ databaseName: true, groupId: true, username: true });
 const ATLAS = "application/vnd.atlas.2023-01-01+json";
-const users = "^/api/atlas/v2/groups/[\\da-f]{24,32}/databaseUsers";
+const users = "^/api/atlas/v2/groups/[\\da-f]{24}/databaseUsers";
+/** A user as Atlas shows it. The project is part of the account's id. */
+const atlasUser = ({ id }: Account, username: string) => ({
+  username,
+  databaseName: "admin",
+  groupId: id.slice(0, 24),
+  roles: [{ roleName: "read", databaseName: "shop" }],
+});
 /** The end of a user, within a week; NaN for another. */
 const endOf = (text: string | undefined, now: number): number => {
   const end = Date.parse(text ?? "");
@@ -247,6 +279,7 @@ const atlas: Api = {
     }
     return account.logins.has(bearerOf(received));
   },
+  refusal: (status) => ({ error: status, errorCode: "REFUSED", reason: "refused", detail: "refused" }),
   operations: [
     {
       kind: "login",
@@ -273,7 +306,7 @@ const atlas: Api = {
         const { username, password } = given.data;
         if (account.living(now).some(({ name }) => name === username)) return refused(409);
         account.add(username, end, password);
-        return { status: 201, body: { username, databaseName: "admin" } };
+        return { status: 201, body: atlasUser(account, username) };
       },
     },
     {
@@ -283,7 +316,7 @@ const atlas: Api = {
       run(account, received, name, now) {
         if (!atlasVersion(received)) return refused(406);
         const found = account.living(now).some((each) => each.name === name);
-        return found ? { status: 200, body: { username: name, databaseName: "admin" } } : refused(404);
+        return found ? { status: 200, body: atlasUser(account, name) } : refused(404);
       },
     },
     {
@@ -298,7 +331,7 @@ const atlas: Api = {
         if (!given.success || Number.isNaN(end)) return refused(400);
         if (!found) return refused(404);
         found.expires = end;
-        return { status: 200, body: { username: name } };
+        return { status: 200, body: atlasUser(account, name) };
       },
     },
     {

@@ -14,7 +14,7 @@ export interface ProducerView {
 
 /**
  * The providers of examples/producers on loopback. Tests drive it over HTTP: `POST /_double/accounts` with `{provider}` opens an
- * account and returns its `ProducerView`; with `?account=<id>`, `POST /_double/faults` (a `Fault`), `/_double/everything`,
+ * account and returns its `ProducerView`; with `?account=<id>`, `POST /_double/faults` (a `Fault`), `/_double/clear-faults`, `/_double/everything`,
  * `/_double/requests`, `/_double/accepts` (credentials),
  * `/_double/first-works` (whether the secret of the view does).
  */
@@ -32,6 +32,7 @@ export async function startProducers() {
     const account = accounts.get(url.searchParams.get("account") ?? "");
     if (!account) throw new Error("no such account");
     if (url.pathname === "/_double/faults") account.faults.push(given as Fault);
+    if (url.pathname === "/_double/clear-faults") account.faults.length = 0;
     if (url.pathname === "/_double/accepts")
       return Object.values(given as object).some((secret) => account.works(String(secret), Date.now()));
     if (url.pathname === "/_double/requests") return requests.filter((each) => each.account === account.id);
@@ -64,7 +65,7 @@ export async function startProducers() {
         const log = (status: number | null) => requests.push({ account: account.id, method, target, status, headers });
         if ([...url.searchParams.keys()].some((name) => !query.includes(name))) {
           log(400);
-          return answer(400);
+          return answer(400, api.refusal(400));
         }
         const fault = takeFault(account.faults, kind);
         if (fault?.fault === "drop") {
@@ -73,13 +74,19 @@ export async function startProducers() {
         }
         if (fault?.fault === "error") {
           log(fault.status);
-          return answer(fault.status, { message: "refused" });
+          return answer(fault.status, api.refusal(fault.status));
         }
-        const { status, body } = run(account, request, found[1] ?? "", now);
+        const { status, body = status < 400 ? undefined : api.refusal(status) } = run(
+          account,
+          request,
+          found[1] ?? "",
+          now,
+        );
         log(status);
         return fault?.fault === "apply-then-drop" ? incoming.socket.destroy() : answer(status, body);
       }
     }
-    return answer(401, { message: "unauthorized" });
+    const api = Object.values(apis).find(({ operations }) => operations.some(({ path }) => path.test(url.pathname)));
+    return answer(401, api?.refusal(401) ?? { message: "unauthorized" });
   });
 }

@@ -1,4 +1,4 @@
-import { createHash, generateKeyPairSync, verify } from "node:crypto";
+import { createHash, generateKeyPairSync, randomUUID, verify } from "node:crypto";
 import * as z from "zod";
 import type { Received } from "../loopback.ts";
 import { type Account, type Answer, bearerOf, jsonIn } from "./account.ts";
@@ -14,8 +14,16 @@ const FINGERPRINT = createHash("sha256").update(DER).digest("base64");
 const Statement = z.strictObject({ statement: z.string(), timeout: z.int().min(0).max(604_800).optional() });
 const statementOf = (received: Received): string => Statement.safeParse(jsonIn(received)).data?.statement ?? "";
 const kindOf = ({ headers }: Received): string => headers["x-snowflake-authorization-token-type"] ?? "";
-const refused = (status: number, code: string): Answer => ({ status, body: { code, message: "refused" } });
-const rows = (...data: readonly (readonly unknown[])[]): Answer => ({ status: 200, body: { code: "090001", data } });
+const refused = (status: number, code: string): Answer => ({
+  status,
+  body: { code, message: "refused", sqlState: "42601", statementHandle: randomUUID() },
+});
+function rows(...data: readonly (readonly string[])[]): Answer {
+  const columns = (data[0] ?? ["status"]).map((_cell, at) => ({ name: `C${at}`, type: "TEXT", nullable: true }));
+  const statement = { statementHandle: randomUUID(), createdOn: Date.now(), sqlState: "00000", message: "done" };
+  const resultSetMetaData = { format: "jsonv2", numRows: data.length, rowType: columns };
+  return { status: 200, body: { code: "090001", ...statement, resultSetMetaData, data } };
+}
 
 /** Whether a request has a signed token of the account's user. */
 function isSigned({ id }: Account, received: Received): boolean {
@@ -46,7 +54,9 @@ const operation = (kind: Api["operations"][number]["kind"], run: Api["operations
 });
 
 export const snowflake: Api = {
-  owns: isSigned,
+  // Each call names its client.
+  owns: (account, received) => (received.headers["user-agent"] ?? "") !== "" && isSigned(account, received),
+  refusal: (status) => ({ code: "390144", message: `refused ${status}` }),
   operations: [
     operation(
       "create",

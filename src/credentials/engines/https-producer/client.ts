@@ -56,7 +56,7 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
     if (!asked) return failed("client", "misconfigured", "the path of auth is not a path.");
     const [id, secret] = [auth.client_id, auth.client_secret].map((each) => encodeURIComponent(textOf(each, values)));
     const authorization = `Basic ${Buffer.from(`${id}:${secret}`).toString("base64")}`;
-    const headers = { accept: "application/json", ...asked.headers, authorization };
+    const headers = { ...headersOf(null, values, asked, ""), authorization };
     const sent = await send([asked.url, { method: "POST", headers, body: asked.body ?? "" }]);
     const result = httpResult(sent, { name: "Logging in", reads: true });
     if (!result.ok) return result;

@@ -1,3 +1,4 @@
+import { RELEASE } from "../../../platform/version.ts";
 import { filled, onlyPlaceholder } from "../../../providers/http-templates.ts";
 import type { Account, Captured, Vars } from "./cloud.ts";
 import type { Call } from "./document.ts";
@@ -84,7 +85,10 @@ export function requestOf(
   if (url === null || `${url.origin}${url.pathname}` !== path) return null;
   const text = query.toString();
   const form =
-    call.form && new URLSearchParams(Object.entries(call.form).map(([name, each]) => [name, textOf(each, values)]));
+    call.form &&
+    new URLSearchParams(
+      Object.fromEntries(Object.entries(call.form).map(([name, each]) => [name, textOf(each, values)])),
+    );
   const body = form?.toString() ?? (call.json === undefined ? undefined : JSON.stringify(jsonOf(call.json, values)));
   const headers = Object.entries(call.headers ?? {}).map(([name, each]) => [
     name.toLowerCase(),
@@ -110,6 +114,8 @@ export function headersOf(
   const own = Object.entries(common ?? {}).map(([name, text]) => [name.toLowerCase(), oneLine(textOf(text, values))]);
   return {
     accept: "application/json",
+    // Some providers refuse a call without a client's name, and Workers send none by themselves.
+    "user-agent": `sallyport/${RELEASE}`,
     ...Object.fromEntries(own),
     ...headers,
     ...(token !== "" && { authorization: `Bearer ${token}` }),
