@@ -21,6 +21,8 @@ export interface Targets {
   readonly lines: Readonly<Record<string, Line>>;
   /** How many requests the service has answered. */
   answered(): number;
+  /** The longest that the runtime is left alone in a storm. In a breeze it always is. */
+  readonly peaceMs: number;
 }
 
 /** After one of this many kills of the runtime, its files are read before the restart. */
@@ -28,8 +30,6 @@ const LOOK_INTO = 2;
 /** Of the deaths of the runtime, those of one of its processes, and of these the ones that are frozen. */
 const ALONE = 0.35;
 const FROZEN = 0.3;
-/** The longest that the runtime is left alone in a storm. In a breeze it always is. */
-const PEACE_MS = 8_000;
 /** Storm and breeze in turns: what takes several calls has to come to its end, too. */
 const STORM_MS = 25_000;
 const BREEZE_MS = 20_000;
@@ -105,7 +105,7 @@ export class Chaos {
   /** Until the runtime has sent this many answers, or a time-out, or the end of the faults. */
   async #peace(answers: number, going: () => boolean): Promise<void> {
     const before = this.#targets.answered();
-    const until = Date.now() + PEACE_MS;
+    const until = Date.now() + this.#targets.peaceMs;
     const isOver = () => this.#targets.answered() - before >= answers || Date.now() > until;
     while (going() && !(isOver() && this.#pause === 1)) await sleep(2);
   }

@@ -23,6 +23,8 @@ const MOUNT = "cloud-b";
 const LATE_MS = 20_000;
 /** Timeout of these callers: less than the minute after which the work of a dead Worker is retried. */
 const PATIENCE_MS = 30_000;
+/** Credentials that a role keeps ready. */
+const POOL = 3;
 /** A role of each kind; how many applications, assignments and memberships one of its leases is. */
 const rolesFor = ({ scope, existingApplication }: Directory) => ({
   own: {
@@ -40,6 +42,10 @@ const rolesFor = ({ scope, existingApplication }: Directory) => ({
   existing: {
     body: { application_object_id: existingApplication },
     makes: { applications: 0, assignments: 0, memberships: 0 },
+  },
+  pooled: {
+    body: { cloud_roles: reader(scope), permanently_delete: true, pool_size: POOL },
+    makes: { applications: 1, assignments: 1, memberships: 0 },
   },
   persistent: {
     body: { cloud_roles: reader(scope), persist_app: true, permanently_delete: true },
@@ -174,9 +180,11 @@ export class Credentials implements Workload {
       else if (!may(works ? "lives" : "ended") && !(role === "short" && expires < now))
         faults.push(`${id} ${works ? "was ended, and works" : "was issued and never ended, and is gone"}`);
     }
+    const pool = await this.#client.call("GET", `/v1/${MOUNT}/roles/pooled`);
+    if (pool?.body?.data?.pool_ready !== POOL) faults.push(`the pool has ${pool?.body?.data?.pool_ready}, not ${POOL}`);
     const should = { ...PERSISTENT };
     for (const [role, { makes }] of Object.entries(this.#roles)) {
-      const count = listed.get(role)?.size ?? 0;
+      const count = (listed.get(role)?.size ?? 0) + (role === "pooled" ? POOL : 0);
       for (const kind of Object.keys(should) as (keyof typeof should)[]) should[kind] += count * makes[kind];
     }
     const [before, is] = [this.#before as Everything, this.#directory.everything()];

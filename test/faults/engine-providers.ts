@@ -13,6 +13,12 @@ import { Line } from "./proxy-line.ts";
 
 type Data = Readonly<Record<string, string>>;
 
+interface Role {
+  readonly path: string;
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly issue: string;
+}
+
 /** A static role: credentials of an account of others, which the engine replaces. */
 interface StaticRole {
   readonly body: Readonly<Record<string, unknown>>;
@@ -28,8 +34,8 @@ export interface EngineProvider extends Provider {
   readonly type: string;
   /** The documents of its configuration, under the mount. */
   readonly documents: readonly (readonly [path: string, body: Readonly<Record<string, unknown>>])[];
-  /** The role, and the path that issues its credentials; absent for an engine with a static role only. */
-  readonly role?: { readonly path: string; readonly body: Readonly<Record<string, unknown>>; readonly issue: string };
+  /** Roles, and the paths that issue their credentials; none for an engine with a static role only. */
+  readonly roles: readonly Role[];
   readonly rotate?: string;
   readonly staticRole?: StaticRole;
   /** How many leases the provider has resources of. */
@@ -97,11 +103,11 @@ function awsOn(iam: Awaited<ReturnType<typeof startIam>>, line: Line): EnginePro
       ],
       ["config/lease", { lease: "1h", lease_max: "24h" }],
     ],
-    role: {
-      path: "roles/app",
+    roles: ["app", "other"].map((name) => ({
+      path: `roles/${name}`,
       body: { credential_type: "iam_user", policy_arns: [view.policy_arn], iam_groups: ["developers"] },
-      issue: "creds/app",
-    },
+      issue: `creds/${name}`,
+    })),
     rotate: "config/rotate-root",
     staticRole: {
       body: { username: "worker", rotation_period: 60 },
@@ -153,23 +159,23 @@ async function googleOn(url: string, line: Line): Promise<EngineProvider> {
     type: "cloud-c",
     lines: [line],
     documents: [["config", { credentials: JSON.stringify(opened.credentials), ttl: "1h", max_ttl: "24h" }]],
-    role: {
-      path: "roleset/app",
+    // One job at a time makes keys of an account, and a job whose Worker has died holds it for a minute.
+    roles: ["app", "b", "c", "d", "e", "f"].map((name) => ({
+      path: `roleset/${name}`,
       body: {
         secret_type: "service_account_key",
         project: opened.account,
         bindings: `resource "${resource}" { roles = ["roles/viewer", "roles/browser"] }`,
       },
-      issue: "roleset/app/key",
-    },
+      issue: `roleset/${name}/key`,
+    })),
     rotate: "config/rotate-root",
     fault(fault) {
       const method = methods[faults++ % methods.length];
       const word = { raw: "UNAVAILABLE", delay: "RESOURCE_EXHAUSTED" } as Record<string, string>;
-      // Its faults cannot be cleared.
       void control("faults", { method, path: "", fault: word[fault.fault] ?? fault.fault, count: 1 });
     },
-    clearFaults: () => undefined,
+    clearFaults: () => void control("clear-faults"),
     issued: async () => (await keys()).filter((each) => !ofRoot(each)).length,
     async accepts({ private_key_data = "" }) {
       const { private_key_id: id } = JSON.parse(Buffer.from(private_key_data, "base64").toString());
@@ -201,7 +207,7 @@ async function producerOn(
     type: "https-producer",
     lines: [line],
     documents: [["config", { url: base, ...own(view), producer: example.producer }]],
-    role: { path: "roles/app", body: { ttl: "1h", max_ttl: "24h" }, issue: "creds/app" },
+    roles: [{ path: "roles/app", body: { ttl: "1h", max_ttl: "24h" }, issue: "creds/app" }],
     fault(fault) {
       const operation = operations[faults++ % operations.length];
       const isLoss = fault.fault === "drop" || fault.fault === "apply-then-drop";
@@ -210,7 +216,7 @@ async function producerOn(
         : { fault: "error", status: fault.fault === "raw" ? fault.status : 429 };
       void control("faults", { operation, count: 1, ...word });
     },
-    clearFaults: () => undefined,
+    clearFaults: () => void control("clear-faults"),
     issued: async () =>
       ((await control("everything")) as { name: string }[]).filter(({ name }) => /^sp-[\da-f]{32}$/.test(name)).length,
     accepts: async ({ token = "", api_key = "" }) =>
@@ -240,6 +246,7 @@ function azureStaticOn(azure: Awaited<ReturnType<typeof startAzure>>): EnginePro
         },
       ],
     ],
+    roles: [],
     staticRole: {
       body: { application_object_id: application, rotation_period: "720h", rotation_grace_period: 20 },
       hasRotation: true,

@@ -6,6 +6,7 @@ import { Doubt, pick, type Random, type RandomFor, repeatedly, type Workload } f
 
 interface Lease {
   readonly id: string;
+  readonly issue: string;
   readonly data: Readonly<Record<string, string>>;
   readonly fate: Doubt<"lives" | "ended">;
   busy: boolean;
@@ -36,23 +37,25 @@ export class Engine implements Workload {
   }
 
   async begin(): Promise<void> {
-    const { type, documents, role, staticRole } = this.#provider;
+    const { type, documents, roles, staticRole } = this.#provider;
     await this.#client.must("POST", `/v1/sys/mounts/${this.#mount}`, { type });
-    const bodies = [...documents, ...(role ? [[role.path, role.body] as const] : [])];
+    const bodies = [...documents, ...roles.map(({ path, body }) => [path, body] as const)];
     for (const [path, body] of bodies) await this.#client.must("POST", `/v1/${this.#mount}/${path}`, body);
     if (staticRole) await this.#client.must("POST", `/v1/${this.#mount}/static-roles/own`, staticRole.body);
   }
 
   async run(going: () => boolean): Promise<void> {
-    const { role, rotate, staticRole } = this.#provider;
+    const { roles, rotate, staticRole } = this.#provider;
     const acting = (who: string, pauseMs: number, act: (random: Random) => Promise<void>) => {
       const random = this.#randomFor(`${this.name} ${who}`);
       return repeatedly(going, random, pauseMs, () => act(random));
     };
     await Promise.all([
-      ...(role ? [acting("one", 500, (random) => this.#issue(role.issue, random))] : []),
-      ...(role ? [acting("two", 500, (random) => this.#revoke(random))] : []),
-      ...(rotate ? [acting("root", 25_000, () => this.#rotate(rotate))] : []),
+      ...roles.flatMap(({ issue }) => [
+        acting(`issue ${issue}`, 500, (random) => this.#issue(issue, random)),
+        acting(`visit ${issue}`, 500, (random) => this.#visit(issue, random)),
+      ]),
+      ...(rotate ? [acting("root", 8_000, () => this.#rotate(rotate))] : []),
       ...(staticRole ? [acting("static", 400, (random) => this.#visitStatic(random))] : []),
     ]);
   }
@@ -65,31 +68,31 @@ export class Engine implements Workload {
     this.#done.add(isSuccess(answer) ? "issued" : answer ? `refused ${answer.status}` : "not answered");
     if (!isSuccess(answer)) return;
     const { lease_id: id, data } = answer.body;
-    this.#leases.push({ id, data, fate: new Doubt<"lives" | "ended">("lives"), busy: false });
+    this.#leases.push({ id, issue: path, data, fate: new Doubt<"lives" | "ended">("lives"), busy: false });
     if (!(await this.#provider.accepts(data))) this.wrong.push(`${id} was issued, and its credentials do not work`);
   }
 
-  async #revoke(random: Random): Promise<void> {
-    const living = this.#leases.filter(({ fate, busy }) => fate.certain === "lives" && !busy);
-    const lease = pick(random, living.slice(-20));
+  /** Renews a lease, or ends it. */
+  async #visit(issue: string, random: Random): Promise<void> {
+    const living = this.#leases.filter((each) => each.issue === issue && each.fate.certain === "lives" && !each.busy);
+    const [dice, lease] = [random(), pick(random, living.slice(-20))];
     if (!lease || !this.#client.isServed) return;
     lease.busy = true;
-    const answer = await this.#client.call(
-      "POST",
-      "/v1/sys/leases/revoke",
-      { lease_id: lease.id, sync: true },
-      {},
-      PATIENCE_MS,
-    );
-    if (isSuccess(answer)) lease.fate.answered("ended");
-    else lease.fate.unanswered("ended");
-    this.#done.add(isSuccess(answer) ? "revoked" : "not revoked");
+    const ends = dice < 0.6;
+    const body = { lease_id: lease.id, ...(ends && { sync: true }) };
+    const path = `/v1/sys/leases/${ends ? "revoke" : "renew"}`;
+    const answer = await this.#client.call("POST", path, body, {}, PATIENCE_MS);
+    if (ends && isSuccess(answer)) lease.fate.answered("ended");
+    else if (ends) lease.fate.unanswered("ended");
+    else if (answer !== null && answer.status >= 400 && answer.status < 500)
+      this.wrong.push(`${lease.id} was issued, and its renewal is answered ${answer.status} ${answer.text}`);
+    this.#done.add(`${isSuccess(answer) ? "" : "not "}${ends ? "revoked" : "renewed"}`);
     lease.busy = false;
   }
 
   async #rotate(path: string): Promise<void> {
     const answer = await this.#client.call("POST", `/v1/${this.#mount}/${path}`, {}, {}, PATIENCE_MS);
-    this.#done.add(isSuccess(answer) ? "rotated" : "not rotated");
+    this.#done.add(isSuccess(answer) ? "rotated" : `not rotated ${answer?.status ?? ""}`);
   }
 
   /** Reads credentials, which work from before the request to its answer, or rotates them. */
@@ -98,7 +101,7 @@ export class Engine implements Workload {
     if (!staticRole || !this.#client.isServed) return;
     if (staticRole.hasRotation && random() < 0.08) {
       const rotated = await this.#client.call("POST", `/v1/${this.#mount}/rotate-role/own`, {}, {}, PATIENCE_MS);
-      this.#done.add(isSuccess(rotated) ? "static rotated" : "static not rotated");
+      this.#done.add(isSuccess(rotated) ? "static rotated" : `static not rotated ${rotated?.status ?? ""}`);
       return;
     }
     const before = staticRole.ids();
@@ -112,13 +115,15 @@ export class Engine implements Workload {
   }
 
   async unsettled(): Promise<string[]> {
-    const { role, staticRole } = this.#provider;
+    const { roles, staticRole } = this.#provider;
     const faults = (await this.#provider.strange()).map((fault) => `${this.#mount}: ${fault}`);
-    if (role) {
-      const answer = await this.#client.call("GET", `/v1/sys/leases/lookup/${this.#mount}/${role.issue}?list=true`);
+    const listed = new Set<string>();
+    for (const { issue } of roles) {
+      const answer = await this.#client.call("GET", `/v1/sys/leases/lookup/${this.#mount}/${issue}?list=true`);
       if (answer?.status !== 200 && answer?.status !== 404) return [`leases cannot be listed: ${answer?.status}`];
-      const keys: string[] = answer.body?.data?.keys ?? [];
-      const listed = new Set(keys.map((key) => `${this.#mount}/${role.issue}/${key}`));
+      for (const key of (answer.body?.data?.keys ?? []) as string[]) listed.add(`${this.#mount}/${issue}/${key}`);
+    }
+    if (roles.length > 0) {
       const issued = await this.#provider.issued();
       if (issued !== listed.size) faults.push(`${issued} resources at ${this.name}, and ${listed.size} leases`);
       for (const { id, data, fate } of this.#leases) {
@@ -139,11 +144,11 @@ export class Engine implements Workload {
 
   /** When all is revoked and the roles are gone, nothing of them is left. */
   async verify(): Promise<string[]> {
-    const { role, staticRole } = this.#provider;
+    const { roles, staticRole } = this.#provider;
     if (staticRole) await this.#client.must("DELETE", `/v1/${this.#mount}/static-roles/own`);
     let left: string[] = [];
     for (const until = Date.now() + 120_000; Date.now() < until; await sleep(500)) {
-      if (role) await this.#client.call("PUT", `/v1/sys/leases/revoke-prefix/${this.#mount}`);
+      if (roles.length > 0) await this.#client.call("PUT", `/v1/sys/leases/revoke-prefix/${this.#mount}`);
       const [issued, kept] = [await this.#provider.issued(), staticRole?.ids().length ?? 0];
       left = [
         ...(issued === 0 ? [] : [`${issued} resources are left when everything was revoked`]),
@@ -151,7 +156,7 @@ export class Engine implements Workload {
       ];
       if (left.length === 0) break;
     }
-    if (role) await this.#client.must("DELETE", `/v1/${this.#mount}/${role.path}`);
+    for (const { path } of roles) await this.#client.must("DELETE", `/v1/${this.#mount}/${path}`);
     return left;
   }
 

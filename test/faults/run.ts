@@ -5,6 +5,7 @@
  *   FAULTS_SECONDS=60    how long things are killed; 420 otherwise
  *   FAULTS_KILLS=60      ends as soon as the service, or one of its processes, was killed so often
  *   FAULTS_SETTLE=60     how long all may take to come to rest; 300 otherwise
+ *   FAULTS_AREA=engines  only credentials of engines, so that the service is killed more often and they are issued more often
  *   FAULTS_FROM=v0.1     a commit whose code serves beside the present, as in a gradual deployment
  *   FAULTS_KEEP=1        the service's state stays on disk when something is wrong
  */
@@ -23,7 +24,8 @@ const LIMIT_MS = 15 * 60_000;
 const began = performance.now();
 const say = (what: string) => console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${what}`);
 
-const world = new World(seed, process.env["FAULTS_FROM"] ?? null);
+const area = process.env["FAULTS_AREA"] ?? "";
+const world = new World(seed, process.env["FAULTS_FROM"] ?? null, area === "engines");
 setTimeout(() => {
   say(`BROKEN: not at its end after ${LIMIT_MS / 60_000} minutes\n${world.told()}`);
   process.exit(1);
@@ -59,7 +61,8 @@ else {
   for (const fault of faults.slice(1, 20)) console.log(`        ${fault}`);
   if (faults.length > 20) console.log(`        and ${faults.length - 20} more`);
   const from = process.env["FAULTS_FROM"] ? `FAULTS_FROM=${process.env["FAULTS_FROM"]} ` : "";
-  console.log(`\nAgain: ${from}FAULTS_SEED=${seed} FAULTS_SECONDS=${seconds} npm run test:faults`);
+  const of = area === "" ? "" : `FAULTS_AREA=${area} `;
+  console.log(`\nAgain: ${from}${of}FAULTS_SEED=${seed} FAULTS_SECONDS=${seconds} npm run test:faults`);
 }
 process.exit(faults.length === 0 ? 0 : 1);
 

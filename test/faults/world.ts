@@ -20,6 +20,9 @@ import type { Random, Workload } from "./workload.ts";
 
 const SECRETS = 18;
 const NODES = 2;
+/** The longest time between two kills of the service; what engines do takes less time alone. */
+const PEACE_MS = 8_000;
+const PEACE_OF_ENGINES_MS = 2_500;
 /** How long what has been begun may take to end. */
 const LAST_WORDS_MS = 120_000;
 /** How long events of the last changes may take. */
@@ -29,6 +32,8 @@ const LAST_EVENTS_MS = 60_000;
 export class World {
   readonly #seed: number;
   readonly #rollout: Rollout | null;
+  /** Credentials of engines only, without nodes and destinations. */
+  readonly #onlyEngines: boolean;
   #providers: Providers | undefined;
   #service: Service | undefined;
   #client: Client | undefined;
@@ -38,8 +43,9 @@ export class World {
   #workloads: readonly Workload[] = [];
 
   /** @param from a commit whose code serves beside the present; null: none */
-  constructor(seed: number, from: string | null) {
+  constructor(seed: number, from: string | null, onlyEngines: boolean) {
     this.#seed = seed;
+    this.#onlyEngines = onlyEngines;
     this.#rollout = from === null ? null : new Rollout(from, this.#randomFor("rollout"));
   }
 
@@ -63,27 +69,36 @@ export class World {
     const client = new Client(service, clients);
     this.#client = client;
     await service.create();
-    const nodes = new Nodes(client, NODES, agents.url);
-    this.#nodes = nodes;
-    const secrets = new Secrets(client, this.#randomFor, SECRETS);
-    this.#workloads = [
-      secrets,
-      new Syncing(client, this.#randomFor, providers, secrets),
-      new Streams(client, this.#randomFor),
+    const engines = [
       new Credentials(client, this.#randomFor, providers.directory),
       ...providers.engines.map((provider) => new Engine(client, this.#randomFor, provider)),
-      new HostVolumes(client, this.#randomFor, nodes),
-      new CsiVolumes(client, this.#randomFor, nodes),
     ];
-    await nodes.begin();
+    this.#workloads = this.#onlyEngines
+      ? engines
+      : [...(await this.#others(client, providers, agents.url)), ...engines];
     for (const workload of this.#workloads) await workload.begin();
     this.#chaos = new Chaos({
       service,
-      providers: providers.all,
-      mortals: nodes.processes,
+      providers: this.#onlyEngines ? [providers.directory, ...providers.engines] : providers.all,
+      mortals: this.#nodes?.processes ?? [],
       lines: this.#lines,
       answered: () => client.answered,
+      peaceMs: this.#onlyEngines ? PEACE_OF_ENGINES_MS : PEACE_MS,
     });
+  }
+
+  async #others(client: Client, providers: Providers, agents: string): Promise<Workload[]> {
+    const nodes = new Nodes(client, NODES, agents);
+    this.#nodes = nodes;
+    await nodes.begin();
+    const secrets = new Secrets(client, this.#randomFor, SECRETS);
+    return [
+      secrets,
+      new Syncing(client, this.#randomFor, providers, secrets),
+      new Streams(client, this.#randomFor),
+      new HostVolumes(client, this.#randomFor, nodes),
+      new CsiVolumes(client, this.#randomFor, nodes),
+    ];
   }
 
   /** Works and kills until it is over, and a little longer: the kills end first. */

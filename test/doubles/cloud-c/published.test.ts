@@ -33,8 +33,8 @@ interface Method {
   readonly path: string;
   readonly flatPath?: string;
   readonly parameters?: Readonly<Record<string, { readonly location: string }>>;
-  readonly request?: object;
-  readonly response?: object;
+  readonly request?: Schema;
+  readonly response?: Schema;
 }
 
 interface Resource {
@@ -45,20 +45,31 @@ interface Resource {
 interface Document extends Resource {
   readonly servicePath: string;
   readonly parameters: Readonly<Record<string, unknown>>;
-  readonly schemas: Readonly<Record<string, object>>;
+  readonly schemas: Readonly<Record<string, Schema>>;
+}
+
+interface Schema {
+  readonly $ref?: string;
+  readonly type?: string;
+  readonly enum?: readonly string[];
+  readonly properties?: Readonly<Record<string, Schema>>;
+  readonly additionalProperties?: Schema;
+  readonly items?: Schema;
 }
 
 /** A discovery schema as a JSON schema: an object has the named members only. */
-function schemaOf(given: unknown): object {
-  const { $ref, type, properties, items, additionalProperties, ...rest } = given as Record<string, never>;
-  const members = Object.entries<unknown>(properties ?? {}).map(([name, each]) => [name, schemaOf(each)]);
-  const others = additionalProperties === undefined ? false : schemaOf(additionalProperties);
+function schemaOf({ $ref, type, properties = {}, items, additionalProperties: others, enum: words }: Schema): object {
+  const members = Object.entries(properties).map(([name, each]) => [name, schemaOf(each)]);
+  const isObject = type === "object";
   return {
-    ...($ref && { $ref: `#/$defs/${$ref}` }),
-    ...(type && type !== "any" && { type }),
-    ...(type === "object" && { properties: Object.fromEntries(members), additionalProperties: others }),
+    ...($ref !== undefined && { $ref: `#/$defs/${$ref}` }),
+    ...(type !== undefined && type !== "any" && { type }),
+    ...(isObject && {
+      properties: Object.fromEntries(members),
+      additionalProperties: others ? schemaOf(others) : false,
+    }),
     ...(items && { items: schemaOf(items) }),
-    ...(rest["enum"] && { enum: rest["enum"] }),
+    ...(words && { enum: words }),
   };
 }
 
@@ -90,7 +101,7 @@ function operationsOf(name: string): PublishedApi["operations"] {
   const file = join(dir, "googleapiclient/discovery_cache/documents", `${name}.json`);
   const { servicePath, parameters: common, schemas, ...root } = JSON.parse(readFileSync(file, "utf8")) as Document;
   const $defs = Object.fromEntries(Object.entries(schemas).map(([id, each]) => [id, schemaOf(each)]));
-  const body = (given: object | undefined) => given && { $defs, ...schemaOf(given) };
+  const body = (given: Schema | undefined) => given && { $defs, ...schemaOf(given) };
   const host = `/${name.split(".")[0]}.googleapis.com/`;
   return Object.fromEntries(
     methodsOf(root).map(({ httpMethod, path, flatPath = path, parameters = {}, request, response }) => [

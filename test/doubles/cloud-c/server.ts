@@ -24,7 +24,7 @@ export interface OtherAccounts {
 /**
  * IAM, service account credentials and resource policies of Google, one project an account: a service's host is the
  * first part of the path, as with CLOUD_C_API_URL. Tests drive it over HTTP: `POST /_double/accounts` opens a project with
- * a root account, `/_double/everything`, `/_double/faults`, `/_double/bindings` and `/_double/account` are about one.
+ * a root account, `/_double/everything`, `/_double/faults`, `/_double/clear-faults`, `/_double/bindings` and `/_double/account` are about one.
  */
 export async function startGoogle() {
   const projects = new Map<string, Project>();
@@ -73,6 +73,8 @@ export async function startGoogle() {
         return {};
       case "/_double/account":
         return { email: project.add(given.id).email };
+      case "/_double/clear-faults":
+        return faults.delete(project.id);
       default:
         faults.set(project.id, [...(faults.get(project.id) ?? []), given]);
         return {};
