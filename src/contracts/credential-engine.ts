@@ -114,6 +114,8 @@ export interface Issued {
   readonly data: Readonly<Record<string, unknown>>;
   /** The credentials were verified before the request: they are of a pool. */
   readonly verified?: true;
+  /** The lease needs no `handOver`. */
+  readonly leavesAtOnce?: true;
 }
 
 /** A request for credentials of a role. */

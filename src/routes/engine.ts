@@ -68,8 +68,14 @@ const cleanUpBehind = (call: MountCall): void =>
  * Last check before credentials are returned. A disconnected caller will never see them, a caller without the right must
  * not, and a revoked lease grants nothing.
  * @param caller null when the request can be repeated for the same lease
+ * @param leavesAtOnce the lease is not marked as handed over
  */
-async function handOver(call: MountCall, lease: string, caller: AbortSignal | null): Promise<void> {
+async function handOver(
+  call: MountCall,
+  lease: string,
+  caller: AbortSignal | null,
+  leavesAtOnce = false,
+): Promise<void> {
   const revoke = async () => {
     unwrap(await retryWhileFrozen(() => engine(call).revokeSoon([lease])));
     cleanUpBehind(call);
@@ -78,18 +84,15 @@ async function handOver(call: MountCall, lease: string, caller: AbortSignal | nu
     await revoke();
     throw refusalError(refuse("unavailable", "the caller left before the answer"));
   }
-  // Issuing takes minutes at worst, and the right may have gone since.
-  try {
-    await call.recheck();
-  } catch (failure) {
-    await revoke();
-    throw failure;
-  }
-  if (!caller) return;
   const leaves = () => retryWhileFrozen(() => engine(call).handOver(lease));
-  // Repeating the call is harmless, and a lease whose answer was refused must be revoked.
-  if (await leaves().catch(leaves)) return;
-  throw refusalError(refuse("unavailable", "the lease ended before the answer; ask again"));
+  // The right may have gone since. A lease that was handed over can be revoked, and repeating the call is harmless.
+  const [judged, left] = await Promise.allSettled([call.recheck(), !caller || leavesAtOnce || leaves().catch(leaves)]);
+  if (judged.status === "rejected") {
+    await revoke();
+    throw judged.reason;
+  }
+  if (left.status === "rejected") throw left.reason;
+  if (!left.value) throw refusalError(refuse("unavailable", "the lease ended before the answer; ask again"));
 }
 
 /** Last check before a shared lease is returned, which stays that of its other users. @param token the caller's */
@@ -192,7 +195,7 @@ async function issue(
   const { leaseId, ttl, renewable } = issued;
   if (leaseId === null) await call.recheck();
   else if (started.shared) await handOverShared(call, leaseId, holder);
-  else await handOver(call, leaseId, caller);
+  else await handOver(call, leaseId, caller, issued.leavesAtOnce);
   return envelope(call, {
     data: {
       ...issued.data,

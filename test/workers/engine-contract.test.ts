@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { engineDescriptions } from "../../src/credentials/engines/descriptions.ts";
 import { engineTypes } from "../../src/credentials/engines/index.ts";
+import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import type { Fault } from "../doubles/cloud-b/azure-types.ts";
 import { madeUp } from "../made-up/engine/index.ts";
 import type { LostAnswers } from "../made-up/engine/provider.ts";
@@ -369,6 +370,14 @@ describe("an engine whose credentials are not revoked", () => {
     expect((await put("/v1/sys/leases/revoke", { lease_id })).status).toBe(204);
     expect(await rows(uuid, "leases")).toEqual([]);
     expect(await rows(uuid, "jobs")).toEqual([]);
+  });
+
+  it("needs no hand-over of its lease", async () => {
+    const marked = vi.spyOn(CredentialEngine.prototype, "handOver");
+    const { lease_id } = succeeded(await get("/v1/engine/creds/app")).body;
+    expect(marked).not.toHaveBeenCalled();
+    expect(await rows(uuid, "leases")).toMatchObject([{ hand_over_by: null, state: "live" }]);
+    expect((await put("/v1/sys/leases/lookup", { lease_id })).status).toBe(200);
   });
 
   it("takes the parameters of a request from its query or its body, within the role's maximum", async () => {

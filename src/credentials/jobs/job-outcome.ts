@@ -243,6 +243,8 @@ export class JobOutcomes {
     const expires = Math.min(wanted, ends);
     const isCut = expires < wanted && ends < endsAt;
     const kept = terms.repeat === null ? null : JSON.stringify(secret);
+    // Credentials that end by themselves leave nothing at the provider when their answer is lost.
+    const leavesAtOnce = terms.repeat !== null || isEmpty(type.removal.ofLease(resources, now));
     leases.insert({
       id,
       role: terms.role,
@@ -253,7 +255,7 @@ export class JobOutcomes {
       // Later users of a shared lease may need it for longer.
       keyEnds: users.length > 0 ? endsAt : ends,
       renewable,
-      handOverBy: terms.repeat === null ? now + (terms.handOverMs ?? HAND_OVER_MS) : null,
+      handOverBy: leavesAtOnce ? null : now + (terms.handOverMs ?? HAND_OVER_MS),
       repeat: terms.repeat,
       sealed: kept === null ? null : keys.seal(kept, this.#leaseContext(id)),
       account,
@@ -264,7 +266,8 @@ export class JobOutcomes {
     events.credentials(terms.role, id);
     events.lease("LeaseIssued", id, { Role: terms.role, ExpireTime: timeOf(expires) });
     const warnings = isCut ? [cappedTtlWarning(desired, ttl)] : lease === "secret" ? [] : terms.warnings;
-    return done(warnings, { leaseId: id, ttl, renewable, data: type.issue.data(secret, ttl) });
+    const data = type.issue.data(secret, ttl);
+    return done(warnings, { leaseId: id, ttl, renewable, data, ...(leavesAtOnce && { leavesAtOnce }) });
   }
 
   /** Completes credentials without a lease. Their text is in this answer only. */

@@ -19,8 +19,8 @@ const object = (properties: object, required: readonly string[] = []) => ({
 });
 
 /**
- * GitLab: `doc/api/project_access_tokens.md`, `lib/api/entities/personal_access_token.rb` and
- * `resource_access_token.rb` of https://github.com/gitlabhq/gitlabhq (017a6c12, 41946e65).
+ * GitLab: https://docs.gitlab.com/api/project_access_tokens/ and the entities of the API that it names (`PersonalAccessToken`
+ * and `ResourceAccessToken` in https://github.com/gitlabhq/gitlabhq, 41946e65).
  */
 const scopes = list({ enum: ["api", "read_api", "read_repository", "write_repository", "read_registry"] });
 const gitlabToken = {
@@ -68,8 +68,8 @@ const gitlab: PublishedApi = {
 };
 
 /**
- * Cloudflare: `src/resources/accounts/tokens/tokens.ts` and `shared.ts` of
- * https://github.com/cloudflare/cloudflare-typescript (1810ca27, 02cf284c), generated from its OpenAPI schema.
+ * Cloudflare: account tokens of its client (https://github.com/cloudflare/cloudflare-typescript, 1810ca27), which is
+ * generated from its OpenAPI schema.
  */
 const group = object({ id: text, name: text, meta: { type: "object" } }, ["id"]);
 const policy = {
