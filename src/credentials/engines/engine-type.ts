@@ -294,6 +294,8 @@ export interface RotationSaga<S extends EngineStates> extends Saga<S["rotation"]
     | { readonly problem: string };
   /** Removes the new secret; null when there is none. */
   undo(rotation: S["rotation"], now: number): S["removal"] | null;
+  /** Name of the lock that a rotation and its searches hold; absent: one of rotations alone. */
+  lock?(rotation: S["rotation"]): string;
 }
 
 /** The saga that removes resources (`removalSagaOf`). */

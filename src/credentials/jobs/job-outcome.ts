@@ -15,7 +15,7 @@ import { secondsLeft } from "../leases/lease-store.ts";
 import { passwordLife } from "../leases/lease-ttl.ts";
 import { lastEnd } from "../leases/lease-users.ts";
 import type { PoolRow } from "../pool/pool-store.ts";
-import { isEmpty, type RemovalState } from "../runner/removal.ts";
+import { isEmpty, type RemovalState, searching } from "../runner/removal.ts";
 import { CALL_MS } from "../runner/saga.ts";
 import { continuesAt, done, HAND_OVER_MS, type LeaseRequest, type Work, type WorkOf } from "./job.ts";
 import type { Job } from "./job-store.ts";
@@ -121,7 +121,7 @@ export class JobOutcomes {
       this.#failPool(job, work, because, failure, now);
     } else if (work.kind === "rotation") {
       this.rotationFailed(because.message, now);
-      const undo = type.rotation?.undo(work.rotation, now) ?? null;
+      const undo = searching(type.rotation?.undo(work.rotation, now) ?? null, job);
       this.#undo({ ...job, because: "unfinished rotation", by: work.rotation.account }, undo, because, now);
     } else if (work.kind === "renewal") this.#stores.jobs.delete(job.id);
     else this.#failRole(job, work, because, now);
@@ -387,12 +387,13 @@ export class JobOutcomes {
     return refuse("invalid", type.roles.kept?.taken(subject, plainName(other)) ?? "");
   }
 
-  #completeRotation({ id, account }: Job, { rotation }: WorkOf<"rotation">, now: number): JobEnd {
+  #completeRotation({ id, account, lock }: Job, { rotation }: WorkOf<"rotation">, now: number): JobEnd {
     const { type, jobs, config, accounts, scope, events } = this.#stores;
     jobs.delete(id);
     const outcome = type.rotation?.outcome(rotation, now) ?? { problem: "the type has no rotation" };
     if ("problem" in outcome) return this.rotationFailed(outcome.problem, now);
-    const { promote, keyId, replaced, removal, orphans, warnings, data } = outcome;
+    const { promote, keyId, replaced, removal, warnings, data } = outcome;
+    const orphans = searching(outcome.orphans, { lock });
     config.promote(promote, now);
     accounts.secretReplaced();
     if (orphans) this.startRemoval({ id: `strays ${id}`, account, because: "strays" }, orphans, now);

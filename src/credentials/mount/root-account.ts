@@ -4,8 +4,10 @@ import type { Home } from "../../contracts/federation.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { warn } from "../../platform/observability/log.ts";
 import type { EngineJobs } from "../engine-jobs.ts";
+import { searching } from "../runner/removal.ts";
 
 const ROTATION_MS = 10 * 60_000;
+const LOCK = "rotation";
 
 /**
  * The identity of an engine: its configuration, and the rotation of its secret. Owns no state; a rotation is one job.
@@ -96,7 +98,7 @@ export class RootAccount {
     const { type, jobs } = this.#jobs.stores;
     for (const job of jobs.ofKind("rotation")) {
       if (job.work.kind !== "rotation") continue;
-      const undo = type.rotation?.undo(job.work.rotation, now) ?? null;
+      const undo = searching(type.rotation?.undo(job.work.rotation, now) ?? null, job);
       const owner = { ...job, because: "rotation given up", by: job.work.rotation.account };
       if (undo) this.#jobs.outcomes.abandon(owner, undo, now);
       else jobs.delete(job.id);
@@ -116,7 +118,9 @@ export class RootAccount {
     const work = { kind: "rotation", rotation: begun.value } as const;
     config.rotationStarted(now);
     const id = `rotation ${crypto.randomUUID()}`;
-    jobs.put({ id, work, deadline: now + ROTATION_MS }, now);
+    // A search for secrets of an earlier rotation would find those of this one.
+    const lock = type.rotation.lock?.(begun.value) ?? LOCK;
+    jobs.put({ id, work, lock, deadline: now + ROTATION_MS }, now);
     return ok({ job: id, kind: "rotation" });
   }
 }

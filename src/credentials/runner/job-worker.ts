@@ -118,7 +118,7 @@ async function performPolls(
       case "wait":
         if (Date.now() + polled.ms >= end) return null;
         if (polled.inLine && wanted) await waitForLock(object, wanted.job);
-        else await pause(polled.ms, caller);
+        else await pause(polled.inLine ? REPEAT_AFTER_MS : polled.ms, caller);
         polled = await pollWith(polled.lease && { lease: polled.lease, done: null });
         break;
       case "steps": {

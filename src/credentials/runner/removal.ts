@@ -49,6 +49,12 @@ export const retried = <S extends RemovalState>(state: S): S => ({
 /** Whether there is nothing to remove and nothing to search for. */
 export const isEmpty = ({ items, search }: RemovalState): boolean => items.length === 0 && !search;
 
+/** The removal that a job leaves: a search holds the job's lock, so that it does not find what the next job makes. */
+export const searching = <S extends RemovalState>(
+  removal: S | null,
+  { lock }: { readonly lock: string | null },
+): S | null => (removal?.search && lock !== null ? { ...removal, lock } : removal);
+
 /** The calls of one engine type that remove its resources. */
 export interface RemovalRules<I extends Item, Q extends Search, S extends RemovalState<I, Q>> {
   /** The call that removes a resource. Two resources never have an equal call. */

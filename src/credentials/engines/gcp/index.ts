@@ -47,7 +47,14 @@ import {
   undoOfRole,
   undoOfWrite,
 } from "./role-write.ts";
-import { beginRotation, outcomeOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
+import {
+  beginRotation,
+  lockOfRotation,
+  outcomeOfRotation,
+  type Rotation,
+  rotationSaga,
+  undoOfRotation,
+} from "./rotation.ts";
 
 interface GcpStates {
   readonly config: EngineConfig;
@@ -108,7 +115,13 @@ export const gcp: EngineType<GcpStates> = {
     verify: verifyOf,
   },
   renewal: { ...renewalSaga, begin: beginRenewal },
-  rotation: { ...rotationSaga, begin: beginRotation, outcome: outcomeOfRotation, undo: undoOfRotation },
+  rotation: {
+    ...rotationSaga,
+    begin: beginRotation,
+    outcome: outcomeOfRotation,
+    undo: undoOfRotation,
+    lock: lockOfRotation,
+  },
   removal: { ...removalSaga, ofLease: revocationOf },
   calls: gcpCalls,
   async client(account, { settings, send, assertion }) {

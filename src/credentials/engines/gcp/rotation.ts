@@ -7,7 +7,7 @@ import type { CloudAccount } from "./cloud.ts";
 import type { EngineConfig } from "./config.ts";
 import { type KeyAdd, keySaga, newKeyAdd, orphansOfKey, undoOfKey } from "./key-add.ts";
 import { isNotYetThere } from "./lag.ts";
-import { keyRemoval, type Removal } from "./removal.ts";
+import { keyRemoval, lockOfKeys, type Removal } from "./removal.ts";
 
 /** A replacement of the engine's own key in progress. Persisted in the job. */
 export interface Rotation {
@@ -60,6 +60,9 @@ export const rotationSaga: CloudSaga<Rotation> = {
     return mapDecision(keySaga.onError(state.add, each, failure, now, tries), (add) => ({ ...state, add }));
   },
 };
+
+/** One job at a time makes keys of the account, which may be that of a static account, too. */
+export const lockOfRotation = ({ account }: Rotation): string => lockOfKeys(account.email);
 
 /** Begins a rotation; refused for an account without a key. */
 export function beginRotation(config: EngineConfig | null, account: Result<CloudAccount>): Result<Rotation> {
