@@ -5,7 +5,8 @@
 import { writeFileSync } from "node:fs";
 import { registerHooks } from "node:module";
 
-const RUNTIME = "export class DurableObject {} export const env = {}; export const waitUntil = () => {};";
+const RUNTIME =
+  "export class DurableObject {} export const env = {}; export const waitUntil = () => {}; export const tracing = {};";
 
 // The route table leads to the objects, which run in the Workers runtime only; they are not used here.
 registerHooks({

@@ -13,6 +13,7 @@ const EMPTY_RUNTIME = `data:text/javascript,${encodeURIComponent(`
   export const env = {};
   export const exports = {};
   export const waitUntil = () => {};
+  export const tracing = {};
 `)}`;
 const EMPTY_TEXT = 'data:text/javascript,export default ""';
 registerHooks({

@@ -1,4 +1,4 @@
-import { waitUntil } from "cloudflare:workers";
+import { tracing, waitUntil } from "cloudflare:workers";
 import type { Answered } from "../../http/exchange.ts";
 import { exportNow, isExporting } from "./export.ts";
 import { resource, scope } from "./shapes.ts";
@@ -6,13 +6,18 @@ import {
   CONSUMER,
   continuedTrace,
   currentTrace,
+  OWN_TRACE,
   recordSpan,
   SERVER,
   sampledTrace,
   withTrace,
 } from "./trace-context.ts";
 
-/** Spans of sampled requests and of the calls that they cause, exported in batches. */
+/**
+ * Spans of sampled requests and of the calls that they cause, exported in batches. Where the platform traces an invocation
+ * itself (https://developers.cloudflare.com/workers/observability/traces/), its spans get our names, and ours are recorded
+ * for traces of callers only, which the platform does not continue.
+ */
 
 const BATCH_MS = 1_000;
 /** A batch still open after this time has lost its request; the next span exports it. */
@@ -39,26 +44,31 @@ export async function tracedWork<T>(
   work: () => Promise<T>,
   isFailed: (result: T) => boolean,
 ): Promise<T> {
-  const isTraced = typeof context === "string" && isExporting(env);
-  const trace = isTraced ? continuedTrace(context, (span) => add(env, span)) : null;
-  if (!trace) return work();
-  const start = Date.now();
-  const result = await withTrace(trace, work);
-  recordSpan(trace, CONSUMER, trace.span, name, start, {}, isFailed(result));
-  return result;
+  return tracing.enterSpan(name, async (platformSpan) => {
+    const isOurs = typeof context === "string" && isExporting(env) && !(context === OWN_TRACE && platformSpan.isTraced);
+    const trace = isOurs ? continuedTrace(context, (span) => add(env, span)) : null;
+    const start = Date.now();
+    const result = await (trace ? withTrace(trace, work) : work());
+    const failed = isFailed(result);
+    if (failed) platformSpan.setStatus({ code: "error" });
+    if (trace) recordSpan(trace, CONSUMER, trace.span, name, start, {}, failed);
+    return result;
+  });
 }
 
 /** Records the span of an answered request: its route, never its path. */
 export function traceAnswer({ method, route, status, time, requestId }: Answered): void {
   const trace = currentTrace();
-  if (!trace) return;
+  const platformSpan = tracing.getActiveSpan();
+  if (!trace && !platformSpan?.isTraced) return;
   const attributes = {
     "http.request.method": method,
     "http.route": route?.replace(/.* /, "") ?? "none",
     "http.response.status_code": status,
     "sallyport.request_id": requestId,
   };
-  recordSpan(trace, SERVER, trace.span, route ?? method, time, attributes, status >= 500);
+  platformSpan?.updateName(route ?? method).setAttributes(attributes);
+  if (trace) recordSpan(trace, SERVER, trace.span, route ?? method, time, attributes, status >= 500);
 }
 
 function add(env: Env, span: object): void {
