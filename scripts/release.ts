@@ -8,6 +8,7 @@
  *   sallyport-agent-*.tar.gz, *.deb, sallyport-*.tar.gz  the node agent and the command line for Linux without Node, per
  *                   architecture; not with `--no-packages`
  *   *.cdx.json      the bill of materials (CycloneDX)
+ *   *.provenance.json  the provenance: which sources and parameters have made which files (in-toto, SLSA)
  *   worker/         the Worker, its migrations and its static assets with the console, to deploy with wrangler
  */
 import { execFileSync } from "node:child_process";
@@ -19,6 +20,7 @@ import { BUILD_DATE, RELEASE } from "../src/platform/version.ts";
 import { ARCHS, agentPackages, cliArchive, installFiles, writeFiles } from "./agent-packages.ts";
 import { buildAssets } from "./build-assets.ts";
 import { bundle } from "./deploy-check.ts";
+import { commitOf, PROVENANCE, provenance } from "./provenance.ts";
 import { type Lock, sbom } from "./sbom.ts";
 import { publicKeyOf, signatureOf, signingKey } from "./signature.ts";
 
@@ -44,12 +46,21 @@ async function release(): Promise<void> {
   for (const name of ["LICENSE", "CHANGELOG.md"]) cpSync(name, join(out, name));
   const { packages } = JSON.parse(readFileSync("package-lock.json", "utf8")) as { packages: Lock };
   writeFileSync(join(out, "sallyport.cdx.json"), `${JSON.stringify(sbom(packages, BUILD_DATE), null, 2)}\n`);
+  writeProvenance();
   const sums = filesIn(out).map((path) => `${digest(join(out, path))}  ${path}\n`);
   writeFileSync(join(out, "SHA256SUMS"), sums.join(""));
   signDigests();
   console.log(
     `Sallyport ${RELEASE}: ${sums.length} files in ${out}, digest of SHA256SUMS ${digest(join(out, "SHA256SUMS"))}`,
   );
+}
+
+function writeProvenance(): void {
+  const files = new Map(filesIn(out).map((path) => [path, digest(join(out, path))]));
+  const [commit, lock] = [commitOf("."), digest("package-lock.json")];
+  if (commit === null) console.log("The sources are those of no commit: the provenance names none.");
+  const of = { release: RELEASE, packages: archs.length > 0, commit, lock, files };
+  writeFileSync(join(out, PROVENANCE), `${JSON.stringify(provenance(of), null, 2)}\n`);
 }
 
 function signDigests(): void {

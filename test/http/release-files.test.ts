@@ -15,7 +15,9 @@ import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { gzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import * as z from "zod";
 import { BUDGET_KIB } from "../../scripts/deploy-check.ts";
+import { commitOf, PROVENANCE, provenance } from "../../scripts/provenance.ts";
 import { type Lock, sbom } from "../../scripts/sbom.ts";
 import { signatureOf } from "../../scripts/signature.ts";
 import { RELEASE } from "../../src/platform/version.ts";
@@ -55,11 +57,33 @@ function installInto(target: string): void {
 
 function run(program: string, args: string[], cwd: string) {
   // Under `npm test` wrangler prints errors only.
-  const env = { ...process.env, WRANGLER_LOG: "log", RELEASE_KEY_FILE: keyFile };
+  const env = { ...process.env, WRANGLER_LOG: "log", RELEASE_KEY_FILE: keyFile, GIT_DIR: join(dir, "no-git") };
   const { status, stdout, stderr } = spawnSync(program, args, { cwd, env, encoding: "utf8" });
   if (status !== 0) throw new Error(`${program} ${args.join(" ")}: ${stdout}${stderr}`);
   return stdout;
 }
+
+/** The fields that in-toto and SLSA require, and no others of theirs than those that we write. */
+const Digest = z.union([
+  z.strictObject({ sha256: z.string().regex(/^[0-9a-f]{64}$/) }),
+  z.strictObject({ gitCommit: z.string().regex(/^[0-9a-f]{40}$/) }),
+]);
+const Files = z.array(
+  z.strictObject({ name: z.string().min(1), digest: z.record(z.string(), z.string()).pipe(Digest) }),
+);
+const Statement = z.strictObject({
+  _type: z.literal("https://in-toto.io/Statement/v1"),
+  subject: Files.transform((files) => files as { name: string; digest: { sha256: string } }[]),
+  predicateType: z.literal("https://slsa.dev/provenance/v1"),
+  predicate: z.strictObject({
+    buildDefinition: z.strictObject({
+      buildType: z.string().regex(/^[a-z]+:\S+$/),
+      externalParameters: z.strictObject({ release: z.string(), packages: z.boolean() }),
+      resolvedDependencies: Files,
+    }),
+    runDetails: z.strictObject({ builder: z.strictObject({ id: z.string().regex(/^[a-z]+:\S+$/) }) }),
+  }),
+});
 
 const read = (path: string): string => readFileSync(join(here, path), "utf8");
 
@@ -90,6 +114,18 @@ describe("npm run release", () => {
     expect(read("SHA256SUMS.minisig")).toBe(signatureOf(sums, privateKey, `Sallyport ${RELEASE}`));
   });
 
+  it("has a provenance of in-toto and SLSA for exactly the files with digests", () => {
+    const { subject, predicate } = Statement.parse(JSON.parse(read(PROVENANCE)));
+    const listed = subject.map(({ name, digest }) => `${digest.sha256}  ${name}`);
+    const sums = read("SHA256SUMS").trim().split("\n");
+    expect(listed).toEqual(sums.filter((line) => !line.endsWith(`  ${PROVENANCE}`)));
+    expect(sums.length).toBe(listed.length + 1);
+    const [lock] = run("sha256sum", ["package-lock.json"], process.cwd()).split(" ");
+    const { externalParameters, resolvedDependencies } = predicate.buildDefinition;
+    expect(externalParameters).toEqual({ release: RELEASE, packages: false });
+    expect(resolvedDependencies).toEqual([{ name: "package-lock.json", digest: { sha256: lock } }]);
+  });
+
   it("includes the Worker with console and migrations, deployable as it is", () => {
     expect(gzipSync(read("worker/worker.js")).length / 1024).toBeLessThan(BUDGET_KIB);
     expect(read("worker/assets/ui/index.html")).toMatch(/src="\/ui\/assets\/app-\w+\.js"/);
@@ -109,6 +145,31 @@ describe("npm run release", () => {
       expect(read(name)).toContain(`"${RELEASE}"`);
       run(process.execPath, ["--check", name], here);
     }
+  });
+});
+
+describe("the provenance", () => {
+  it("names the commit of a checkout, unless its files differ from it", () => {
+    const checkout = join(dir, "checkout");
+    const git = (...args: string[]) => {
+      const author = ["-c", "user.name=a", "-c", "user.email=a@example.com", "-c", "commit.gpgsign=false"];
+      const { status, stdout, stderr } = spawnSync("git", ["-C", checkout, ...author, ...args], { encoding: "utf8" });
+      expect([status, stderr]).toEqual([0, expect.any(String)]);
+      return stdout.trim();
+    };
+    mkdirSync(checkout);
+    expect(commitOf(checkout)).toBeNull();
+    git("init", "-q");
+    writeFileSync(join(checkout, "file"), "one");
+    git("add", "file");
+    git("commit", "-qm", "one");
+    const commit = git("rev-parse", "HEAD");
+    expect(commitOf(checkout)).toBe(commit);
+    const made = provenance({ release: "1.0.0", packages: true, commit, lock: "a".repeat(64), files: new Map() });
+    const { resolvedDependencies } = Statement.parse(made).predicate.buildDefinition;
+    expect(resolvedDependencies[0]).toEqual({ name: "source", digest: { gitCommit: commit } });
+    writeFileSync(join(checkout, "file"), "two");
+    expect(commitOf(checkout)).toBeNull();
   });
 });
 

@@ -41,6 +41,15 @@ describe("the release", () => {
     expect(readFileSync("SECURITY.md", "utf8")).toContain(`| ${minor}.x | yes |`);
   });
 
+  it("has a public key of minisign in the security policy, or the statement that there is none", () => {
+    const policy = readFileSync("SECURITY.md", "utf8");
+    const keys = [...policy.matchAll(/^Public key: `?([^`\s]+)`?$/gm)].map(([, key = ""]) =>
+      Buffer.from(key, "base64"),
+    );
+    expect(keys.length > 0).toBe(!policy.includes("No release is signed yet, so there is no public key."));
+    for (const key of keys) expect([key.length, key.subarray(0, 2).toString()]).toEqual([42, "Ed"]);
+  });
+
   it("has one license in all packages, whose text is in LICENSE", () => {
     for (const path of manifests) expect([path, read(path).license]).toEqual([path, "Apache-2.0"]);
     expect(readFileSync("LICENSE", "utf8")).toMatch(/Apache License\s+Version 2\.0, January 2004/);
