@@ -60,7 +60,7 @@ async function call(name: "service" | "untraced", query: string, headers: Record
   await worker.fetch(`http://service/v1/kv/data/app${query}`, { headers });
 }
 
-/** What the platform has recorded of the last request, once it is complete. */
+/** The recorded events of the last request, once it is complete. */
 async function platformEvents(): Promise<Record<string, unknown>[]> {
   const tail = await runtime.getWorker("tail");
   let events: Record<string, unknown>[] = [];
