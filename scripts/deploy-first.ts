@@ -71,6 +71,7 @@ async function main(args: readonly string[]): Promise<number> {
     domain: values.domain,
     address: values.address,
     withAudit: values.audit === true,
+    inSecretsStore: values["secrets-store"] === true,
   };
   const credentials = { token, account, base: process.env["CLOUDFLARE_API_BASE_URL"] };
   const deployment = new Deployment(chosen, credentials, state, say);

@@ -17,6 +17,8 @@ export interface Deployed {
   readonly jurisdiction: string | null;
   readonly location: string | null;
   readonly withAudit: boolean;
+  /** Where the Secrets Store has the master key; null: it is a secret of the Worker. */
+  readonly masterKey: { readonly store: string; readonly name: string } | null;
 }
 
 const Named = <const Key extends string>(key: Key) => z.array(z.looseObject({ [key]: z.string() }));
@@ -48,13 +50,19 @@ export async function writeDeploymentConfig(dir: string, root: string, of: Deplo
 }
 
 function configOf(base: z.infer<typeof Base>, root: string, of: Deployed): object {
-  const { name, suffix, databaseId, domain, address, jurisdiction, location, withAudit } = of;
+  const { name, suffix, databaseId, domain, address, jurisdiction, location, withAudit, masterKey } = of;
   const own = (what: string) => `${name}-${what.replace(/^sallyport-/, "")}-${suffix}`;
   const { queues, alias, assets, d1_databases, r2_buckets, ratelimits, vars } = base;
   const [database] = d1_databases;
   const audit = withAudit ? [{ binding: "AUDIT_BUCKET", bucket_name: "audit" }] : [];
+  const { secrets, ...unstored } = base;
   return {
-    ...base,
+    ...unstored,
+    ...(masterKey === null
+      ? { secrets }
+      : {
+          secrets_store_secrets: [{ binding: "MASTER_KEY", store_id: masterKey.store, secret_name: masterKey.name }],
+        }),
     name,
     main: resolve(root, base.main),
     alias: Object.fromEntries(Object.entries(alias).map(([from, to]) => [from, resolve(root, to)])),

@@ -9,7 +9,7 @@ import { CloudflareApi, CloudflareError } from "./cloudflare-api.ts";
 import { writeDeploymentConfig } from "./deployment-config.ts";
 import { reachable, takeFirstToken } from "./first-token.ts";
 import { ensure, labelOf, needs, remove } from "./resources.ts";
-import { newSecrets, storedSecrets, storedToken, tokenPath } from "./secrets.ts";
+import { newSecrets, storedSecrets, storedToken, tokenPath, withoutMasterKey } from "./secrets.ts";
 import type { DeploymentState } from "./state.ts";
 import { type Credentials, wrangler } from "./wrangler.ts";
 
@@ -28,6 +28,8 @@ export interface Chosen {
   /** Where the service is reached, when it is not at its own address. */
   readonly address: string | undefined;
   readonly withAudit: boolean;
+  /** Whether the Secrets Store has the master key; a deployment that began so stays so. */
+  readonly inSecretsStore: boolean;
 }
 
 interface Done {
@@ -45,6 +47,7 @@ const RIGHTS = {
   d1: "Account / D1 / Edit",
   queue: "Account / Queues / Edit",
   r2: "Account / Workers R2 Storage / Edit",
+  secret: "Account / Secrets Store / Edit",
   worker: "Account / Workers Scripts / Edit",
 } as const;
 
@@ -71,7 +74,7 @@ export class Deployment {
       const id = await ensure(this.#api, this.#state, need, this.#say);
       if (need.kind === "d1") databaseId = id;
     }
-    const config = await this.#writeConfig(this.#chosen.dir, address, databaseId);
+    const config = await this.#writeConfig(this.#chosen.dir, address, databaseId, await this.#storedKey());
     await this.#deploy(config, databaseId);
     this.#state.address = address;
     return this.#commission(this.#chosen.address ?? address);
@@ -84,15 +87,23 @@ export class Deployment {
       const recorded = this.#state.find(kind, name);
       this.#say(`${recorded?.id == null ? "would make" : "has"} the ${labelOf(kind)} ${name}`);
     }
+    const key = this.#keyName;
+    if (key !== null)
+      this.#say(
+        `${this.#state.find("secret", key)?.id == null ? "would make" : "has"} the ${labelOf("secret")} ${key}`,
+      );
     const dir = mkdtempSync(join(tmpdir(), "sallyport-plan-"));
     try {
-      const config = await this.#writeConfig(dir, address, "6b1f0d0e-6a8c-4d4f-9a57-1a2b3c4d5e6f");
+      const masterKey = key === null ? null : { store: "0".repeat(32), name: key };
+      const config = await this.#writeConfig(dir, address, "6b1f0d0e-6a8c-4d4f-9a57-1a2b3c4d5e6f", masterKey);
       await wrangler(this.#credentials, ["deploy", "--dry-run", "-c", config, "--outdir", join(dir, "out")], []);
     } finally {
       rmSync(dir, { recursive: true, force: true });
     }
     const isDeployed = this.#state.isDone("deployed");
-    this.#say(`${isDeployed ? "has" : "would make"} the secrets MASTER_KEY and BOOTSTRAP_SECRET`);
+    this.#say(
+      `${isDeployed ? "has" : "would make"} the ${key === null ? "secrets MASTER_KEY and" : "secret"} BOOTSTRAP_SECRET`,
+    );
     this.#say(`${this.#state.isDone("migrated") ? "has migrated" : "would migrate"} the D1 database`);
     this.#say(`${isDeployed ? "has deployed" : "would deploy"} the Worker ${this.#chosen.name} to ${address}`);
     if (!this.#state.isDone("token-stored")) this.#say("would create the first token, and show it once");
@@ -132,6 +143,42 @@ export class Deployment {
     return needs(this.#chosen.name, this.#state.suffix, this.#chosen.withAudit);
   }
 
+  /** The name of the master key in the Secrets Store; null for a secret of the Worker. @throws Refusal for a change */
+  get #keyName(): string | null {
+    const { name, inSecretsStore } = this.#chosen;
+    const { suffix } = this.#state;
+    const key = `${name}-master-key-${suffix}`;
+    if (this.#state.find("secret", key) !== undefined) return key;
+    if (!inSecretsStore) return null;
+    if (this.#state.find("worker", name) !== undefined)
+      throw new Refusal(
+        "--secrets-store: the Worker has MASTER_KEY as a secret of its own; docs/operate/deploy.md says how to move it.",
+      );
+    return key;
+  }
+
+  /** Has the Secrets Store hold the master key, where that was chosen. */
+  async #storedKey(): Promise<{ store: string; name: string } | null> {
+    const name = this.#keyName;
+    if (name === null) return null;
+    const { dir } = this.#chosen;
+    const recorded = this.#state.find("secret", name);
+    const secrets = storedSecrets(dir) ?? (recorded === undefined ? newSecrets(dir) : null);
+    const value = secrets?.values["MASTER_KEY"];
+    // A key that may have been stored cannot be read back, and another would not open what it has sealed.
+    if (value === undefined && recorded?.id == null)
+      throw new Refusal(`${dir}/secrets.env is missing, and the Secrets Store may have its key: put it back.`);
+    if (value === undefined && (await this.#isMissing(name)))
+      throw new Refusal(`The Secrets Store has no ${name}, and ${dir}/secrets.env is missing: put it back.`);
+    await ensure(this.#api, this.#state, { kind: "secret", name, ...(value !== undefined && { value }) }, this.#say);
+    return { store: (await this.#api.secretsStore()) ?? "", name };
+  }
+
+  async #isMissing(name: string): Promise<boolean> {
+    const store = await this.#api.secretsStore();
+    return store === null || !(await this.#api.storedSecrets(store)).some((each) => each.name === name);
+  }
+
   /** Checks the token, its rights and the name; returns the address of the service. */
   async #verify(): Promise<string> {
     const status = await this.#api.tokenStatus();
@@ -141,10 +188,12 @@ export class Deployment {
       d1: () => this.#api.databases(),
       queue: () => this.#api.queues(),
       r2: () => this.#api.buckets(place.jurisdiction),
+      secret: () => this.#api.secretsStore(),
       worker: () => this.#api.workers(),
     };
     const missing: string[] = [];
-    for (const kind of ["d1", "queue", "r2", "worker"] as const)
+    const isStored = this.#keyName !== null;
+    for (const kind of ["d1", "queue", "r2", ...(isStored ? ["secret" as const] : []), "worker"] as const)
       await lists[kind]().catch((failure: unknown) => {
         if (!(failure instanceof CloudflareError) || (failure.status !== 403 && failure.status !== 401)) throw failure;
         missing.push(RIGHTS[kind]);
@@ -152,7 +201,7 @@ export class Deployment {
     if (missing.length > 0) throw new Refusal(`CLOUDFLARE_API_TOKEN lacks ${missing.join(", ")} for this account.`);
     const { name, domain } = this.#chosen;
     await this.#ownWorker();
-    this.#say("the token is active, and may read D1, Queues, R2 and Workers");
+    this.#say(`the token is active, and may read D1, Queues, R2${isStored ? ", the Secrets Store" : ""} and Workers`);
     if (domain !== undefined) {
       await this.#freeDomain(domain);
       return `https://${domain}`;
@@ -186,10 +235,16 @@ export class Deployment {
     throw new Refusal(`A Worker ${name} exists, and is not of this deployment: choose another --name.`);
   }
 
-  #writeConfig(dir: string, address: string, databaseId: string): Promise<string> {
+  #writeConfig(
+    dir: string,
+    address: string,
+    databaseId: string,
+    masterKey: { store: string; name: string } | null,
+  ): Promise<string> {
     const { root, name, domain, withAudit } = this.#chosen;
     const { suffix, place } = this.#state;
-    return writeDeploymentConfig(dir, root, { name, suffix, databaseId, domain, address, withAudit, ...place });
+    const chosen = { name, suffix, databaseId, domain, address, withAudit, masterKey };
+    return writeDeploymentConfig(dir, root, { ...chosen, ...place });
   }
 
   async #deploy(config: string, databaseId: string): Promise<void> {
@@ -208,10 +263,12 @@ export class Deployment {
     const stored = storedSecrets(dir);
     if (isThere && stored === null && !this.#state.isDone("token-stored"))
       throw new Refusal(`${dir}/secrets.env is missing, and the Worker may have its keys: put it back, and run again.`);
-    const secrets = isThere ? stored : (stored ?? newSecrets(dir));
+    const all = isThere ? stored : (stored ?? newSecrets(dir));
+    const secrets = all !== null && this.#keyName !== null ? withoutMasterKey(dir, all) : all;
     if (this.#state.find("worker", name) === undefined) this.#state.intend("worker", name);
     const file = secrets === null ? [] : ["--secrets-file", secrets.path];
     await wrangler(this.#credentials, ["deploy", "-c", config, ...file], Object.values(secrets?.values ?? {}));
+    if (secrets !== all) rmSync(secrets?.path ?? "", { force: true });
     this.#state.made("worker", name, name);
     this.#state.finish("deployed");
     this.#say(`deployed the Worker ${name}`);

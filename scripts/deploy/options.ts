@@ -13,6 +13,7 @@ export const DEPLOY_OPTIONS = {
   domain: { value: "HOST", help: "a custom domain of a zone in the account (default: below workers.dev)" },
   location: { value: "PLACE", help: "near most writers: weur, eeur, apac, oc, wnam, enam" },
   jurisdiction: { value: "PLACE", help: "keeps all data in eu, us or fedramp" },
+  "secrets-store": { help: "keeps MASTER_KEY in the account's Secrets Store instead of the Worker" },
   audit: { help: "keeps the whole audit log in a bucket" },
   address: { value: "URL", help: "reaches the service there instead of at its own address" },
   dir: { value: "DIR", help: "the record of the deployment (default .deployments/NAME of the checkout)" },

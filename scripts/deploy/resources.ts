@@ -12,12 +12,14 @@ type Stored = Exclude<Kind, "worker">;
 export interface Need {
   readonly kind: Stored;
   readonly name: string;
+  /** Of a secret. */
+  readonly value?: string;
 }
 
 interface Kinds {
   readonly label: string;
   list(api: CloudflareApi, state: DeploymentState): Promise<Found[]>;
-  make(api: CloudflareApi, state: DeploymentState, name: string): Promise<Found>;
+  make(api: CloudflareApi, state: DeploymentState, need: Need): Promise<Found>;
   remove(api: CloudflareApi, state: DeploymentState, id: string): Promise<unknown>;
 }
 
@@ -25,20 +27,31 @@ const KINDS: Readonly<Record<Stored, Kinds>> = {
   d1: {
     label: "D1 database",
     list: (api) => api.databases(),
-    make: (api, { place }, name) => api.createDatabase(name, place),
+    make: (api, { place }, { name }) => api.createDatabase(name, place),
     remove: (api, _state, id) => api.deleteDatabase(id),
   },
   queue: {
     label: "queue",
     list: (api) => api.queues(),
-    make: (api, { place }, name) => api.createQueue(name, place),
+    make: (api, { place }, { name }) => api.createQueue(name, place),
     remove: (api, _state, id) => api.deleteQueue(id),
   },
   r2: {
     label: "R2 bucket",
     list: (api, { place }) => api.buckets(place.jurisdiction),
-    make: (api, { place }, name) => api.createBucket(name, place),
+    make: (api, { place }, { name }) => api.createBucket(name, place),
     remove: (api, { place }, id) => api.deleteBucket(id, place.jurisdiction),
+  },
+  // The store belongs to the account: it is made where there is none, and never deleted.
+  secret: {
+    label: "stored secret",
+    list: async (api) => {
+      const store = await api.secretsStore();
+      return store === null ? [] : api.storedSecrets(store);
+    },
+    make: async (api, _state, { name, value = "" }) =>
+      api.createStoredSecret((await api.secretsStore()) ?? (await api.createSecretsStore()), name, value),
+    remove: async (api, _state, id) => api.deleteStoredSecret((await api.secretsStore()) ?? "", id),
   },
 };
 
@@ -61,9 +74,10 @@ export function needs(name: string, suffix: string, withAudit: boolean): Need[] 
 export async function ensure(
   api: CloudflareApi,
   state: DeploymentState,
-  { kind, name }: Need,
+  need: Need,
   say: (line: string) => void,
 ): Promise<string> {
+  const { kind, name } = need;
   const { label, list, make } = KINDS[kind];
   const recorded = state.find(kind, name);
   const there = (await list(api, state)).find((each) => each.name === name);
@@ -81,7 +95,7 @@ export async function ensure(
     state.forget(kind, name);
   }
   if (state.find(kind, name) === undefined) state.intend(kind, name);
-  const made = await make(api, state, name).catch((failure: unknown) => {
+  const made = await make(api, state, need).catch((failure: unknown) => {
     // A definite refusal has made nothing; after a lost answer the next run looks for the name.
     if (failure instanceof CloudflareError && failure.status >= 400 && failure.status < 500) state.forget(kind, name);
     throw failure;

@@ -22,15 +22,25 @@ export function storedSecrets(dir: string): Secrets | null {
   return { path: pathIn(dir), values };
 }
 
+/** A file of the secrets that are the Worker's own, where its master key is in the Secrets Store. */
+export function withoutMasterKey(dir: string, { values }: Secrets): Secrets {
+  const { MASTER_KEY: _, ...rest } = values;
+  return stored(join(dir, "worker-secrets.env"), rest);
+}
+
 /** Makes the master key and the secret of the first token, and stores them. */
 export function newSecrets(dir: string): Secrets {
   const values = {
     MASTER_KEY: randomBytes(32).toString("base64"),
     BOOTSTRAP_SECRET: randomBytes(32).toString("hex"),
   };
+  return stored(pathIn(dir), values);
+}
+
+function stored(path: string, values: Secrets["values"]): Secrets {
   const lines = Object.entries(values).map(([name, value]) => `${name}=${value}\n`);
-  writePrivate(pathIn(dir), lines.join(""));
-  return { path: pathIn(dir), values };
+  writePrivate(path, lines.join(""));
+  return { path, values };
 }
 
 export const storeToken = (dir: string, token: string): void => writePrivate(tokenPath(dir), `${token}\n`);

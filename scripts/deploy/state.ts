@@ -12,7 +12,7 @@ import { Refusal } from "../settings.ts";
  */
 
 const Resource = z.strictObject({
-  kind: z.enum(["d1", "queue", "r2", "worker"]),
+  kind: z.enum(["d1", "queue", "r2", "secret", "worker"]),
   name: z.string(),
   /** ISO time before the call that makes it. */
   intended: z.iso.datetime(),

@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { type AddressInfo, connect, createServer, type Server } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -112,7 +112,13 @@ export class World {
     const secrets = Object.fromEntries(this.account.worker("sallyport").secrets);
     // A copy elsewhere: wrangler has its scratch files beside the configuration.
     const configPath = join(this.dir, "served.json");
-    copyFileSync(join(this.record, "wrangler.json"), configPath);
+    const { secrets_store_secrets = [], ...config } = JSON.parse(
+      readFileSync(join(this.record, "wrangler.json"), "utf8"),
+    ) as { secrets_store_secrets?: { binding: string; secret_name: string }[] };
+    writeFileSync(configPath, JSON.stringify(config));
+    // The harness has no stored secrets; test/workers/stored-master-key.test.ts has the binding itself.
+    for (const { binding, secret_name } of secrets_store_secrets)
+      secrets[binding] = this.account.store?.secrets.get(secret_name)?.value ?? "";
     this.#harness = createTestHarness({ workers: [{ configPath, secrets }] });
     const { url } = await this.#harness.listen();
     await this.#harness.getWorker().applyD1Migrations("LISTINGS");
@@ -186,12 +192,13 @@ export class World {
 
   /** The names of what this deployment has in the account. */
   owned(): string[] {
-    const { databases, queues, buckets, workers } = this.account;
+    const { databases, queues, buckets, workers, store } = this.account;
     return [
       ...[...databases.values()].map(({ name }) => name),
       ...[...queues.values()].map(({ queue_name }) => queue_name),
       ...buckets.keys(),
       ...workers.keys(),
+      ...(store?.secrets.keys() ?? []),
     ].filter((name) => name.startsWith("sallyport"));
   }
 

@@ -74,10 +74,15 @@ export class CloudflareAccount {
   /** Null: not chosen. */
   subdomain: string | null = "double";
   /** Products that the token must not use. */
-  readonly forbidden = new Set<"d1" | "queues" | "r2" | "workers">();
+  readonly forbidden = new Set<"d1" | "queues" | "r2" | "secrets_store" | "workers">();
   readonly databases = new Map<string, { name: string; created: string; body: object; sql: DatabaseSync }>();
   readonly queues = new Map<string, Queue>();
   readonly buckets = new Map<string, { created: string; jurisdiction: string; objects: number }>();
+  /** The account's one store, with its secrets by name; null: none was made. */
+  store: {
+    readonly id: string;
+    readonly secrets: Map<string, { readonly id: string; readonly value: string }>;
+  } | null = null;
   readonly workers = new Map<string, Worker>();
   /** Workers by their custom domains. */
   readonly domains = new Map<string, string>();
@@ -184,6 +189,36 @@ export class CloudflareAccount {
     this.buckets.delete(name);
   }
 
+  createStore(): string {
+    if (this.store) throw new Refused(400, 1002, "maximum_stores_exceeded");
+    this.store = { id: hex(), secrets: new Map() };
+    return this.store.id;
+  }
+
+  secretsOf(store: string) {
+    if (this.store?.id !== store) throw new Refused(404, 1001, "store_not_found");
+    return this.store.secrets;
+  }
+
+  createStoredSecret(store: string, name: string, value: string): string {
+    const secrets = this.secretsOf(store);
+    if (secrets.has(name)) throw new Refused(409, 1003, "secret_name_already_exists");
+    secrets.set(name, { id: hex(), value });
+    return secrets.get(name)?.id ?? "";
+  }
+
+  /** Refused while a Worker is bound to it: stricter than documented. */
+  deleteStoredSecret(store: string, id: string): void {
+    const secrets = this.secretsOf(store);
+    const [name] = [...secrets].find(([, each]) => each.id === id) ?? [];
+    if (name === undefined) throw new Refused(404, 1001, "secret_not_found");
+    const isBound = [...this.workers.values()].some(({ metadata }) =>
+      metadata.bindings.some((each) => each["secret_name"] === name),
+    );
+    if (isBound) throw new Refused(409, 1004, "secret_in_use");
+    secrets.delete(name);
+  }
+
   worker(name: string): Worker {
     const found = this.workers.get(name);
     if (!found) throw new Refused(404, 10_007, "This Worker does not exist on your account.");
@@ -237,6 +272,10 @@ export class CloudflareAccount {
     const missing = (what: string) => new Refused(400, 10_021, `binding ${name} of type ${type}: ${what} not found`);
     if (type === "d1" && !this.databases.has(String(fields["id"]))) throw missing("database");
     if (type === "queue" && !this.queueNamed(String(fields["queue_name"]))) throw missing("queue");
+    if (type === "secrets_store_secret") {
+      const { store_id, secret_name } = fields as Record<string, unknown>;
+      if (!this.secretsOf(String(store_id)).has(String(secret_name))) throw missing("secret");
+    }
     if (type === "r2_bucket") {
       const bucket = this.buckets.get(String(fields["bucket_name"]));
       if (bucket?.jurisdiction !== (fields["jurisdiction"] ?? "default")) throw missing("bucket");

@@ -68,6 +68,14 @@ const Consumer = z.strictObject({
     max_wait_time_ms: z.int().min(0).max(60_000).optional(),
   }),
 });
+const NewSecrets = z.array(
+  z.strictObject({
+    name: z.string().regex(/^[\w-]{1,255}$/),
+    value: z.string().min(1).max(65_536),
+    scopes: z.array(z.enum(["workers", "ai_gateway"])).min(1),
+    comment: z.string().optional(),
+  }),
+);
 const Query = z.strictObject({ sql: z.string(), params: z.array(z.unknown()).optional() });
 
 const databaseRow = (account: CloudflareAccount, id: string) => {
@@ -236,6 +244,45 @@ const ROUTES: readonly (readonly [method: string, path: RegExp, handle: Handler]
   ],
   [
     "GET",
+    /^\/secrets_store\/stores$/,
+    (call) => paged(call, call.account.store ? [{ id: call.account.store.id, name: "default_secrets_store" }] : []),
+  ],
+  [
+    "POST",
+    /^\/secrets_store\/stores$/,
+    (call) => {
+      const { name } = json(call, z.strictObject({ name: z.string().min(1) }));
+      return { id: call.account.createStore(), name, created: new Date().toISOString() };
+    },
+  ],
+  [
+    "GET",
+    /^\/secrets_store\/stores\/(\w+)\/secrets$/,
+    (call) => {
+      const secrets = [...call.account.secretsOf(call.parts[0] ?? "")];
+      // As the API: no call returns a value.
+      return paged(
+        call,
+        secrets.map(([name, { id }]) => ({ id, name, status: "active", scopes: ["workers"] })),
+      );
+    },
+  ],
+  [
+    "POST",
+    /^\/secrets_store\/stores\/(\w+)\/secrets$/,
+    (call) =>
+      json(call, NewSecrets).map(({ name, value }) => {
+        const id = call.account.createStoredSecret(call.parts[0] ?? "", name, value);
+        return { id, name, status: "pending", scopes: ["workers"] };
+      }),
+  ],
+  [
+    "DELETE",
+    /^\/secrets_store\/stores\/(\w+)\/secrets\/(\w+)$/,
+    ({ account, parts: [store = "", id = ""] }) => account.deleteStoredSecret(store, id) ?? null,
+  ],
+  [
+    "GET",
     /^\/workers\/scripts$/,
     ({ account }) => [...account.workers].map(([id, { created }]) => ({ id, created_on: created })),
   ],
@@ -360,6 +407,7 @@ const PRODUCTS = [
   ["d1", /^\/d1\//],
   ["queues", /^\/queues/],
   ["r2", /^\/r2\//],
+  ["secrets_store", /^\/secrets_store\//],
   ["workers", /^\/workers\//],
 ] as const;
 
