@@ -15,6 +15,7 @@ interface Stage {
 const STAGES: readonly Stage[] = [
   { name: "test", args: ["run", "test:all"], env: { CLIENTS_GO: "1", LONG_TESTS: "1", DOUBLES: "always" } },
   { name: "faults", args: ["run", "test:faults"], env: { FAULTS_KILLS: "60", FAULTS_SECONDS: "480" } },
+  { name: "rollout", args: ["run", "test:faults"], env: { FAULTS_FROM: dayBefore(), FAULTS_SECONDS: "120" } },
   { name: "abuse", args: ["run", "test:abuse"] },
   { name: "mutations", args: ["run", "test:mutations"] },
 ];
@@ -33,6 +34,13 @@ const verdicts = STAGES.filter(({ name }) => wanted.length === 0 || wanted.inclu
 console.log();
 for (const { line } of verdicts) console.log(line);
 process.exit(verdicts.every(({ passed }) => passed) ? 0 : 1);
+
+/** The newest commit that is a day older than the present one: what a gradual deployment replaces. */
+function dayBefore(): string {
+  const git = (...args: string[]) => spawnSync("git", args, { encoding: "utf8" }).stdout.trim();
+  const day = Number(git("show", "-s", "--format=%ct", "HEAD")) - 86_400;
+  return git("rev-list", "-1", `--before=${day}`, "HEAD") || "HEAD";
+}
 
 function run({ name, args, env }: Stage): { readonly passed: boolean; readonly line: string } {
   const file = join(LOGS, `${name}.log`);

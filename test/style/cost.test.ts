@@ -41,6 +41,22 @@ describe("the bill", () => {
     expect(time(idle)).toBe(time(without));
   });
 
+  it("of objects' time is that of the page on the platform's limits, before and after the compatibility date", () => {
+    const limits = readFileSync("docs/internals/platform-limits.md", "utf8");
+    const whole = (amount: number) => Math.round(amount).toLocaleString("en-US");
+    for (const [, size = "", options = ""] of page.matchAll(/^\| (Small|Medium|Large) \| `(.+)` \|$/gm)) {
+      const time = bill(deployment(options)).lines.find(({ item }) => item === "time of objects");
+      const calls = time?.parts.find(([what]) => what === "calls")?.[1] ?? 0;
+      const all = time?.amount ?? 0;
+      const cells = [size, whole(all - calls), whole(calls), whole(all), whole(all), time?.dollars.toFixed(2)];
+      expect(limits).toContain(`| ${cells.join(" | ")} |`);
+    }
+    const held = (seconds: number) => seconds * 0.128;
+    expect([held(15 * 60), held(70), held(140), held(30 * 86_400)].map((each) => Number(each.toFixed(1)))).toEqual([
+      115.2, 9, 17.9, 331_776,
+    ]);
+  });
+
   it("counts every stored line", () => {
     expect(dollarsOf({ ...MEDIUM, sampling: 1 }, "log, ingested")).toBeGreaterThan(80);
     expect(dollarsOf(MEDIUM, "log, ingested")).toBe(0);
