@@ -18,9 +18,6 @@ import { Refusal } from "./settings.ts";
 const LOCATIONS = ["weur", "eeur", "apac", "oc", "wnam", "enam"] as const;
 const JURISDICTIONS = ["eu", "us", "fedramp"] as const;
 
-/** Up to the total of the bill; prices and sources are in the command's own output. */
-const BILL_LINES = 20;
-
 const say = (line: string): void => console.log(`- ${line}`);
 
 try {
@@ -99,7 +96,9 @@ async function finish(deployment: Deployment, state: DeploymentState, dir: strin
   if (token !== null) console.log(`Root token:  ${token}\n             (shown once: put it into a safe)`);
   console.log(`Keys:        ${join(dir, "secrets.env")}: move this file to a safe. Without it no data can be read.`);
   console.log(`\nThe estimated bill with few callers (npm run cost, docs/operate/cost.md):\n`);
-  for (const line of costReport([]).slice(0, BILL_LINES)) console.log(line);
+  const report = costReport([]);
+  // Up to the total: prices and sources are in the command's own output.
+  for (const line of report.slice(0, report.findIndex((each) => each.startsWith("total")) + 1)) console.log(line);
   if (findings.length > 0) state.finish("checked");
   rmSync(tokenPath(dir), { force: true });
   return 0;
