@@ -17,6 +17,8 @@ export function authoritiesIn(text: string, from: string): string[] {
     throw new Refusal(`${from} has a private key: name a file that has certificates only.`);
   const found = text.match(CERTIFICATE) ?? [];
   if (found.length === 0) throw new Refusal(`${from} has no certificate in PEM format.`);
+  if (text.split("-----BEGIN ").length - 1 > found.length)
+    throw new Refusal(`${from} has a certificate without an end, or something else than certificates.`);
   for (const [at, pem] of found.entries())
     if (!isAuthority(pem)) throw new Refusal(`${from}: certificate ${at + 1} is not that of an authority.`);
   return found;

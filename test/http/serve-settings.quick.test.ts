@@ -61,6 +61,10 @@ describe("the settings of npm run serve", () => {
       [{ TRUSTED_CAS: file("text.pem", "no certificate") }, "has no certificate in PEM format"],
       [{ TRUSTED_CAS: file("leaf.pem", `${AUTHORITY}\n${SIGNED.cert}`) }, "certificate 2 is not that of an authority"],
       [{ TRUSTED_CAS: file("cut.pem", AUTHORITY.replace(/.{99}(?=\n---)/s, "")) }, "certificate 1 is not that of an"],
+      [
+        { TRUSTED_CAS: file("half.pem", `${AUTHORITY}\n${AUTHORITY.slice(0, 200)}`) },
+        "has a certificate without an end",
+      ],
       [{ TRUSTED_CAS: file("with-key.pem", `${AUTHORITY}\n${SIGNED.key}`) }, "has a private key"],
       [{ TRUSTED_CAS: file("ca.pem", AUTHORITY), NODE_EXTRA_CA_CERTS: "/x" }, "are both set: remove one"],
       [{ BACKUP_DIR: "/b" }, "BACKUP_TOKEN and one of BACKUP_DIR and BACKUP_S3_BUCKET are needed"],
