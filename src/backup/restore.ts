@@ -9,6 +9,7 @@ import { accessControl } from "../rpc/stubs.ts";
 import { type ObjectRecord, Opener, type RowsRecord } from "./format.ts";
 import { framesOf } from "./frames.ts";
 import { type Rebuilt, rebuildListings } from "./rebuild-listings.ts";
+import { Staging } from "./staging.ts";
 
 interface Restored {
   readonly snapshot: string;
@@ -67,20 +68,29 @@ async function load(
   // Locked before their rows arrive, so that they stay unused.
   for (const object of SINGLETONS) if (object !== ACCESS_CONTROL) await hold(env, restore, object);
   let [object, objects, rows]: [ObjectName | null, number, number] = [null, 0, 0];
-  for await (const frame of frames) {
-    const record = opener.open(frame);
-    if (record.type === "object") {
-      object = await begin(env, restore, record);
-      missing.delete(textOfObject(object));
-      objects++;
-    } else if (record.type === "rows") {
-      if (!object) throw badRequest("snapshot: rows without an object");
-      refuseForeignKeys(record, masters);
-      const { table, columns, rows: some } = record;
-      unwrap(await storedObject(env, object).stage(restore, table, columns, some));
-      rows += some.length;
+  const staging = new Staging();
+  try {
+    for await (const frame of frames) {
+      const record = opener.open(frame);
+      if (record.type === "object") {
+        const begun = objectOf(record);
+        object = begun;
+        staging.begin(() => begin(env, restore, begun, record));
+        missing.delete(textOfObject(begun));
+        objects++;
+      } else if (record.type === "rows") {
+        if (!object) throw badRequest("snapshot: rows without an object");
+        refuseForeignKeys(record, masters);
+        const [into, { table, columns, rows: some }] = [object, record];
+        staging.goOn(async () => unwrap(await storedObject(env, into).stage(restore, table, columns, some)));
+        rows += some.length;
+      }
+      await staging.room();
     }
+  } finally {
+    await staging.settled();
   }
+  staging.check();
   opener.close();
   if (missing.size > 0) throw badRequest(`snapshot: without ${[...missing].join(", ")}`);
   return { objects, rows };
@@ -91,13 +101,15 @@ async function hold(env: Env, restore: string, object: ObjectName): Promise<void
   unwrap(await storedObject(env, object).holdForRestore(restore, bornWith(object.kind)));
 }
 
-async function begin(env: Env, restore: string, record: ObjectRecord): Promise<ObjectName> {
-  const { kind, name, versions, sequences } = record;
+function objectOf({ kind, name }: ObjectRecord): ObjectName {
   if (!isKind(kind)) throw badRequest(`snapshot: newer schema: this version of the service has no ${kind}`);
-  const object = { kind, name };
-  if (kind !== ACCESS_CONTROL.kind) await hold(env, restore, object);
+  return { kind, name };
+}
+
+async function begin(env: Env, restore: string, object: ObjectName, view: ObjectRecord): Promise<void> {
+  const { versions, sequences } = view;
+  if (object.kind !== ACCESS_CONTROL.kind) await hold(env, restore, object);
   unwrap(await storedObject(env, object).beginStaging(restore, { versions, sequences }));
-  return object;
 }
 
 /** Data keys that cannot be opened here would leave the service partially sealed. */

@@ -57,14 +57,24 @@ export const sequencesOf = (sql: SqlStorage): Record<string, number> =>
       .map(({ name, seq }) => [name, seq]),
   );
 
+/** Schemas that this isolate has found, by the statements that make them: objects of one kind have the same. */
+const known = new Map<string, Ddl>();
+
 /** The schema of an object's tables when its modules were at these versions. Changes nothing. */
 export function ddlAt(storage: DurableObjectStorage, schema: Schema, versions: Versions): Ddl {
+  const steps = Object.entries(schema).flatMap(([module, all]) => all.slice(0, versions[module] ?? 0));
+  const key = steps.join(";\n");
+  const ddl = known.get(key) ?? ddlOfSteps(storage, steps);
+  known.set(key, ddl);
+  return ddl;
+}
+
+function ddlOfSteps(storage: DurableObjectStorage, steps: readonly string[]): Ddl {
   let found: Ddl | undefined;
   try {
     storage.transactionSync(() => {
       dropAll(storage.sql);
-      for (const [module, steps] of Object.entries(schema))
-        for (const step of steps.slice(0, versions[module] ?? 0)) storage.sql.exec(step);
+      for (const step of steps) storage.sql.exec(step);
       found = ddlOf(storage.sql);
       throw new RolledBack();
     });
