@@ -1,5 +1,7 @@
-import { lstatSync } from "node:fs";
+import { lstatSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { pathToFileURL } from "node:url";
 import type { Rpc } from "@sallyport/csi-wire";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { allocation, allocationId, type CsiNode, job, World } from "./csi-chain-world.ts";
@@ -90,6 +92,23 @@ const DEATHS: [who: string, steps: readonly Rpc[], die: (node: CsiNode) => Promi
   ],
   ["service", ["NodePublishVolume", "ControllerUnpublishVolume"], () => world.restartService()],
 ];
+
+/** Simulates a reboot for an agent: another boot id, and no mounts. */
+function startAfterReboot(node: CsiNode): void {
+  for (const path of node.mounts()) rmSync(path);
+  rmSync(join(node.driver.root, "mounts"), { recursive: true });
+  const path = node.at("reboot.mjs");
+  const bootId = "/proc/sys/kernel/random/boot_id";
+  writeFileSync(
+    path,
+    `import fs from "node:fs";
+     import { syncBuiltinESMExports } from "node:module";
+     const read = fs.readFileSync;
+     fs.readFileSync = (path, ...more) => (path === "${bootId}" ? "another" : read(path, ...more));
+     syncBuiltinESMExports();`,
+  );
+  node.start({ NODE_OPTIONS: `--import=${pathToFileURL(path)}` });
+}
 
 describe("a claim", () => {
   it.each(DEATHS)("is taken and released once when the %s crashes during a step", async (who, steps, die) => {
@@ -207,6 +226,98 @@ describe("a claim", () => {
     await use.report("lost");
     await world.claimed(use.volume);
     expect(node.record(use.externalId).published).toEqual({});
+    await use.remove();
+  });
+
+  it("is published again after its node has rebooted", async () => {
+    const node = await world.csiNode("reboot");
+    const use = await new Use(node).prepare();
+    await use.report("running");
+    await use.expectTaken();
+    const mounts = node.mounts();
+    await node.kill();
+    await node.driver.kill();
+    startAfterReboot(node);
+    expect(node.mounts()).toEqual([]);
+    await node.driver.start();
+    await vi.waitFor(() => expect(node.mounts(), node.log).toEqual(mounts), PATIENT);
+    await use.expectTaken();
+    await use.report("complete");
+    await use.expectFree();
+    await use.remove();
+  });
+
+  it("is taken and released once although its plugin is busy, in use, away or frozen meanwhile", async () => {
+    const node = await world.csiNode("moody");
+    const use = await new Use(node).prepare();
+    const fail = (code: number, times: number) => ({ fail: { code, times } });
+    node.driver.misbehave({
+      calls: {
+        // Longer than the agent's own retries.
+        ControllerPublishVolume: fail(9, 6),
+        NodeStageVolume: fail(14, 2),
+        NodePublishVolume: fail(10, 3),
+      },
+    });
+    await use.report("running");
+    await use.expectTaken();
+    expect(node.driver.calls("ControllerPublishVolume")).toBe(7);
+    node.driver.misbehave({
+      calls: {
+        NodeUnpublishVolume: fail(10, 3),
+        NodeUnstageVolume: fail(14, 2),
+        ControllerUnpublishVolume: fail(10, 2),
+      },
+    });
+    node.driver.signal("SIGSTOP");
+    await use.report("complete");
+    await sleep(1_000);
+    node.driver.signal("SIGCONT");
+    await use.expectFree();
+    expect(node.driver.calls("ControllerUnpublishVolume")).toBe(3);
+    await use.remove();
+  });
+
+  it("proceeds when the results of its steps are lost in transit", async () => {
+    const node = await world.csiNode("unheard");
+    const use = await new Use(node).prepare();
+    for (const [rpc, status, isSo] of [
+      ["ControllerPublishVolume", "running", () => use.expectTaken()],
+      ["NodeUnpublishVolume", "complete", () => use.expectFree()],
+    ] as const) {
+      node.driver.misbehave({ calls: { [rpc]: { delayMs: 500 } } });
+      await use.report(status);
+      await isCalled(node, rpc);
+      world.line.deafen();
+      await sleep(1_000);
+      world.line.cut();
+      await isSo();
+      expect(node.driver.calls(rpc)).toBe(1);
+    }
+    await use.remove();
+  });
+
+  it("is taken and released by another controller when the called one crashes permanently", async () => {
+    const one = await world.csiNode("twins", { roles: ["controller"] });
+    const other = await world.csiNode("twins", { beside: one, roles: ["controller"] });
+    const node = await world.csiNode("twins", { beside: one, roles: ["node"] });
+    const [first, second] = [one, other].sort((a, b) => (a.id < b.id ? -1 : 1)) as [CsiNode, CsiNode];
+    const use = await new Use(node).prepare();
+    for (const [rpc, status, isSo] of [
+      ["ControllerPublishVolume", "running", () => use.expectTaken()],
+      ["ControllerUnpublishVolume", "complete", () => use.expectFree()],
+    ] as const) {
+      first.driver.misbehave({ calls: { [rpc]: { hang: 1 } } });
+      await use.report(status);
+      await isCalled(first, rpc);
+      await first.kill();
+      await first.driver.kill();
+      await isSo();
+      expect(second.driver.calls(rpc)).toBe(1);
+      await first.driver.start();
+      first.start();
+      await vi.waitFor(async () => expect((await world.plugin("twins"))?.controllers).toBe(2), PATIENT);
+    }
     await use.remove();
   });
 });
