@@ -15,14 +15,17 @@ const [head = [], , ...rows] = readFileSync("docs/internals/engine-promises.md",
   .filter((line) => line.startsWith("|"))
   .map(cellsOf);
 
-const textOf = (file: string): string => {
-  const path = [".quick", ""].map((kind) => `test/workers/${file}${kind}.test.ts`).find((each) => existsSync(each));
-  return path === undefined ? "" : readFileSync(path, "utf8");
-};
+/** The texts of a suite, which may have a quick part. */
+const textOf = (file: string): string =>
+  ["workers", "console", "clients", "doubles", "http"]
+    .flatMap((folder) => [".quick", ""].map((kind) => `test/${folder}/${file}${kind}.test.ts`))
+    .filter((path) => existsSync(path))
+    .map((path) => readFileSync(path, "utf8"))
+    .join("\n");
 
 /** Whether a test runs that has the title, or whose title begins with it or has it after a placeholder. */
 function isProved(cell: string): boolean {
-  const [, file = "", title = ""] = /^`([\w-]+) › (.+)`$/.exec(cell) ?? [];
+  const [, file = "", title = ""] = /^`([\w/-]+) › (.+)`$/.exec(cell) ?? [];
   const line = textOf(file)
     .split("\n")
     .find((each) => title !== "" && each.includes(title) && /["`]/.test(each));

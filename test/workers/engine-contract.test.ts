@@ -185,6 +185,24 @@ describe.each(subjects)("an engine of type $type", ({ type, upstream, open, poll
     await byItself(uuid, nothingIsLeft);
   });
 
+  it("gets the same lease for a repeated request with a key", async () => {
+    const ask = () => skippingWaits(() => get(`/v1/engine/${at}`, { headers: { "Idempotency-Key": "deploy" } }));
+    const [{ body: first }, { body: again }] = [succeeded(await ask()), succeeded(await ask())];
+    expect([again.lease_id, again.data]).toEqual([first.lease_id, first.data]);
+    expect(await rows(uuid, "leases")).toHaveLength(1);
+  });
+
+  it("counts its leases for quotas, and refuses one before a call", async () => {
+    succeeded(await put("/v1/sys/quotas/lease-count/engine", { path: "engine", max_leases: 1 }));
+    succeeded(await put("/v1/sys/policies/acl/issuer", { policy: 'path "engine/*" { capabilities = ["read"] }' }));
+    const { client_token: token } = succeeded(await put("/v1/auth/token/create", { policies: ["issuer"] })).body.auth;
+    const ask = () => skippingWaits(() => get(`/v1/engine/${at}`, { token }));
+    succeeded(await ask());
+    const before = await provider.everything();
+    expect((await ask()).status).toBe(429);
+    expect(await provider.everything()).toEqual(before);
+  });
+
   it("ends an expired lease by itself", async () => {
     succeeded(await creds());
     await byItself(uuid, nothingIsLeft);

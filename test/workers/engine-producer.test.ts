@@ -94,6 +94,18 @@ describe.each(subjects)("an HTTPS producer of $provider", (subject) => {
     for (const secret of secrets) expect(shown).not.toContain(secret);
   });
 
+  it("gets the same lease for a repeated request with a key, and counts it for quotas", async () => {
+    succeeded(await put("/v1/sys/quotas/lease-count/producer", { path: "producer", max_leases: 1 }));
+    succeeded(await put("/v1/sys/policies/acl/issuer", { policy: 'path "producer/*" { capabilities = ["read"] }' }));
+    const { client_token: token } = succeeded(await put("/v1/auth/token/create", { policies: ["issuer"] })).body.auth;
+    const ask = (key: string) =>
+      skippingWaits(() => get("/v1/producer/creds/app", { token, headers: { "Idempotency-Key": key } }));
+    const [{ body: first }, { body: again }] = [succeeded(await ask("one")), succeeded(await ask("one"))];
+    expect([again.lease_id, again.data]).toEqual([first.lease_id, first.data]);
+    expect((await ask("two")).status).toBe(429);
+    expect(await ours()).toHaveLength(1);
+  });
+
   it("ends an expired lease by itself, and leaves nothing when it is unmounted", async () => {
     succeeded(await creds());
     await byItself(uuid, nothingIsLeft);

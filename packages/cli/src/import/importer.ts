@@ -4,6 +4,7 @@ import { forEachLimit } from "../limit.ts";
 import type { History, Mount } from "./history.ts";
 import type { Kind, Report } from "./report.ts";
 import {
+  credentialEngine,
   historyOf,
   type MountAtSource,
   mountSettings,
@@ -81,7 +82,7 @@ export async function importMounts(source: Api, target: Api, report: Report, cho
   const { kv, others } = await mountsOf(source);
   for (const path of [...kv.map((mount) => mount.path), ...others.map(([each]) => each)]) choices.found.add(path);
   for (const [path, type] of others)
-    if (choices.mounts === null || choices.mounts.has(path))
+    if (!credentialEngine(type) && (choices.mounts === null || choices.mounts.has(path)))
       report.addSource(shownIn(source, path), "skipped", `mounts of type ${type} are not imported`);
   for (const mount of kv) {
     if (choices.mounts !== null && !choices.mounts.has(mount.path)) continue;

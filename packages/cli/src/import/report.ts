@@ -1,7 +1,16 @@
 import { table } from "../command.ts";
 
 /** Kinds of objects that an import moves. */
-export type Kind = "namespace" | "mount" | "secret" | "policy" | "app" | "destination" | "association";
+export type Kind =
+  | "namespace"
+  | "mount"
+  | "secret"
+  | "policy"
+  | "engine"
+  | "role"
+  | "app"
+  | "destination"
+  | "association";
 
 /** Results of an import, or its plan with `--dry-run`. */
 type Action =
@@ -100,7 +109,18 @@ export class Report {
 }
 
 const KINDS: readonly Entry["kind"][] = [
-  ...(["source", "namespace", "mount", "secret", "policy", "app", "destination", "association"] as const),
+  ...([
+    "source",
+    "namespace",
+    "mount",
+    "secret",
+    "policy",
+    "engine",
+    "role",
+    "app",
+    "destination",
+    "association",
+  ] as const),
 ];
 
 const PLURALS: Readonly<Record<Kind, string>> = {
@@ -108,6 +128,8 @@ const PLURALS: Readonly<Record<Kind, string>> = {
   mount: "mounts",
   secret: "secrets",
   policy: "policies",
+  engine: "engines",
+  role: "roles",
   app: "applications",
   destination: "destinations",
   association: "associations",

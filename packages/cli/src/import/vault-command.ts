@@ -12,12 +12,13 @@ import {
   texts,
 } from "../command.ts";
 import { addressOf, contentOf, serverOf, serviceOf } from "../environment.ts";
+import { importEngines } from "./engines.ts";
 import { attempt, type Choices, importMounts, importPolicies } from "./importer.ts";
 import { Report } from "./report.ts";
 import { type Credentials, importSync, readCredentials } from "./sync.ts";
 import { childrenOf } from "./vault-source.ts";
 
-const PARTS = ["kv", "policies", "sync"] as const;
+const PARTS = ["kv", "policies", "sync", "engines"] as const;
 type Part = (typeof PARTS)[number];
 
 interface Options extends Choices {
@@ -27,16 +28,19 @@ interface Options extends Choices {
 
 export const importVault = command({
   words: ["import", "vault"],
-  summary: "copy secrets, policies and sync from Vault",
+  summary: "copy secrets, policies, sync and roles from Vault",
   about: `Copies namespaces, KV mounts with all versions of their secrets, policies, sync destinations and
-associations from Vault, OpenBao or another Sallyport. It only adds, and may be run again: each run
+associations, and engines of AWS, Azure and Google Cloud with their roles from Vault, OpenBao or another Sallyport. It only adds, and may be run again: each run
 compares, and continues where the previous one ended.`,
   options: {
     from: text("URL", "the source; its token is VAULT_TOKEN or VAULT_TOKEN_FILE, its namespace VAULT_NAMESPACE"),
     "dry-run": flag("print the plan; no value of a versioned secret is read, and nothing is written"),
     only: texts("PART", `${PARTS.join(", ")}; may be repeated (default: all)`),
     mount: texts("PATH", "import this mount; may be repeated (default: all)"),
-    credentials: text("FILE", 'JSON with the fields that the source masks, by "aws-sm/NAME"; - is the standard input'),
+    credentials: text(
+      "FILE",
+      'JSON with the fields that the source hides, by "aws-sm/NAME" or path; - is standard input',
+    ),
     overwrite: flag("replace policies, and secrets of KV version 1, that differ"),
     "max-gap": text("N", "versions before the oldest one that may be filled to keep version numbers (default 1000)"),
     parallel: text("N", "secrets at once, 1 to 64 (default 8)"),
@@ -107,6 +111,7 @@ async function importNamespace(source: Api, target: Api, report: Report, options
   await part("policies", () => importPolicies(source, target, report, options));
   // Associations name secrets, which exist by now.
   await part("sync", () => importSync(source, target, report, options, options.credentials));
+  await part("engines", () => importEngines(source, target, report, options, options.credentials));
   const children = await childrenOf(source).catch((failure: unknown) => {
     if (failure instanceof Unreachable) throw failure;
     // The right may be missing where there are no namespaces.

@@ -14,6 +14,12 @@ interface Mounts {
   readonly others: readonly (readonly [path: string, type: string])[];
 }
 
+/** Types of engines that issue credentials and are imported. */
+const CREDENTIAL_ENGINES = ["aws", "azure", "gcp"] as const;
+export type CredentialEngine = (typeof CREDENTIAL_ENGINES)[number];
+export const credentialEngine = (type: string): CredentialEngine | undefined =>
+  CREDENTIAL_ENGINES.find((each) => each === type);
+
 /** Engines that every namespace has. */
 const BUILT_IN: ReadonlySet<string> = new Set([
   "system",
