@@ -142,13 +142,54 @@ const schemas = (api: ApiDocument): Plugin => ({
       namespace: "schema",
     }));
     build.onLoad({ filter: /.*/, namespace: "schema" }, ({ path }) => ({
-      contents: JSON.stringify(bodySchema(api, path), (name, value) =>
-        CHECKS.has(name) || (name === "additionalProperties" && value === false) ? undefined : value,
+      contents: moduleOf(
+        JSON.parse(
+          JSON.stringify(bodySchema(api, path), (name, value) =>
+            CHECKS.has(name) || (name === "additionalProperties" && value === false) ? undefined : withoutNull(value),
+          ),
+        ),
       ),
-      loader: "json",
     }));
   },
 });
+
+/** A schema without null, which forms send for an empty field. */
+function withoutNull(value: unknown): unknown {
+  const { anyOf, ...rest } = (value ?? {}) as { anyOf?: readonly { type?: string }[] };
+  const others = Array.isArray(anyOf) ? anyOf.filter(({ type }) => type !== "null") : [];
+  return others.length === 1 ? { ...others[0], ...rest } : value;
+}
+
+/** A module with a value as its default export, in which equal parts are one constant: types share most of their fields. */
+function moduleOf(whole: unknown): string {
+  const counts = new Map<string, number>();
+  const names = new Map<string, string>();
+  const count = (value: unknown): void => {
+    if (typeof value !== "object" || value === null) return;
+    const text = JSON.stringify(value);
+    const before = counts.get(text) ?? 0;
+    counts.set(text, before + 1);
+    if (before === 0) for (const part of Object.values(value)) count(part);
+  };
+  const constants: string[] = [];
+  const write = (value: unknown): string => {
+    if (typeof value !== "object" || value === null) return JSON.stringify(value);
+    const text = JSON.stringify(value);
+    const known = names.get(text);
+    if (known !== undefined) return known;
+    const written = Array.isArray(value)
+      ? `[${value.map(write).join()}]`
+      : `{${Object.entries(value).map(([name, part]) => `${JSON.stringify(name)}:${write(part)}`)}}`;
+    if ((counts.get(text) ?? 0) < 2) return written;
+    const name = `part${names.size}`;
+    names.set(text, name);
+    constants.push(`const ${name}=${written};`);
+    return name;
+  };
+  count(whole);
+  const written = write(whole);
+  return `${constants.join("")}export default ${written}`;
+}
 
 function filesIn(dir: string): string[] {
   if (!existsSync(dir)) return [];

@@ -153,6 +153,20 @@ export function allowsOperator(
   return rights.levels.operator !== "deny" && rights.operatorCapabilities.includes(wanted);
 }
 
+/** Capabilities of a token in one namespace, and on agents, nodes, operators and plugins, as routes name them. */
+export function ownCapabilities(rights: ClusterRights, namespace: string): string[] {
+  const levels = [
+    ...(["read", "write"] as const).flatMap((level) => [
+      allowsAgent(rights, level) && `agent:${level}`,
+      allowsNode(rights, level) && `node:${level}`,
+      allowsOperator(rights, level) && `operator:${level}`,
+    ]),
+    ...(["list", "read"] as const).map((level) => allowsPlugin(rights, level) && `plugin:${level}`),
+  ].filter((word) => word !== false);
+  const named = ANY_CAPABILITY.filter((word) => allowsNamespace(rights, namespace, word));
+  return [...(rights.management ? ["management"] : []), ...levels.sort(), ...named.map((word) => `namespace:${word}`)];
+}
+
 function allowsLevel(rights: ClusterRights, family: Family, wanted: Exclude<Level, "deny">): boolean {
   if (rights.management) return true;
   const held = rights.levels[family];

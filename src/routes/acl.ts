@@ -8,9 +8,11 @@ import { caseless, echoed } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
 import { readQuery } from "../platform/http/read-query.ts";
 import { settings } from "../platform/settings.ts";
+import { ownCapabilities } from "../rights/cluster-rights.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { listAcl, readAcl } from "./server/acl-reads.ts";
 import { blocking } from "./server/blocking.ts";
+import { namespaceOf } from "./server/cluster-reads.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, cluster, open } from "./server/route.ts";
 
@@ -176,6 +178,13 @@ export const aclRoutes = [
     rights: "any",
     fresh: true,
     handle: (call) => listAcl(call, () => policies(call, call.grant.identity.policies)),
+  }),
+  cluster({
+    verb: "GET",
+    path: "/acl/capabilities/self",
+    rights: "any",
+    fresh: true,
+    handle: async (call) => clusterJson(call, { Capabilities: ownCapabilities(call.grant.cluster, namespaceOf(call)) }),
   }),
   cluster({
     verb: "GET",

@@ -97,6 +97,76 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
+  it("finds each tab of each screen, and namespaces, engines, limits and notification rules by name", async () => {
+    await suite().call("POST", "sys/namespaces/frame-team");
+    await suite().call("POST", "sys/quotas/rate-limit/frame-rate", { rate: 100_000 });
+    await suite().call("POST", "sys/quotas/lease-count/frame-leases", { max_leases: 100_000 });
+    const channel = { type: "slack", url: "https://hooks.slack.com/services/T0/B0/frame" };
+    await suite().call("POST", "sys/notifications/channels/frame", channel);
+    const rule = { condition: "sync-failing", channels: ["frame"] };
+    await suite().call("POST", "sys/notifications/rules/frame-rule", rule);
+    const opened = await suite().open();
+    const { page } = opened;
+    const wrong: string[] = [];
+    const rows: readonly (readonly [words: string, address: string])[] = [
+      ["frame-team namespace", "?ns=frame-team"],
+      ["azure/ engine", "credentials/azure"],
+      ["frame-rate rate limit", "access?tab=limits"],
+      ["frame-leases lease limit", "access?tab=limits"],
+      ["frame-rule notification rule", "notifications?tab=rules"],
+      ["secrets by destination", "sync?tab=matrix"],
+      ["queue", "sync?tab=queue"],
+      ["github apps", "sync?tab=apps"],
+      ["identity issuer", "credentials?tab=issuer"],
+      ["subscription", "events?tab=subscribe"],
+      ["events of secrets", "events?tab=service"],
+      ["csi volumes", "storage?tab=csi"],
+      ["plugins", "storage?tab=plugins"],
+      ["sticky claims", "storage?tab=claims"],
+      ["jobs", "nodes?tab=jobs"],
+      ["agents", "nodes?tab=agents"],
+      ["join tokens", "nodes?tab=join-tokens"],
+      ["tokens", "access?tab=tokens"],
+      ["token roles", "access?tab=token-roles"],
+      ["auth methods", "access?tab=methods"],
+      ["identities", "access?tab=identities"],
+      ["limits", "access?tab=limits"],
+      ["namespaces", "access?tab=namespaces"],
+      ["what may", "access?tab=check"],
+      ["notification rules", "notifications?tab=rules"],
+      ["channels", "notifications?tab=channels"],
+    ];
+    const here = () => page.evaluate(() => (location.pathname + location.search).slice("/ui/".length));
+    // The first tab of a screen is the screen's own entry.
+    const screens = page.getByRole("navigation").first().getByRole("link");
+    for (const address of await screens.evaluateAll((all) => all.map((one) => one.getAttribute("href") ?? ""))) {
+      if (!address.startsWith("/ui/")) continue;
+      await opened.visit(address.slice("/ui/".length));
+      await page.locator("#main").getByRole("heading", { level: 1 }).waitFor();
+      const tabs = page.locator("#main").getByRole("tab");
+      for (let at = 1; at < (await tabs.count()); at++) {
+        await tabs.nth(at).click();
+        const tab = await here();
+        if (!rows.some(([, known]) => known === tab)) wrong.push(`no entry for ${tab}`);
+      }
+    }
+    for (const [words, address] of rows) {
+      await opened.visit("");
+      await page.keyboard.press("Control+k");
+      await page.getByRole("dialog").getByRole("combobox").fill(words);
+      const [start = ""] = words.split(" ");
+      const first = page.getByRole("option").first();
+      await expect.poll(async () => (await first.textContent())?.toLowerCase(), { message: words }).toContain(start);
+      await page.keyboard.press("Enter");
+      await expect.poll(here, { message: words }).toBe(address);
+    }
+    expect(wrong).toEqual([]);
+    await suite().call("DELETE", "sys/notifications/rules/frame-rule");
+    await suite().call("DELETE", "sys/quotas/rate-limit/frame-rate");
+    await suite().call("DELETE", "sys/quotas/lease-count/frame-leases");
+    await opened.close();
+  });
+
   it("finds secrets and roles by name, and keeps what was opened and favourites in the browser", async () => {
     await suite().call("POST", "secret/data/frame/payments-key", { data: { a: "1" } });
     const opened = await suite().open({ isNewProfile: true });

@@ -349,6 +349,20 @@ describe("policies of the cluster API", () => {
     expect((await del("/v1/acl/policy/other", { token })).status).toBe(403);
   });
 
+  it("give capabilities that the holder may list, by namespace", async () => {
+    const rules = 'node { policy = "read" } namespace "web" { capabilities = ["host-volume-create"] }';
+    const token = await clientOf(`${rules} plugin { policy = "list" }`);
+    const of = async (query = "", as = token) =>
+      (await get(`/v1/acl/capabilities/self${query}`, { token: as })).body.Capabilities;
+    const everywhere = ["node:read", "plugin:list"];
+    expect(await of()).toEqual(everywhere);
+    const inWeb = ["namespace:host-volume-create", "namespace:host-volume-read"];
+    expect(await of("?namespace=web")).toEqual([...everywhere, ...inWeb]);
+    expect(await of("?namespace=web", "root")).toEqual(
+      expect.arrayContaining(["management", "agent:write", "node:write", "operator:write", "namespace:submit-job"]),
+    );
+  });
+
   it("may contain path rules as well: one token for both APIs", async () => {
     const token = await clientOf(`${path("sys/mounts", "read")} namespace "default" { policy = "read" }`);
     expect((await get("/v1/sys/mounts", { token })).status).toBe(200);

@@ -47,6 +47,7 @@ it("describes tokens, policies and namespaces of the Nomad API", async () => {
   });
   const { AccessorID, SecretID: token } = made.body;
   await ok("GET", "/v1/acl/policy/self", undefined, { token });
+  await ok("GET", "/v1/acl/capabilities/self", undefined, { token });
   await ok("GET", "/v1/acl/token/self", undefined, { token });
   await ok("GET", "/v1/acl/tokens?per_page=1");
   await ok("GET", `/v1/acl/token/${AccessorID}`);

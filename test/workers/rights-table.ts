@@ -464,6 +464,7 @@ export const clusterRights: Readonly<Record<string, string>> = {
   "GET /v1/client/stats": "node:read",
   "GET /v1/acl/policies": "any token",
   "GET /v1/acl/policy/self": "any token",
+  "GET /v1/acl/capabilities/self": "any token",
   "GET /v1/acl/policy/:name": "management",
   "POST /v1/acl/policy/:name": "management",
   "DELETE /v1/acl/policy/:name": "management",

@@ -31,10 +31,22 @@ const WORDS: Readonly<Record<string, string>> = {
   credentials: "azure lease role engine",
   storage: "volume snapshot plugin csi claim",
   nodes: "agent drain allocation join",
-  access: "policy token auth method user identity",
+  access: "policy token auth method user identity quota rights check",
   notifications: "alert rule channel slack teams pagerduty e-mail",
   audit: "log who",
 };
+
+/** Tabs of screens, besides the first of each. */
+// biome-ignore format: a line each
+const TABS: readonly (readonly [screen: string, icon: IconName, tabs: Readonly<Record<string, string>>])[] = [
+  ["sync", "sync", { matrix: "Secrets by destination", queue: "Queue", apps: "GitHub apps" }],
+  ["credentials", "credentials", { issuer: "Identity issuer" }],
+  ["events", "events", { subscribe: "Subscription", service: "Events of secrets and sync" }],
+  ["storage", "storage", { csi: "CSI volumes", plugins: "Plugins", claims: "Sticky claims" }],
+  ["nodes", "nodes", { jobs: "Jobs", agents: "Agents", "join-tokens": "Join tokens" }],
+  ["access", "access", { tokens: "Tokens", "token-roles": "Token roles", methods: "Auth methods", identities: "Identities", limits: "Limits", namespaces: "Namespaces", check: "What may a token do?" }],
+  ["notifications", "bell", { rules: "Notification rules", channels: "Channels" }],
+];
 
 const link = (label: string, icon: IconName, address: string, words = ""): Entry => ({
   label,
@@ -45,6 +57,9 @@ const link = (label: string, icon: IconName, address: string, words = ""): Entry
 
 const fixedEntries = (): Entry[] => [
   ...SCREENS.map(({ name, label, icon }) => link(label, icon, href(name), WORDS[name])),
+  ...TABS.flatMap(([screen, icon, tabs]) =>
+    Object.entries(tabs).map(([tab, label]) => link(label, icon, href(screen, [], { tab }), WORDS[screen])),
+  ),
   link("New secret", "plus", href("secrets", [], { new: "secret" }), "write"),
   link("Create destination", "plus", href("sync", ["new"]), "sync"),
   link("Sync a secret", "sync", href("sync", [], { new: "secret" }), "push"),
@@ -52,7 +67,6 @@ const fixedEntries = (): Entry[] => [
   link("Create CSI volume", "plus", href("storage", [], { tab: "csi", new: "csi" })),
   link("Join a node", "plus", href("nodes", [], { new: "node" }), "agent"),
   link("Issue credentials", "key", href("credentials", [], { new: "credentials" }), "azure lease"),
-  link("What may a token do?", "access", href("access", [], { tab: "check" }), "rights policy check"),
   {
     label: "Show the commands of this screen",
     words: "curl vault nomad",
@@ -85,15 +99,46 @@ interface Found {
   readonly unseen: readonly string[];
 }
 
-/** Engines of the namespace. */
-async function readEngines(signal: AbortSignal): Promise<Found> {
-  const mounts = await apiFull("GET /v1/sys/internal/ui/mounts", { signal, quiet: true, accept: [403, 404] });
+/** Engines, namespaces, limits and notification rules: lists that are short. */
+async function readNames(signal: AbortSignal): Promise<Found> {
+  const options = { signal, quiet: true, accept: [403, 404] } as const;
+  const [mounts, namespaces, rates, leases, rules] = await Promise.all([
+    apiFull("GET /v1/sys/internal/ui/mounts", options),
+    apiFull("GET /v1/sys/internal/ui/namespaces", options),
+    apiFull("LIST /v1/sys/quotas/rate-limit", options),
+    apiFull("LIST /v1/sys/quotas/lease-count", options),
+    apiFull("LIST /v1/sys/notifications/rules", { ...options, namespace: "" }),
+  ]);
   const engines = mounts.status === 200 ? Object.entries(mounts.body.data.secret) : [];
-  const entries = engines.flatMap(([path, { type }]) => {
-    const screen = type === "kv" ? "secrets" : isEngine({ type }) ? "credentials" : null;
-    return screen ? [object(path, "engine", "key", href(screen, [path.replace(/\/$/, "")]))] : [];
-  });
-  return { entries, unseen: mounts.status === 403 ? ["engines"] : [] };
+  const keysOf = ({ status, body }: { status: number; body: { data: { keys: readonly string[] } } }) =>
+    status === 200 ? body.data.keys.map((name) => name.replace(/\/$/, "")) : [];
+  const here = secretsNamespace.value;
+  const limits = href("access", [], { tab: "limits" });
+  const denied = {
+    engines: mounts,
+    namespaces,
+    "rate limits": rates,
+    "lease limits": leases,
+    "notification rules": rules,
+  };
+  return {
+    entries: [
+      ...engines.flatMap(([path, { type }]) => {
+        const screen = type === "kv" ? "secrets" : isEngine({ type }) ? "credentials" : null;
+        return screen ? [object(path, "engine", "key", href(screen, [path.replace(/\/$/, "")]))] : [];
+      }),
+      ...keysOf(namespaces).map((name) => {
+        const ns = here ? `${here}/${name}` : name;
+        return object(ns, "namespace", "namespaces", href("", [], { ns }));
+      }),
+      ...keysOf(rates).map((name) => object(name, "rate limit", "access", limits)),
+      ...keysOf(leases).map((name) => object(name, "lease limit", "access", limits)),
+      ...keysOf(rules).map((name) =>
+        object(name, "notification rule", "bell", href("notifications", [], { tab: "rules" })),
+      ),
+    ],
+    unseen: Object.entries(denied).flatMap(([name, { status }]) => (status === 403 ? [name] : [])),
+  };
 }
 
 type Search = Awaited<ReturnType<typeof api<"GET /v1/sys/search">>>["data"];
@@ -125,7 +170,7 @@ function entryOf({ type, name, namespace, mount, path }: Hit): Entry {
   const addresses: Readonly<Record<Hit["type"], () => readonly [IconName, string]>> = {
     secret: () => ["key", href("secrets", [engine, "at", ...name.split("/")], at)],
     role: () => ["key", href("credentials", [engine, name], at)],
-    policy: () => ["access", href("access", [], { ...at, tab: "policies" })],
+    policy: () => ["access", href("access", [], { ...at, tab: "policies", q: name })],
     destination: () => ["sync", href("sync", [path.split("/").at(-2) ?? "", name], at)],
     node: () => ["nodes", nodeHref(second)],
     volume: () => ["storage", second === "csi" ? csiVolumeHref(third, namespace) : hostVolumeHref(third, namespace)],
@@ -169,10 +214,12 @@ interface Entries extends Found {
 export function useEntries(words: string): Entries {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
   const text = useSettled(words.trim(), 200);
-  const engines = useResource(["palette"], readEngines);
+  const names = useResource(["palette", secretsNamespace.value], readNames, { skip: wanted.length === 0 });
   const found = useResource(["palette", text], (signal) => search(text, signal), { skip: text === "" });
   const has = ({ label, words: others }: Entry): boolean =>
     wanted.every((word) => `${label} ${others}`.toLowerCase().includes(word));
+  // A label that begins with the word is first, one that only has it among its other words last.
+  const rank = ({ label }: Entry): number => label.toLowerCase().indexOf(wanted[0] ?? "") >>> 0;
   const recent = visited().map((one): Entry => {
     const kept = object(one.label, one.isFavourite ? `${one.kind}, favourite` : one.kind, one.icon, one.address);
     return { ...kept, visited: one };
@@ -181,14 +228,16 @@ export function useEntries(words: string): Entries {
     recent.some(({ visited: kept }) => kept?.address === one?.address);
   const entries = [
     ...recent.filter(has),
-    ...fixedEntries().filter(has),
-    ...(wanted.length > 0 ? (engines.value?.entries ?? []).filter(has) : []),
+    ...fixedEntries()
+      .filter(has)
+      .sort((a, b) => rank(a) - rank(b)),
+    ...(wanted.length > 0 ? (names.value?.entries ?? []).filter(has) : []),
     ...(found.value?.entries ?? []).filter((entry) => !isKnown(entry)),
   ];
   const unseen = [
-    ...(engines.error === null ? (engines.value?.unseen ?? []) : ["engines"]),
+    ...(names.error === null ? (names.value?.unseen ?? []) : ["engines"]),
     ...(found.value?.unseen ?? []),
   ];
-  const isSearching = engines.isLoading || found.isLoading || text !== words.trim();
+  const isSearching = names.isLoading || found.isLoading || text !== words.trim();
   return { entries, unseen, isSearching, failure: found.error };
 }

@@ -1,7 +1,29 @@
 import type { ComponentChildren } from "preact";
+import { lackingOf, type Need } from "../api/rights.ts";
 import { Icon, type IconName } from "./icons.tsx";
+import { toast } from "./toasts.tsx";
 
 type Kind = "primary" | "normal" | "quiet" | "danger";
+
+type Needs = Need | readonly Need[] | undefined;
+
+/**
+ * Attributes of a button whose requests the token may not send: it keeps its place and its focus, names the missing
+ * right, and does nothing else.
+ */
+export function barred(needs: Needs) {
+  const lacking = lackingOf(needs);
+  return (
+    lacking !== null && {
+      "aria-disabled": true,
+      title: lacking,
+      onClick: (event: MouseEvent) => {
+        event.preventDefault();
+        toast(lacking, "warn");
+      },
+    }
+  );
+}
 
 interface ButtonProps {
   readonly children: ComponentChildren;
@@ -15,6 +37,8 @@ interface ButtonProps {
   readonly disabled?: boolean;
   readonly title?: string;
   readonly autofocus?: boolean;
+  /** The requests that it leads to. */
+  readonly needs?: Needs;
 }
 
 export function Button({
@@ -28,6 +52,7 @@ export function Button({
   disabled = false,
   title,
   autofocus,
+  needs,
 }: ButtonProps) {
   return (
     <button
@@ -42,6 +67,7 @@ export function Button({
       aria-busy={isBusy}
       title={title}
       autofocus={autofocus}
+      {...barred(needs)}
     >
       {isBusy ? <span class="spinner" aria-hidden="true" /> : icon && <Icon name={icon} />}
       {children}
@@ -57,9 +83,10 @@ interface IconButtonProps {
   readonly pressed?: boolean;
   readonly expanded?: boolean;
   readonly disabled?: boolean;
+  readonly needs?: Needs;
 }
 
-export function IconButton({ icon, label, onClick, pressed, expanded, disabled = false }: IconButtonProps) {
+export function IconButton({ icon, label, onClick, pressed, expanded, disabled = false, needs }: IconButtonProps) {
   return (
     <button
       type="button"
@@ -70,6 +97,7 @@ export function IconButton({ icon, label, onClick, pressed, expanded, disabled =
       aria-expanded={expanded}
       disabled={disabled}
       onClick={onClick}
+      {...barred(needs)}
     >
       <Icon name={icon} />
     </button>
@@ -83,12 +111,14 @@ export function LinkButton({
   kind = "normal",
   icon,
   newTab = false,
+  needs,
 }: {
   readonly href: string;
   readonly children: ComponentChildren;
   readonly kind?: Kind;
   readonly icon?: IconName;
   readonly newTab?: boolean;
+  readonly needs?: Needs;
 }) {
   return (
     <a
@@ -96,6 +126,7 @@ export function LinkButton({
       href={href}
       target={newTab ? "_blank" : undefined}
       rel={newTab ? "noreferrer" : undefined}
+      {...barred(needs)}
     >
       {icon && <Icon name={icon} />}
       {children}

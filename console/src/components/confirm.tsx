@@ -33,22 +33,20 @@ export function confirm(question: Question): Promise<boolean> {
   });
 }
 
+/** Asks before it sends one request. */
+export const confirmed = <Op extends Operation>(
+  question: Omit<Question, "request" | "perform">,
+  ...request: readonly [op: Op, options: Options<Op>]
+): Promise<boolean> => confirm({ ...question, request: wireRequest(...request), perform: () => api(...request) });
+
 /** Asks before one request deletes an object. Resolves with whether it was deleted. */
-export function confirmDelete<Op extends Operation>(
+export const confirmDelete = <Op extends Operation>(
   what: string,
   name: string,
   text: ComponentChildren,
   ...request: readonly [op: Op, options: Options<Op>]
-): Promise<boolean> {
-  return confirm({
-    title: `Delete the ${what} ${name}`,
-    text,
-    verb: `Delete ${what}`,
-    isDangerous: true,
-    request: wireRequest(...request),
-    perform: () => api(...request),
-  });
-}
+): Promise<boolean> =>
+  confirmed({ title: `Delete the ${what} ${name}`, text, verb: `Delete ${what}`, isDangerous: true }, ...request);
 
 export function ConfirmHost() {
   const question = asked.value;

@@ -95,6 +95,7 @@ export function FormDialog({
             form={id}
             isBusy={send.isBusy}
             disabled={!isReady}
+            needs={request}
           >
             {verb}
           </Button>

@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import type { WireRequest } from "../api/client.ts";
+import type { Need } from "../api/rights.ts";
 import { useSettled } from "../lib/live.ts";
 import type { Pages, Resource } from "../lib/resource.ts";
 import { AsCommand } from "./as-command.tsx";
@@ -41,6 +42,7 @@ interface ListScreenProps<Row> extends Pick<DataTableProps<Row>, "columns" | "ke
   readonly search?: Search;
   /** Label of the button that opens an empty form. */
   readonly add?: string;
+  readonly addNeeds?: Need | undefined;
   /** The form of a row; of a new one without. */
   readonly form?: (row: Row | null, ends: FormEnds) => ComponentChildren;
   /** Actions of a row; `edit` opens its form. */
@@ -62,6 +64,7 @@ export function ListScreen<Row>({
   resource,
   search,
   add,
+  addNeeds,
   form,
   menuOf,
   buttonsOf,
@@ -76,7 +79,7 @@ export function ListScreen<Row>({
   const [opened, setOpened] = useState<Row | "new" | null>(null);
   const { keyOf } = table;
   const addButton = add && (
-    <Button icon="plus" onClick={() => setOpened("new")}>
+    <Button icon="plus" needs={addNeeds} onClick={() => setOpened("new")}>
       {add}
     </Button>
   );

@@ -1,5 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
+import type { Need } from "../api/rights.ts";
+import { barred } from "./button.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 
 export interface MenuItem {
@@ -8,6 +10,8 @@ export interface MenuItem {
   readonly onSelect: () => void;
   readonly isDangerous?: boolean;
   readonly disabled?: boolean;
+  /** The requests that it leads to. */
+  readonly needs?: Need | readonly Need[] | undefined;
 }
 
 /** A button that opens a list of actions. */
@@ -74,7 +78,7 @@ export function Menu({
       </button>
       {isOpen && (
         <div class="menu-list" popover="manual" ref={list} role="menu" id={id} aria-label={label}>
-          {items.map(({ label: text, icon, onSelect, isDangerous, disabled }) => (
+          {items.map(({ label: text, icon, onSelect, isDangerous, disabled, needs }) => (
             <button
               key={text}
               type="button"
@@ -87,6 +91,7 @@ export function Menu({
                 box.current?.querySelector<HTMLElement>("[aria-haspopup]")?.focus();
                 onSelect();
               }}
+              {...barred(needs)}
             >
               {icon && <Icon name={icon} />}
               {text}

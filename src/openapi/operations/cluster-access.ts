@@ -2,7 +2,7 @@ import * as z from "zod";
 import { AclToken, indexes } from "../../wire/acl.ts";
 import { texts } from "../../wire/shapes.ts";
 import { bare, count, group, nothing, type Operation, text } from "../operation.ts";
-import { prefix, pretty, waiting } from "../parameters.ts";
+import { namespace, prefix, pretty, waiting } from "../parameters.ts";
 
 const JobAcl = z
   .object({ Namespace: z.string(), JobID: z.string(), Group: z.string(), Task: z.string() })
@@ -79,6 +79,15 @@ export const clusterAccess = group(
       summary: "List the caller's ACL policies",
       query: waiting,
       answers: bare("The policies.", z.array(Policy)),
+    },
+    "GET /acl/capabilities/self": {
+      id: "readOwnAclCapabilities",
+      summary: "List the caller's capabilities in a cluster namespace",
+      query: namespace,
+      answers: bare(
+        "The capabilities, such as `node:write` or `namespace:host-volume-create`.",
+        z.object({ Capabilities: z.array(z.string()) }),
+      ),
     },
     "GET /acl/policy/:name": {
       id: "readAclPolicy",

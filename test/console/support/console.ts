@@ -18,8 +18,8 @@ const WATCH = `
 /** Markup and script that do harm where a name is taken for HTML; harmless as text. */
 export const CANARY = `<img src=x onerror="canaries++"><script>canaries++</script>"'\`{{7*7}}`;
 
-/** Most engines have no static role: the service answers 404 for the empty list, which the browser counts as a failed load. */
-const NO_STATIC_ROLES = /404 GET \/v1\/[\w-]+\/static-roles/;
+/** The service answers 404 for an empty list, which the browser counts as a failed load. */
+const EMPTY_LIST = /404 GET \/v1\/([\w-]+\/static-roles|sys\/(quotas\/(rate-limit|lease-count)|notifications\/rules)$)/;
 
 export interface OpenOptions extends BrowserContextOptions {
   /** Null stays at the log-in. Default: the root token. */
@@ -66,7 +66,7 @@ export class Console {
   }
 
   #note(line: string): void {
-    if (![NO_STATIC_ROLES, ...this.refusals].some((refusal) => refusal.test(line))) this.problems.push(line);
+    if (![EMPTY_LIST, ...this.refusals].some((refusal) => refusal.test(line))) this.problems.push(line);
   }
 
   async go(path: string): Promise<void> {

@@ -1,7 +1,7 @@
 /** Quotas of requests and leases, and names that are locked after failed log-ins. */
 import { api, wireRequest } from "../../api/client.ts";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { ListScreen } from "../../components/list-screen.tsx";
 import { Card } from "../../components/page.tsx";
 import type { Column } from "../../components/table.tsx";
@@ -37,18 +37,25 @@ async function readLocked(signal: AbortSignal): Promise<Locked[]> {
   );
 }
 
+const optionsOf = ({ accessor, alias, namespace }: Locked) => ({
+  path: { accessor, alias },
+  namespace: namespace.replace(/\/$/, ""),
+});
+
 /** Names that wait after failed log-ins, by auth method. */
 function LockedUsers() {
   const locked = useResource(["locked-users"], readLocked);
-  const unlock = async ({ accessor, alias, namespace }: Locked): Promise<void> => {
-    const options = { path: { accessor, alias }, namespace: namespace.replace(/\/$/, "") };
-    const isDone = await confirm({
-      title: `Unlock ${alias}`,
-      text: "The name may log in again at once, and its failed log-ins are forgotten.",
-      verb: "Unlock the name",
-      request: wireRequest(UNLOCK, options),
-      perform: () => api(UNLOCK, options),
-    });
+  const unlock = async (row: Locked): Promise<void> => {
+    const options = optionsOf(row);
+    const isDone = await confirmed(
+      {
+        title: `Unlock ${row.alias}`,
+        text: "The name may log in again at once, and its failed log-ins are forgotten.",
+        verb: "Unlock the name",
+      },
+      UNLOCK,
+      options,
+    );
     if (isDone) locked.reload();
   };
   const columns: readonly Column<Locked>[] = [
@@ -62,7 +69,7 @@ function LockedUsers() {
       width: "8rem",
       align: "end",
       render: (row) => (
-        <Button kind="quiet" onClick={() => void unlock(row)}>
+        <Button kind="quiet" needs={wireRequest(UNLOCK, optionsOf(row))} onClick={() => void unlock(row)}>
           Unlock
         </Button>
       ),

@@ -4,7 +4,7 @@ import { ApiError, api, wireRequest } from "../../api/client.ts";
 import { go, href } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { CopyButton } from "../../components/copy.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
@@ -32,15 +32,17 @@ export function MethodPage({ path }: { readonly path: string }) {
   const type = METHODS[method.value?.type ?? ""];
   const disable = async (): Promise<void> => {
     const options = { path: { path } };
-    const done = await confirm({
-      title: `Disable ${mount}/`,
-      text: "Its users or roles are deleted, and the tokens that it issued end at once. This cannot be undone.",
-      verb: "Disable the auth method",
-      isDangerous: true,
-      typed: path,
-      request: wireRequest("DELETE /v1/sys/auth/{path}", options),
-      perform: () => api("DELETE /v1/sys/auth/{path}", options),
-    });
+    const done = await confirmed(
+      {
+        title: `Disable ${mount}/`,
+        text: "Its users or roles are deleted, and the tokens that it issued end at once. This cannot be undone.",
+        verb: "Disable the auth method",
+        isDangerous: true,
+        typed: path,
+      },
+      "DELETE /v1/sys/auth/{path}",
+      options,
+    );
     if (!done) return;
     toast(`The auth method ${path} is disabled.`);
     go(href("access", [], { tab: "methods" }));
@@ -53,12 +55,27 @@ export function MethodPage({ path }: { readonly path: string }) {
       actions={
         type && (
           <>
-            {type.config && <Button onClick={() => setConfiguring(true)}>Configure</Button>}
+            {type.config && (
+              <Button needs={`POST auth/${mount}/config`} onClick={() => setConfiguring(true)}>
+                Configure
+              </Button>
+            )}
             <Menu
               label="More actions"
               items={[
-                { label: "Move to another path", icon: "right", onSelect: () => setMoves(true) },
-                { label: "Disable this method", icon: "trash", isDangerous: true, onSelect: () => void disable() },
+                {
+                  label: "Move to another path",
+                  icon: "right",
+                  needs: "POST sys/remount",
+                  onSelect: () => setMoves(true),
+                },
+                {
+                  label: "Disable this method",
+                  icon: "trash",
+                  isDangerous: true,
+                  needs: `DELETE sys/auth/${mount}`,
+                  onSelect: () => void disable(),
+                },
               ]}
             />
           </>
@@ -197,7 +214,12 @@ function SecretIds({ mount, role }: { readonly mount: string; readonly role: str
         ]}
       />
       <div class="button-row">
-        <Button icon="key" isBusy={create.isBusy} onClick={() => void create.run()}>
+        <Button
+          icon="key"
+          isBusy={create.isBusy}
+          needs={`POST ${mount}/role/${role}/secret-id`}
+          onClick={() => void create.run()}
+        >
           Create secret ID
         </Button>
       </div>

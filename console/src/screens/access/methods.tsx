@@ -20,7 +20,7 @@ export function Methods() {
   return (
     <>
       <Toolbar>
-        <Button icon="plus" kind="primary" onClick={() => setEnables(true)}>
+        <Button icon="plus" kind="primary" needs="POST sys/auth/*" onClick={() => setEnables(true)}>
           Enable a method
         </Button>
         <p class="muted">A method checks who logs in. Open one for its users or roles.</p>

@@ -3,7 +3,7 @@ import { ApiError, api, wireRequest } from "../../api/client.ts";
 import { place, setQuery } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { SearchInput, TextField } from "../../components/field.tsx";
@@ -36,7 +36,7 @@ export function Policies() {
         <>
           <Toolbar>
             <SearchInput label="Filter policies" value={search} onChange={(q) => setQuery({ q })} />
-            <Button icon="plus" kind="primary" onClick={() => setEdited("")}>
+            <Button icon="plus" kind="primary" needs="POST sys/policies/acl/*" onClick={() => setEdited("")}>
               Write a policy
             </Button>
           </Toolbar>
@@ -94,14 +94,16 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
   const refusals = save.error instanceof ApiError && save.error.status === 400 ? save.error.messages : [];
   const [ofName, ofRules] = [true, false].map((is) => refusals.filter((text) => text.startsWith("name: ") === is));
   const remove = async (): Promise<void> => {
-    const done = await confirm({
-      title: `Delete the policy ${name}`,
-      text: "Tokens that have it lose its rights at once.",
-      verb: "Delete the policy",
-      isDangerous: true,
-      request: wireRequest("DELETE /v1/sys/policies/acl/{name}", { path: { name } }),
-      perform: () => api("DELETE /v1/sys/policies/acl/{name}", { path: { name } }),
-    });
+    const done = await confirmed(
+      {
+        title: `Delete the policy ${name}`,
+        text: "Tokens that have it lose its rights at once.",
+        verb: "Delete the policy",
+        isDangerous: true,
+      },
+      "DELETE /v1/sys/policies/acl/{name}",
+      { path: { name } },
+    );
     if (!done) return;
     toast(`The policy ${name} is deleted.`);
     onChanged();
@@ -117,12 +119,24 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
         ) : (
           <>
             {name !== "" && !KEPT.includes(name) && (
-              <Button kind="danger" icon="trash" onClick={() => void remove()}>
+              <Button
+                kind="danger"
+                icon="trash"
+                needs={`DELETE sys/policies/acl/${name}`}
+                onClick={() => void remove()}
+              >
                 Delete
               </Button>
             )}
             <Button onClick={onClose}>Cancel</Button>
-            <Button kind="primary" type="submit" form="policy" isBusy={save.isBusy} disabled={entered === ""}>
+            <Button
+              kind="primary"
+              type="submit"
+              form="policy"
+              isBusy={save.isBusy}
+              disabled={entered === ""}
+              needs={`POST sys/policies/acl/${entered || "*"}`}
+            >
               Save policy
             </Button>
           </>

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import { ApiError, api, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
@@ -44,7 +44,12 @@ export function SettingsList({ kind, mount, more }: ListProps) {
   });
   const [opened, setOpened] = useState<string | null>(null);
   const create = (
-    <Button icon="plus" kind={mount === undefined ? "normal" : "primary"} onClick={() => setOpened("")}>
+    <Button
+      icon="plus"
+      kind={mount === undefined ? "normal" : "primary"}
+      needs={wireRequest(`POST ${kind.item}`, at)}
+      onClick={() => setOpened("")}
+    >
       Create {noun}
     </Button>
   );
@@ -95,14 +100,16 @@ function SettingsDialog({ kind, mount, more, name, onClose, onDone }: DialogProp
   const [entered, setEntered] = useState(name);
   const remove = async (): Promise<void> => {
     const options = { ...at, path: { name } };
-    const done = await confirm({
-      title: `Delete the ${noun} ${name}`,
-      text: kind.ends,
-      verb: `Delete ${noun}`,
-      isDangerous: true,
-      request: wireRequest(`DELETE ${item}`, options),
-      perform: () => api(`DELETE ${item}`, options),
-    });
+    const done = await confirmed(
+      {
+        title: `Delete the ${noun} ${name}`,
+        text: kind.ends,
+        verb: `Delete ${noun}`,
+        isDangerous: true,
+      },
+      `DELETE ${item}`,
+      options,
+    );
     if (!done) return;
     toast(`The ${noun} ${name} is deleted.`);
     onDone();

@@ -4,7 +4,7 @@ import { api, type Schemas, wireRequest } from "../../api/client.ts";
 import { href, place } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
@@ -28,7 +28,7 @@ export function Tokens() {
   return (
     <>
       <Toolbar>
-        <Button icon="plus" kind="primary" onClick={() => setCreates(true)}>
+        <Button icon="plus" kind="primary" needs="POST auth/token/create" onClick={() => setCreates(true)}>
           Create token
         </Button>
         <p class="muted">An accessor names a token, and cannot be used as one.</p>
@@ -158,14 +158,16 @@ function TokenDialog({ accessor, onClose, onRevoked }: TokenProps) {
     async (signal) => (await api("POST /v1/auth/token/lookup-accessor", { body, signal })).data,
   );
   const revoke = async (): Promise<void> => {
-    const done = await confirm({
-      title: "Revoke the token",
-      text: "The token, its children, and the leases that they hold end at once.",
-      verb: "Revoke the token",
-      isDangerous: true,
-      request: wireRequest("POST /v1/auth/token/revoke-accessor", { body }),
-      perform: () => api("POST /v1/auth/token/revoke-accessor", { body }),
-    });
+    const done = await confirmed(
+      {
+        title: "Revoke the token",
+        text: "The token, its children, and the leases that they hold end at once.",
+        verb: "Revoke the token",
+        isDangerous: true,
+      },
+      "POST /v1/auth/token/revoke-accessor",
+      { body },
+    );
     if (!done) return;
     toast("The token is revoked.");
     onRevoked();
@@ -176,7 +178,7 @@ function TokenDialog({ accessor, onClose, onRevoked }: TokenProps) {
       shape="side"
       onClose={onClose}
       footer={
-        <Button kind="danger" icon="trash" onClick={() => void revoke()}>
+        <Button kind="danger" icon="trash" needs="POST auth/token/revoke-accessor" onClick={() => void revoke()}>
           Revoke
         </Button>
       }

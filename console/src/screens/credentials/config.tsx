@@ -3,7 +3,7 @@ import type { RoleKind } from "../../../../src/credentials/engines/description.t
 import { ApiError, api, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirm, confirmed } from "../../components/confirm.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
 import { Card, Properties } from "../../components/page.tsx";
@@ -125,15 +125,16 @@ function Settings({
   const problems = fieldProblems(save.error instanceof ApiError ? save.error.messages : []);
   const remove = async (): Promise<void> => {
     const target = [operations.deleteConfig(type), { mount }] as const;
-    const done = await confirm({
-      title: "Delete the configuration",
-      text: <p>The engine forgets its identity at {type.label}: it can neither issue credentials nor revoke them.</p>,
-      verb: "Delete configuration",
-      isDangerous: true,
-      typed: mount,
-      request: wireRequest(...target),
-      perform: () => api(...target),
-    });
+    const done = await confirmed(
+      {
+        title: "Delete the configuration",
+        text: <p>The engine forgets its identity at {type.label}: it can neither issue credentials nor revoke them.</p>,
+        verb: "Delete configuration",
+        isDangerous: true,
+        typed: mount,
+      },
+      ...target,
+    );
     if (done) onChanged();
   };
   const shown = Object.fromEntries(
@@ -152,11 +153,17 @@ function Settings({
         <SchemaForm {...form} value={value} onChange={setValue} problems={problems} />
         {save.error !== null && <ErrorPanel error={save.error} />}
         <div class="row">
-          <Button type="submit" kind="primary" isBusy={save.isBusy} disabled={!hasChanges}>
+          <Button
+            type="submit"
+            kind="primary"
+            isBusy={save.isBusy}
+            disabled={!hasChanges}
+            needs={wireRequest(write, { mount })}
+          >
             Save {label}
           </Button>
           {onDelete && (
-            <Button kind="quiet" icon="trash" onClick={() => void remove()}>
+            <Button kind="quiet" icon="trash" needs={`DELETE ${mount}/config`} onClick={() => void remove()}>
               Delete {label}
             </Button>
           )}
@@ -222,7 +229,12 @@ function Rotation({
             ]}
           />
           <div class="row">
-            <Button icon="refresh" onClick={() => void rotate()} disabled={!isReady}>
+            <Button
+              icon="refresh"
+              needs={`POST ${mount}/rotate-root`}
+              onClick={() => void rotate()}
+              disabled={!isReady}
+            >
               Rotate root secret now
             </Button>
           </div>

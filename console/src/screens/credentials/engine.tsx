@@ -1,7 +1,6 @@
 import { useState } from "preact/hooks";
-import { api, wireRequest } from "../../api/client.ts";
 import { go, href } from "../../app/router.ts";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Page } from "../../components/page.tsx";
@@ -43,21 +42,22 @@ export function EnginePage({ mount }: { readonly mount: string }) {
   const irrevocable = counts.value?.irrevocable[`${mount}/`] ?? 0;
   const disable = async (): Promise<void> => {
     const target = ["DELETE /v1/sys/mounts/{path}", { path: { path: mount } }] as const;
-    const done = await confirm({
-      title: `Disable ${mount}`,
-      text: (
-        <p>
-          The engine's roles and configuration are deleted, and{" "}
-          {counts.value ? `its ${plural(leases, "lease")}` : "all its leases"} revoked: software that uses those
-          credentials stops working. This cannot be undone.
-        </p>
-      ),
-      verb: "Disable engine",
-      isDangerous: true,
-      typed: mount,
-      request: wireRequest(...target),
-      perform: () => api(...target),
-    });
+    const done = await confirmed(
+      {
+        title: `Disable ${mount}`,
+        text: (
+          <p>
+            The engine's roles and configuration are deleted, and{" "}
+            {counts.value ? `its ${plural(leases, "lease")}` : "all its leases"} revoked: software that uses those
+            credentials stops working. This cannot be undone.
+          </p>
+        ),
+        verb: "Disable engine",
+        isDangerous: true,
+        typed: mount,
+      },
+      ...target,
+    );
     if (done) go(href("credentials"));
   };
   const settings = config.value;
@@ -70,8 +70,14 @@ export function EnginePage({ mount }: { readonly mount: string }) {
         <Menu
           label="More actions"
           items={[
-            { label: "Move to another path", icon: "right", onSelect: () => setMoves(true) },
-            { label: "Disable engine", icon: "trash", isDangerous: true, onSelect: () => void disable() },
+            { label: "Move to another path", icon: "right", needs: "POST sys/remount", onSelect: () => setMoves(true) },
+            {
+              label: "Disable engine",
+              icon: "trash",
+              isDangerous: true,
+              needs: `DELETE sys/mounts/${mount}`,
+              onSelect: () => void disable(),
+            },
           ]}
         />
       }

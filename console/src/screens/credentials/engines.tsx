@@ -108,7 +108,7 @@ export function Engines() {
   const [issues, setIssues] = useState(false);
   useNew(() => setIssues(true));
   const enable = (
-    <Button icon="plus" onClick={() => setOpen(true)}>
+    <Button icon="plus" needs="POST sys/mounts/*" onClick={() => setOpen(true)}>
       Enable engine
     </Button>
   );

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { CopyButton } from "../../components/copy.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
@@ -126,7 +126,7 @@ function Configure({ issuer, onChanged }: { readonly issuer: string; readonly on
         />
         {save.error !== null && <ErrorPanel error={save.error} />}
         <div class="row">
-          <Button type="submit" isBusy={save.isBusy} disabled={entered === issuer}>
+          <Button type="submit" isBusy={save.isBusy} disabled={entered === issuer} needs="POST identity/oidc/config">
             Set issuer
           </Button>
         </div>
@@ -138,23 +138,25 @@ function Configure({ issuer, onChanged }: { readonly issuer: string; readonly on
 
 function RotateKey({ onDone }: { readonly onDone: () => void }) {
   const rotate = async (): Promise<void> => {
-    const done = await confirm({
-      title: "Rotate the signing key",
-      text: (
-        <p>
-          The next key signs from now on. The one before stays published for 24 hours, so tokens that are out stay
-          valid.
-        </p>
-      ),
-      verb: "Rotate key",
-      request: wireRequest(ROTATE, { body: {} }),
-      perform: () => api(ROTATE, { body: {} }),
-    });
+    const done = await confirmed(
+      {
+        title: "Rotate the signing key",
+        text: (
+          <p>
+            The next key signs from now on. The one before stays published for 24 hours, so tokens that are out stay
+            valid.
+          </p>
+        ),
+        verb: "Rotate key",
+      },
+      ROTATE,
+      { body: {} },
+    );
     if (done) onDone();
   };
   return (
     <div class="row">
-      <Button icon="refresh" onClick={() => void rotate()}>
+      <Button icon="refresh" needs="POST identity/oidc/key/default/rotate" onClick={() => void rotate()}>
         Rotate key
       </Button>
     </div>

@@ -120,7 +120,7 @@ function Details({ lease, onChanged, onRenewed }: DetailsProps) {
             hint="From now, such as 30m. Empty: the role's time. The role and the engine limit it."
           />
           <div class="row">
-            <Button type="submit" icon="clock" isBusy={renew.isBusy}>
+            <Button type="submit" icon="clock" isBusy={renew.isBusy} needs="POST sys/leases/renew">
               Renew lease
             </Button>
           </div>
@@ -131,10 +131,14 @@ function Details({ lease, onChanged, onRenewed }: DetailsProps) {
         </form>
       )}
       <div class="row">
-        <Button kind="danger" onClick={() => void revoke()}>
+        <Button kind="danger" needs="POST sys/leases/revoke" onClick={() => void revoke()}>
           Revoke lease
         </Button>
-        {lease.revoke_error && <Button onClick={() => void forget()}>Forget lease</Button>}
+        {lease.revoke_error && (
+          <Button needs={`POST sys/leases/revoke-force/${lease.id}`} onClick={() => void forget()}>
+            Forget lease
+          </Button>
+        )}
       </div>
     </div>
   );

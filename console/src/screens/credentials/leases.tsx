@@ -77,7 +77,11 @@ export function Leases({ prefixes, irrevocable, onChanged }: Props) {
     width: "7rem",
     align: "end",
     render: ({ id }) => (
-      <Button kind="quiet" onClick={() => void confirmRevoke(id).then((done) => done && changed())}>
+      <Button
+        kind="quiet"
+        needs="POST sys/leases/revoke"
+        onClick={() => void confirmRevoke(id).then((done) => done && changed())}
+      >
         Revoke
       </Button>
     ),
@@ -103,7 +107,15 @@ export function Leases({ prefixes, irrevocable, onChanged }: Props) {
         </Button>
         <Menu
           label="More actions with leases"
-          items={[{ label: "Revoke by prefix", icon: "trash", isDangerous: true, onSelect: () => setRevoking(true) }]}
+          items={[
+            {
+              label: "Revoke by prefix",
+              icon: "trash",
+              isDangerous: true,
+              needs: `POST sys/leases/revoke-prefix/${prefixes[0]}/*`,
+              onSelect: () => setRevoking(true),
+            },
+          ]}
         />
       </Toolbar>
       <Loaded resource={ids} label="Leases">

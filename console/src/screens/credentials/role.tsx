@@ -79,16 +79,28 @@ function Role({ engine, address, crumbs }: RoleProps) {
       actions={
         <>
           {role.value && (
-            <Button icon="edit" onClick={() => setDialog("edit")}>
+            <Button
+              icon="edit"
+              needs={wireRequest(operations.writeRole(type, kind), { mount, path: { name } })}
+              onClick={() => setDialog("edit")}
+            >
               Edit
             </Button>
           )}
-          <Button icon="key" kind="primary" onClick={() => setDialog("issue")}>
+          <Button icon="key" kind="primary" needs={`GET ${mount}/creds/${name}`} onClick={() => setDialog("issue")}>
             Issue credentials
           </Button>
           <Menu
             label="More actions"
-            items={[{ label: "Delete role", icon: "trash", isDangerous: true, onSelect: () => void remove() }]}
+            items={[
+              {
+                label: "Delete role",
+                icon: "trash",
+                isDangerous: true,
+                needs: wireRequest(operations.deleteRole(type, kind), { mount, path: { name } }),
+                onSelect: () => void remove(),
+              },
+            ]}
           />
         </>
       }

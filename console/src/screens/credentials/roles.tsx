@@ -31,7 +31,12 @@ export function Roles({
   const [issuing, setIssuing] = useState<string | null>(null);
   const search = place.value.query.get("q") ?? "";
   const create = (
-    <Button icon="plus" kind={isReady ? "primary" : "normal"} onClick={() => setNew(true)}>
+    <Button
+      icon="plus"
+      kind={isReady ? "primary" : "normal"}
+      needs={`POST ${mount}/roles/*`}
+      onClick={() => setNew(true)}
+    >
       Create role
     </Button>
   );
@@ -54,7 +59,7 @@ export function Roles({
       width: "11rem",
       align: "end",
       render: (name) => (
-        <Button kind="quiet" icon="key" onClick={() => setIssuing(name)}>
+        <Button kind="quiet" icon="key" needs={`GET ${mount}/creds/${name}`} onClick={() => setIssuing(name)}>
           Issue credentials
         </Button>
       ),

@@ -1,10 +1,10 @@
 import { useState } from "preact/hooks";
-import { api, apiFull, type Schemas, wireRequest } from "../../api/client.ts";
+import { apiFull, type Schemas } from "../../api/client.ts";
 import { clusterNamespace } from "../../api/namespaces.ts";
 import { jobHref, nodeHref } from "../../app/cluster-links.ts";
 import { useNew } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { ListScreen, useSearch } from "../../components/list-screen.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
 import { Page } from "../../components/page.tsx";
@@ -22,7 +22,7 @@ export function NodeLists() {
   const [joins, setJoins] = useState(false);
   useNew(() => setJoins(true));
   const join = (
-    <Button kind="primary" icon="plus" onClick={() => setJoins(true)}>
+    <Button kind="primary" icon="plus" needs="POST agent/tokens" onClick={() => setJoins(true)}>
       Join a node
     </Button>
   );
@@ -85,7 +85,7 @@ function Nodes({ onJoin }: { readonly onJoin: () => void }) {
       none={noneOf("node")}
       noMatch="No node has this in its name or ID"
       firstStep={
-        <Button icon="plus" onClick={onJoin}>
+        <Button icon="plus" needs="POST agent/tokens" onClick={onJoin}>
           Join the first one
         </Button>
       }
@@ -184,14 +184,16 @@ function JoinTokens() {
   });
   const revoke = async (accessor: string, name: string): Promise<void> => {
     const options = { path: { accessor } };
-    const done = await confirm({
-      title: `Revoke the join token ${name || accessor}`,
-      text: "No node can join with it any more. A node that has joined stays.",
-      verb: "Revoke the token",
-      isDangerous: true,
-      request: wireRequest("DELETE /v1/agent/token/{accessor}", options),
-      perform: () => api("DELETE /v1/agent/token/{accessor}", options),
-    });
+    const done = await confirmed(
+      {
+        title: `Revoke the join token ${name || accessor}`,
+        text: "No node can join with it any more. A node that has joined stays.",
+        verb: "Revoke the token",
+        isDangerous: true,
+      },
+      "DELETE /v1/agent/token/{accessor}",
+      options,
+    );
     if (!done) return;
     toast("The join token is revoked.");
     list.reload();
@@ -224,7 +226,7 @@ function JoinTokens() {
           width: "110px",
           align: "end",
           render: ({ AccessorID, Name }) => (
-            <Button kind="quiet" onClick={() => void revoke(AccessorID, Name)}>
+            <Button kind="quiet" needs="DELETE agent/token/*" onClick={() => void revoke(AccessorID, Name)}>
               Revoke
             </Button>
           ),

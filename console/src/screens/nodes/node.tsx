@@ -1,9 +1,9 @@
 import { useState } from "preact/hooks";
-import { api, type Schemas, wireRequest } from "../../api/client.ts";
+import { api, type Schemas } from "../../api/client.ts";
 import { go, href } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { Json } from "../../components/code.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { CopyButton } from "../../components/copy.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago } from "../../components/moments.tsx";
@@ -20,6 +20,8 @@ import { Eligibility, hasEnded, NodeStatus } from "./states.tsx";
 
 type Node = Schemas["Node"];
 
+const WRITE = "PUT node/*";
+
 export function NodePage({ id }: { readonly id: string }) {
   const [drains, setDrains] = useState(false);
   const path = { id };
@@ -31,39 +33,45 @@ export function NodePage({ id }: { readonly id: string }) {
   const rows = (allocations.value ?? []) as unknown as readonly Schemas["AllocationStub"][];
   const setEligibility = async (eligibility: "eligible" | "ineligible"): Promise<void> => {
     const options = { path, body: { Eligibility: eligibility } };
-    const done = await confirm({
-      title: `Make ${value?.Name} ${eligibility}`,
-      text:
-        eligibility === "eligible"
-          ? "New volumes and allocations may be placed here again."
-          : "Nothing new is placed here. What is here stays.",
-      verb: `Make the node ${eligibility}`,
-      request: wireRequest("PUT /v1/node/{id}/eligibility", options),
-      perform: () => api("PUT /v1/node/{id}/eligibility", options),
-    });
+    const done = await confirmed(
+      {
+        title: `Make ${value?.Name} ${eligibility}`,
+        text:
+          eligibility === "eligible"
+            ? "New volumes and allocations may be placed here again."
+            : "Nothing new is placed here. What is here stays.",
+        verb: `Make the node ${eligibility}`,
+      },
+      "PUT /v1/node/{id}/eligibility",
+      options,
+    );
     if (done) node.reload();
   };
   const endDrain = async (): Promise<void> => {
     const options = { path, body: { DrainSpec: null, MarkEligible: true } };
-    const done = await confirm({
-      title: `End the drain of ${value?.Name}`,
-      text: "What was moved away stays where it is. The node becomes eligible.",
-      verb: "End the drain",
-      request: wireRequest("PUT /v1/node/{id}/drain", options),
-      perform: () => api("PUT /v1/node/{id}/drain", options),
-    });
+    const done = await confirmed(
+      {
+        title: `End the drain of ${value?.Name}`,
+        text: "What was moved away stays where it is. The node becomes eligible.",
+        verb: "End the drain",
+      },
+      "PUT /v1/node/{id}/drain",
+      options,
+    );
     if (done) node.reload();
   };
   const purge = async (): Promise<void> => {
-    const done = await confirm({
-      title: `Purge ${value?.Name}`,
-      text: "The node is forgotten. An agent that still runs joins again as another node. For a machine that is gone.",
-      verb: "Purge the node",
-      isDangerous: true,
-      typed: value?.Name || id,
-      request: wireRequest("PUT /v1/node/{id}/purge", { path }),
-      perform: () => api("PUT /v1/node/{id}/purge", { path }),
-    });
+    const done = await confirmed(
+      {
+        title: `Purge ${value?.Name}`,
+        text: "The node is forgotten. An agent that still runs joins again as another node. For a machine that is gone.",
+        verb: "Purge the node",
+        isDangerous: true,
+        typed: value?.Name || id,
+      },
+      "PUT /v1/node/{id}/purge",
+      { path },
+    );
     if (!done) return;
     toast("The node is forgotten.");
     go(href("nodes"));
@@ -71,18 +79,28 @@ export function NodePage({ id }: { readonly id: string }) {
   const actions = value && (
     <>
       {value.SchedulingEligibility === "eligible" ? (
-        <Button onClick={() => void setEligibility("ineligible")}>Make ineligible</Button>
+        <Button needs={WRITE} onClick={() => void setEligibility("ineligible")}>
+          Make ineligible
+        </Button>
       ) : (
-        !value.Drain && <Button onClick={() => void setEligibility("eligible")}>Make eligible</Button>
+        !value.Drain && (
+          <Button needs={WRITE} onClick={() => void setEligibility("eligible")}>
+            Make eligible
+          </Button>
+        )
       )}
       {value.Drain ? (
-        <Button onClick={() => void endDrain()}>End the drain</Button>
+        <Button needs={WRITE} onClick={() => void endDrain()}>
+          End the drain
+        </Button>
       ) : (
-        <Button onClick={() => setDrains(true)}>Drain</Button>
+        <Button needs={WRITE} onClick={() => setDrains(true)}>
+          Drain
+        </Button>
       )}
       <Menu
         label="More actions"
-        items={[{ label: "Purge the node", isDangerous: true, onSelect: () => void purge() }]}
+        items={[{ label: "Purge the node", isDangerous: true, needs: WRITE, onSelect: () => void purge() }]}
       />
     </>
   );

@@ -42,6 +42,9 @@ const SECRETS: Readonly<Record<string, string>> = {
 };
 
 /** Where messages go, whether they arrive, and a test. */
+const needOf = (verb: "POST" | "DELETE", { name }: Pick<Channel, "name"> = { name: "" }) =>
+  wireRequest(`${verb} /v1/sys/notifications/channels/{name}`, { ...ROOT, path: { name } });
+
 export function Channels() {
   const channels = useResource(["notification-channels"], readChannels, { everyMs: 10_000 });
   const [tested, setTested] = useState("");
@@ -80,18 +83,36 @@ export function Channels() {
         { key: "state", label: "State", render: (channel) => <State channel={channel} /> },
       ]}
       buttonsOf={(channel) => (
-        <Button onClick={() => void test(channel)} isBusy={tested === channel.name}>
+        <Button
+          needs={wireRequest(TEST, { ...ROOT, path: channel })}
+          onClick={() => void test(channel)}
+          isBusy={tested === channel.name}
+        >
           Test
         </Button>
       )}
       menuOf={(channel, edit) => [
-        edit,
+        { ...edit, needs: needOf("POST", channel) },
         ...(channel.paused === null
           ? []
-          : [{ label: "Resume", icon: "play" as const, onSelect: () => void resume(channel) }]),
-        { label: "Delete", icon: "trash", isDangerous: true, onSelect: () => void remove(channel) },
+          : [
+              {
+                label: "Resume",
+                icon: "play" as const,
+                needs: wireRequest(RESUME, { ...ROOT, path: channel }),
+                onSelect: () => void resume(channel),
+              },
+            ]),
+        {
+          label: "Delete",
+          icon: "trash",
+          isDangerous: true,
+          needs: needOf("DELETE", channel),
+          onSelect: () => void remove(channel),
+        },
       ]}
       add="Add channel"
+      addNeeds={needOf("POST")}
       form={(channel, ends) => <ChannelForm channel={channel} {...ends} />}
       none="No channel yet"
       request={wireRequest(LIST, ROOT)}

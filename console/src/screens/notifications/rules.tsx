@@ -25,6 +25,9 @@ async function readRules(signal: AbortSignal): Promise<Rule[]> {
   return status === 404 ? [] : Object.values(body.data.key_info);
 }
 
+const needOf = (verb: "POST" | "DELETE", { name }: Pick<Rule, "name"> = { name: "" }) =>
+  wireRequest(`${verb} /v1/sys/notifications/rules/{name}`, { ...ROOT, path: { name } });
+
 export function Rules() {
   const rules = useResource(["notification-rules"], readRules);
   const remove = async ({ name }: Rule): Promise<void> => {
@@ -55,10 +58,17 @@ export function Rules() {
         { key: "channels", label: "Channels", isMinor: true, render: ({ channels }) => channels.join(", ") },
       ]}
       menuOf={(rule, edit) => [
-        edit,
-        { label: "Delete", icon: "trash", isDangerous: true, onSelect: () => void remove(rule) },
+        { ...edit, needs: needOf("POST", rule) },
+        {
+          label: "Delete",
+          icon: "trash",
+          isDangerous: true,
+          needs: needOf("DELETE", rule),
+          onSelect: () => void remove(rule),
+        },
       ]}
       add="Add rule"
+      addNeeds={needOf("POST")}
       form={(rule, ends) => <RuleForm rule={rule} {...ends} />}
       none="No rule yet"
       request={wireRequest(LIST, ROOT)}

@@ -56,3 +56,7 @@ export const secretHref = (mount: string, path: string, query: Readonly<Record<s
 export const parentOf = (path: string): string => path.slice(0, path.lastIndexOf("/") + 1);
 
 export const baseOf = (path: string): string => path.slice(path.replace(/\/$/, "").lastIndexOf("/") + 1);
+
+/** The right to write a new secret in an engine. */
+export const newNeed = ({ path, version }: { readonly path: string; readonly version: number }) =>
+  `POST ${path}/${version === 2 ? "data/" : ""}*` as const;

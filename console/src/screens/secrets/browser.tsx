@@ -11,7 +11,7 @@ import { RemountDialog } from "../../components/remount.tsx";
 import { Empty } from "../../components/states.tsx";
 import { VirtualList } from "../../components/virtual-list.tsx";
 import { plural } from "../../lib/text.ts";
-import { compareHref, type KvMount, manyHref, mountHref, parentOf, secretHref } from "./addresses.ts";
+import { compareHref, type KvMount, manyHref, mountHref, newNeed, parentOf, secretHref } from "./addresses.ts";
 import { ExpiringSecrets } from "./expiring-list.tsx";
 import { disableMount, MountSettings } from "./mount-settings.tsx";
 import { OpenByName } from "./open-by-name.tsx";
@@ -43,7 +43,7 @@ export function Browser({ mount, secret, onMountChange }: BrowserProps) {
   };
   const actions = (
     <>
-      <Button kind="primary" icon="plus" onClick={() => setDialog("new")}>
+      <Button kind="primary" icon="plus" needs={newNeed(mount)} onClick={() => setDialog("new")}>
         New secret
       </Button>
       <Menu
@@ -65,8 +65,19 @@ export function Browser({ mount, secret, onMountChange }: BrowserProps) {
               ]
             : []),
           { label: "Read the tree again", icon: "refresh", onSelect: tree.reload },
-          { label: "Move to another path", icon: "right", onSelect: () => setDialog("move") },
-          { label: "Disable the engine", icon: "trash", onSelect: disable, isDangerous: true },
+          {
+            label: "Move to another path",
+            icon: "right",
+            needs: "POST sys/remount",
+            onSelect: () => setDialog("move"),
+          },
+          {
+            label: "Disable the engine",
+            icon: "trash",
+            needs: `DELETE sys/mounts/${mount.path}`,
+            onSelect: disable,
+            isDangerous: true,
+          },
         ]}
       />
     </>

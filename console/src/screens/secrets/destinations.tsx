@@ -1,9 +1,9 @@
 /** Where a secret is synced to, and how it is there. */
 import { useState } from "preact/hooks";
-import { ApiError, api, type Schemas, wireRequest } from "../../api/client.ts";
+import { ApiError, api, type Schemas } from "../../api/client.ts";
 import { href } from "../../app/router.ts";
 import { Button, LinkButton } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
 import { Card, Properties } from "../../components/page.tsx";
@@ -33,7 +33,7 @@ export function Destinations({ mount, path, newest }: DestinationsProps) {
     everyMs: EVERY_MS,
   });
   const add = (
-    <Button icon="plus" onClick={() => setAdding(true)}>
+    <Button icon="plus" needs="POST sys/sync/destinations/*/associations/set" onClick={() => setAdding(true)}>
       Sync to a destination
     </Button>
   );
@@ -92,6 +92,7 @@ interface CardProps extends DestinationsProps {
 function DestinationCard({ mount, path, entry, newest, onChange }: CardProps) {
   const { type, name, sync_status, error_code, error_message, next_attempt_at, note } = entry;
   const at = { path: { type, name }, body: { mount, secret_name: path } };
+  const associations = `POST sys/sync/destinations/${type}/${name}/associations` as const;
   const keys = Object.entries(entry.sub_keys ?? {});
   const pushed = entry.synced_version;
   const syncNow = (): void => {
@@ -104,14 +105,16 @@ function DestinationCard({ mount, path, entry, newest, onChange }: CardProps) {
     );
   };
   const stop = (): void => {
-    void confirm({
-      title: `Stop syncing to ${name}?`,
-      text: "The object is removed at the provider, unless the destination retains what it made.",
-      verb: "Stop syncing",
-      isDangerous: true,
-      request: wireRequest("POST /v1/sys/sync/destinations/{type}/{name}/associations/remove", at),
-      perform: () => api("POST /v1/sys/sync/destinations/{type}/{name}/associations/remove", at),
-    }).then((isDone) => isDone && onChange());
+    void confirmed(
+      {
+        title: `Stop syncing to ${name}?`,
+        text: "The object is removed at the provider, unless the destination retains what it made.",
+        verb: "Stop syncing",
+        isDangerous: true,
+      },
+      "POST /v1/sys/sync/destinations/{type}/{name}/associations/remove",
+      at,
+    ).then((isDone) => isDone && onChange());
   };
   return (
     <Card
@@ -124,8 +127,14 @@ function DestinationCard({ mount, path, entry, newest, onChange }: CardProps) {
           <Menu
             label={`Actions at ${name}`}
             items={[
-              { label: "Sync now", icon: "sync", onSelect: syncNow },
-              { label: "Stop syncing", icon: "trash", onSelect: stop, isDangerous: true },
+              { label: "Sync now", icon: "sync", needs: `${associations}/set`, onSelect: syncNow },
+              {
+                label: "Stop syncing",
+                icon: "trash",
+                needs: `${associations}/remove`,
+                onSelect: stop,
+                isDangerous: true,
+              },
             ]}
           />
         </>

@@ -26,7 +26,11 @@ export function Metadata({ at, metadata }: { readonly at: At; readonly metadata:
             <Card
               title="Settings"
               actions={
-                <Button icon="edit" onClick={() => setEditing(true)}>
+                <Button
+                  icon="edit"
+                  needs={wireRequest("POST /v1/secret/metadata/{path}", at)}
+                  onClick={() => setEditing(true)}
+                >
                   Change the metadata
                 </Button>
               }

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { ApiError, api, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Properties } from "../../components/page.tsx";
@@ -17,15 +17,17 @@ import type { KvMount } from "./addresses.ts";
 /** Resolves with whether the engine was disabled. */
 export function disableMount({ path }: KvMount): Promise<boolean> {
   const options = { path: { path } };
-  return confirm({
-    title: `Disable ${path}/?`,
-    text: "All its secrets are deleted for good, also at the destinations that they are synced to. This cannot be undone.",
-    verb: "Disable the engine",
-    isDangerous: true,
-    typed: path,
-    request: wireRequest("DELETE /v1/sys/mounts/{path}", options),
-    perform: () => api("DELETE /v1/sys/mounts/{path}", options),
-  });
+  return confirmed(
+    {
+      title: `Disable ${path}/?`,
+      text: "All its secrets are deleted for good, also at the destinations that they are synced to. This cannot be undone.",
+      verb: "Disable the engine",
+      isDangerous: true,
+      typed: path,
+    },
+    "DELETE /v1/sys/mounts/{path}",
+    options,
+  );
 }
 
 /** How many versions an engine keeps, and its upgrade from version 1. */
@@ -100,7 +102,7 @@ function Config({ mount, onClose }: { readonly mount: KvMount; readonly onClose:
             }}
           />
           {save.error !== null && <ErrorPanel error={save.error} />}
-          <Button kind="primary" type="submit" isBusy={save.isBusy}>
+          <Button kind="primary" type="submit" isBusy={save.isBusy} needs={`POST ${mount.path}/config`}>
             Write the settings
           </Button>
           <AsCommand request={wireRequest("POST /v1/secret/config", options)} />
@@ -121,13 +123,15 @@ function Upgrade({
 }) {
   const options = { path: { path: mount.path }, body: { options: { version: "2" } } };
   const upgrade = (): void => {
-    void confirm({
-      title: `Upgrade ${mount.path}/ to version 2?`,
-      text: "Every secret becomes version 1 of a versioned secret at once. Policies must name the paths of version 2 from then on. There is no way back.",
-      verb: "Upgrade the engine",
-      request: wireRequest("POST /v1/sys/mounts/{path}/tune", options),
-      perform: () => api("POST /v1/sys/mounts/{path}/tune", options),
-    }).then((isDone) => {
+    void confirmed(
+      {
+        title: `Upgrade ${mount.path}/ to version 2?`,
+        text: "Every secret becomes version 1 of a versioned secret at once. Policies must name the paths of version 2 from then on. There is no way back.",
+        verb: "Upgrade the engine",
+      },
+      "POST /v1/sys/mounts/{path}/tune",
+      options,
+    ).then((isDone) => {
       if (!isDone) return;
       onDone();
       onClose();
@@ -136,7 +140,9 @@ function Upgrade({
   return (
     <>
       <p>Version 1 keeps one value a path, without versions, and cannot be synced.</p>
-      <Button onClick={upgrade}>Upgrade to version 2</Button>
+      <Button needs={`POST sys/mounts/${mount.path}/tune`} onClick={upgrade}>
+        Upgrade to version 2
+      </Button>
     </>
   );
 }

@@ -9,7 +9,7 @@ import { Tag } from "../../components/status.tsx";
 import { type Column, DataTable } from "../../components/table.tsx";
 import type { Resource } from "../../lib/resource.ts";
 import { byName } from "../../lib/text.ts";
-import { mountHref } from "./addresses.ts";
+import { mountHref, newNeed } from "./addresses.ts";
 import { EnableMount } from "./enable-mount.tsx";
 import type { Mounts } from "./reads.ts";
 
@@ -56,7 +56,7 @@ export function MountList({ mounts }: { readonly mounts: Resource<Mounts> }) {
   const [only] = kv;
   useNew(() => only && go(newHref(only.path), { replace: true }), only !== undefined);
   const enable = (
-    <Button icon="plus" onClick={() => setEnabling(true)}>
+    <Button icon="plus" needs="POST sys/mounts/*" onClick={() => setEnabling(true)}>
       Enable engine
     </Button>
   );
@@ -70,15 +70,17 @@ export function MountList({ mounts }: { readonly mounts: Resource<Mounts> }) {
           {kv.length > 1 ? (
             <Menu
               label="New secret in an engine"
-              items={kv
-                .slice(0, MAX_ITEMS)
-                .map(({ path }) => ({ label: `In ${path}/`, onSelect: () => go(newHref(path)) }))}
+              items={kv.slice(0, MAX_ITEMS).map((mount) => ({
+                label: `In ${mount.path}/`,
+                needs: newNeed(mount),
+                onSelect: () => go(newHref(mount.path)),
+              }))}
             >
               New secret
             </Menu>
           ) : (
             only && (
-              <LinkButton kind="primary" icon="plus" href={newHref(only.path)}>
+              <LinkButton kind="primary" icon="plus" href={newHref(only.path)} needs={newNeed(only)}>
                 New secret
               </LinkButton>
             )

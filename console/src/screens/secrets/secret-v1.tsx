@@ -1,7 +1,7 @@
 import { useState } from "preact/hooks";
-import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { ApiError, api } from "../../api/client.ts";
 import { Button, LinkButton } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { CopyButton } from "../../components/copy.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { useResource } from "../../lib/resource.ts";
@@ -33,15 +33,17 @@ export function PlainSecret({
     }
   });
   const remove = (): void => {
-    void confirm({
-      title: `Delete ${baseOf(path)}?`,
-      text: "The values are removed for good: this engine keeps no versions.",
-      verb: "Delete the secret",
-      isDangerous: true,
-      typed: baseOf(path),
-      request: wireRequest("DELETE /v1/kv-v1/{path}", at),
-      perform: () => api("DELETE /v1/kv-v1/{path}", at),
-    }).then((isDone) => isDone && onChange(null));
+    void confirmed(
+      {
+        title: `Delete ${baseOf(path)}?`,
+        text: "The values are removed for good: this engine keeps no versions.",
+        verb: "Delete the secret",
+        isDangerous: true,
+        typed: baseOf(path),
+      },
+      "DELETE /v1/kv-v1/{path}",
+      at,
+    ).then((isDone) => isDone && onChange(null));
   };
   return (
     <article aria-label={`Secret ${path}`}>
@@ -58,6 +60,7 @@ export function PlainSecret({
         <div class="row">
           <Button
             icon="edit"
+            needs={`POST ${mount.path}/${path}`}
             onClick={() => setEditing(true)}
             disabled={value.value === undefined && value.error === null}
           >
@@ -66,7 +69,7 @@ export function PlainSecret({
           <Button icon="link" onClick={() => setShares(true)}>
             Share once
           </Button>
-          <Button kind="danger" icon="trash" onClick={remove}>
+          <Button kind="danger" icon="trash" needs={`DELETE ${mount.path}/${path}`} onClick={remove}>
             Delete
           </Button>
         </div>

@@ -1,9 +1,9 @@
 /** One secret of a version 2 engine. */
 import { useState } from "preact/hooks";
-import { ApiError, api, type Schemas, wireRequest } from "../../api/client.ts";
+import { ApiError, api, type Schemas } from "../../api/client.ts";
 import { place, setQuery } from "../../app/router.ts";
 import { Button, LinkButton } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { CopyButton } from "../../components/copy.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Menu } from "../../components/menu.tsx";
@@ -49,25 +49,29 @@ export function Secret({ mount, path, onChange }: SecretProps) {
   const isGone = metadata.value === null && value.value === null;
 
   const deleteNewest = (): void => {
-    void confirm({
-      title: `Delete the newest version of ${baseOf(path)}?`,
-      text: "Readers get nothing from then on, destinations the version before. It can be brought back with Undelete.",
-      verb: "Delete the newest version",
-      isDangerous: true,
-      request: wireRequest("DELETE /v1/secret/data/{path}", at),
-      perform: () => api("DELETE /v1/secret/data/{path}", at),
-    }).then((isDone) => isDone && reload());
+    void confirmed(
+      {
+        title: `Delete the newest version of ${baseOf(path)}?`,
+        text: "Readers get nothing from then on, destinations the version before. It can be brought back with Undelete.",
+        verb: "Delete the newest version",
+        isDangerous: true,
+      },
+      "DELETE /v1/secret/data/{path}",
+      at,
+    ).then((isDone) => isDone && reload());
   };
   const deleteAll = (): void => {
-    void confirm({
-      title: `Delete ${baseOf(path)} with all its versions?`,
-      text: "Values and metadata are removed for good, also at the destinations that it is synced to. This cannot be undone.",
-      verb: "Delete the secret",
-      isDangerous: true,
-      typed: baseOf(path),
-      request: wireRequest("DELETE /v1/secret/metadata/{path}", at),
-      perform: () => api("DELETE /v1/secret/metadata/{path}", at),
-    }).then((isDone) => {
+    void confirmed(
+      {
+        title: `Delete ${baseOf(path)} with all its versions?`,
+        text: "Values and metadata are removed for good, also at the destinations that it is synced to. This cannot be undone.",
+        verb: "Delete the secret",
+        isDangerous: true,
+        typed: baseOf(path),
+      },
+      "DELETE /v1/secret/metadata/{path}",
+      at,
+    ).then((isDone) => {
       if (!isDone) return;
       toast(`${path} is deleted.`);
       onChange(null);
@@ -90,6 +94,7 @@ export function Secret({ mount, path, onChange }: SecretProps) {
           <div class="row">
             <Button
               icon="edit"
+              needs={`POST ${mount.path}/data/${path}`}
               onClick={() => setEditing(true)}
               disabled={value.value === undefined && value.error === null}
             >
@@ -98,10 +103,27 @@ export function Secret({ mount, path, onChange }: SecretProps) {
             <Menu
               label="More about the secret"
               items={[
-                { label: "Share once", icon: "link", onSelect: () => setShares(true) },
+                {
+                  label: "Share once",
+                  icon: "link",
+                  needs: `GET ${mount.path}/data/${path}`,
+                  onSelect: () => setShares(true),
+                },
                 { label: "Read again", icon: "refresh", onSelect: reload },
-                { label: "Delete the newest version", icon: "trash", onSelect: deleteNewest, isDangerous: true },
-                { label: "Delete the secret", icon: "trash", onSelect: deleteAll, isDangerous: true },
+                {
+                  label: "Delete the newest version",
+                  icon: "trash",
+                  needs: `DELETE ${mount.path}/data/${path}`,
+                  onSelect: deleteNewest,
+                  isDangerous: true,
+                },
+                {
+                  label: "Delete the secret",
+                  icon: "trash",
+                  needs: `DELETE ${mount.path}/metadata/${path}`,
+                  onSelect: deleteAll,
+                  isDangerous: true,
+                },
               ]}
             />
           </div>
@@ -233,7 +255,11 @@ function Values({ at, value, metadata, wanted, onChange }: ValuesProps) {
             title={`Version ${about.version} is ${state}`}
             actions={
               state === "deleted" && (
-                <Button isBusy={undelete.isBusy} onClick={() => void undelete.run(about.version)}>
+                <Button
+                  isBusy={undelete.isBusy}
+                  needs={`POST ${at.mount}/undelete/${at.path.path}`}
+                  onClick={() => void undelete.run(about.version)}
+                >
                   Undelete version {about.version}
                 </Button>
               )

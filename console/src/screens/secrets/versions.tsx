@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { api, type Schemas, wireRequest } from "../../api/client.ts";
 import { go } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirm, confirmed } from "../../components/confirm.tsx";
 import { SelectField } from "../../components/field.tsx";
 import { Menu, type MenuItem } from "../../components/menu.tsx";
 import { Ago } from "../../components/moments.tsx";
@@ -131,6 +131,7 @@ function actionsOf({ number, state, isNewest }: Row, at: At, newest: number, onC
   };
   const undelete: MenuItem = {
     label: "Undelete",
+    needs: wireRequest("POST /v1/secret/undelete/{path}", options),
     icon: "refresh",
     onSelect: () =>
       void api("POST /v1/secret/undelete/{path}", options).then(
@@ -143,31 +144,37 @@ function actionsOf({ number, state, isNewest }: Row, at: At, newest: number, onC
   };
   const remove: MenuItem = {
     label: "Delete",
+    needs: wireRequest("POST /v1/secret/delete/{path}", options),
     icon: "trash",
     isDangerous: true,
     onSelect: () =>
-      void confirm({
-        title: `Delete version ${number}?`,
-        text: "It can be brought back with Undelete.",
-        verb: `Delete version ${number}`,
-        isDangerous: true,
-        request: wireRequest("POST /v1/secret/delete/{path}", options),
-        perform: () => api("POST /v1/secret/delete/{path}", options),
-      }).then((isDone) => isDone && onChange()),
+      void confirmed(
+        {
+          title: `Delete version ${number}?`,
+          text: "It can be brought back with Undelete.",
+          verb: `Delete version ${number}`,
+          isDangerous: true,
+        },
+        "POST /v1/secret/delete/{path}",
+        options,
+      ).then((isDone) => isDone && onChange()),
   };
   const destroy: MenuItem = {
     label: "Destroy",
+    needs: wireRequest("POST /v1/secret/destroy/{path}", options),
     icon: "trash",
     isDangerous: true,
     onSelect: () =>
-      void confirm({
-        title: `Destroy version ${number}?`,
-        text: "Its values are removed for good. This cannot be undone.",
-        verb: `Destroy version ${number}`,
-        isDangerous: true,
-        request: wireRequest("POST /v1/secret/destroy/{path}", options),
-        perform: () => api("POST /v1/secret/destroy/{path}", options),
-      }).then((isDone) => isDone && onChange()),
+      void confirmed(
+        {
+          title: `Destroy version ${number}?`,
+          text: "Its values are removed for good. This cannot be undone.",
+          verb: `Destroy version ${number}`,
+          isDangerous: true,
+        },
+        "POST /v1/secret/destroy/{path}",
+        options,
+      ).then((isDone) => isDone && onChange()),
   };
   if (state === "destroyed") return [show];
   if (state === "deleted") return [show, undelete, destroy];

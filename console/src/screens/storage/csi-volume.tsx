@@ -4,7 +4,7 @@ import { allocationHref, objectNamespace, pluginHref } from "../../app/cluster-l
 import { go, href } from "../../app/router.ts";
 import { Button, IconButton } from "../../components/button.tsx";
 import { Json } from "../../components/code.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
 import { Card, Page, Properties } from "../../components/page.tsx";
@@ -24,6 +24,8 @@ type Volume = Schemas["CsiVolume"];
 type Claim = Schemas["CsiClaim"];
 type CsiOperation = Schemas["CsiOperation"];
 
+const WRITE = "PUT volume/csi/*";
+
 export function CsiVolumePage({ id }: { readonly id: string }) {
   const namespace = objectNamespace();
   const nodes = useNodes();
@@ -40,43 +42,56 @@ export function CsiVolumePage({ id }: { readonly id: string }) {
     go(href("storage", [], { tab: "csi" }));
   };
   const remove = async (): Promise<void> => {
-    const done = await confirm({
-      title: `Delete ${id}`,
-      text: "The provider deletes the volume and all that lies in it. This cannot be undone.",
-      verb: "Delete the volume",
-      isDangerous: true,
-      typed: id,
-      request: wireRequest("DELETE /v1/volume/csi/{id}/delete", options),
-      perform: () => api("DELETE /v1/volume/csi/{id}/delete", options),
-    });
+    const done = await confirmed(
+      {
+        title: `Delete ${id}`,
+        text: "The provider deletes the volume and all that lies in it. This cannot be undone.",
+        verb: "Delete the volume",
+        isDangerous: true,
+        typed: id,
+      },
+      "DELETE /v1/volume/csi/{id}/delete",
+      options,
+    );
     if (done) leave(`The volume ${id} is deleted.`);
   };
   const deregister = async (force: boolean): Promise<void> => {
     const asked = { ...options, query: force ? { force } : {} };
-    const done = await confirm({
-      title: `Deregister ${id}`,
-      text: force
-        ? "The record goes, and claims of allocations that have ended go with it. No plugin is asked to undo anything. The provider keeps the volume."
-        : "The record goes; the provider keeps the volume, and it can be registered again.",
-      verb: "Deregister the volume",
-      isDangerous: true,
-      request: wireRequest("DELETE /v1/volume/csi/{id}", asked),
-      perform: () => api("DELETE /v1/volume/csi/{id}", asked),
-    });
+    const done = await confirmed(
+      {
+        title: `Deregister ${id}`,
+        text: force
+          ? "The record goes, and claims of allocations that have ended go with it. No plugin is asked to undo anything. The provider keeps the volume."
+          : "The record goes; the provider keeps the volume, and it can be registered again.",
+        verb: "Deregister the volume",
+        isDangerous: true,
+      },
+      "DELETE /v1/volume/csi/{id}",
+      asked,
+    );
     if (done) leave(`The volume ${id} is deregistered.`);
   };
   const actions = value && (
     <>
-      <Button onClick={() => setDialog("snapshot")}>Take snapshot</Button>
-      <Button onClick={() => setDialog("expand")}>Expand</Button>
-      <Button kind="danger" icon="trash" onClick={() => void remove()}>
+      <Button needs={WRITE} onClick={() => setDialog("snapshot")}>
+        Take snapshot
+      </Button>
+      <Button needs={WRITE} onClick={() => setDialog("expand")}>
+        Expand
+      </Button>
+      <Button kind="danger" icon="trash" needs={WRITE} onClick={() => void remove()}>
         Delete
       </Button>
       <Menu
         label="More actions"
         items={[
-          { label: "Deregister", onSelect: () => void deregister(false) },
-          { label: "Deregister with ended claims", isDangerous: true, onSelect: () => void deregister(true) },
+          { label: "Deregister", needs: WRITE, onSelect: () => void deregister(false) },
+          {
+            label: "Deregister with ended claims",
+            isDangerous: true,
+            needs: WRITE,
+            onSelect: () => void deregister(true),
+          },
         ]}
       />
     </>
@@ -193,13 +208,15 @@ function Claims({ id, namespace, nodes }: PartProps) {
   );
   const detach = async (node: string): Promise<void> => {
     const options = { path: { id }, namespace, query: { node } };
-    const done = await confirm({
-      title: `Detach ${id} from a node`,
-      text: "What allocations that have ended hold on the node is released at once. While one runs there, this is refused.",
-      verb: "Detach",
-      request: wireRequest("DELETE /v1/volume/csi/{id}/detach", options),
-      perform: () => api("DELETE /v1/volume/csi/{id}/detach", options),
-    });
+    const done = await confirmed(
+      {
+        title: `Detach ${id} from a node`,
+        text: "What allocations that have ended hold on the node is released at once. While one runs there, this is refused.",
+        verb: "Detach",
+      },
+      "DELETE /v1/volume/csi/{id}/detach",
+      options,
+    );
     if (done) toast("The volume is detached from the node.");
     claims.reload();
   };
@@ -242,7 +259,9 @@ function Claims({ id, namespace, nodes }: PartProps) {
       label: "Actions",
       isLabelHidden: true,
       width: "56px",
-      render: (row) => <IconButton icon="close" label="Detach from the node" onClick={() => void detach(row.NodeID)} />,
+      render: (row) => (
+        <IconButton icon="close" label="Detach from the node" needs={WRITE} onClick={() => void detach(row.NodeID)} />
+      ),
     },
   ];
   return (

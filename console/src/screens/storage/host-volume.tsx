@@ -60,13 +60,25 @@ export function HostVolumePage({ id }: { readonly id: string }) {
   };
   const actions = value && (
     <>
-      <Button onClick={() => setExpands(true)}>Change capacity</Button>
-      <Button kind="danger" icon="trash" onClick={() => void remove(false)}>
+      <Button
+        needs={value.PluginID ? "PUT volume/host/create" : "PUT volume/host/register"}
+        onClick={() => setExpands(true)}
+      >
+        Change capacity
+      </Button>
+      <Button kind="danger" icon="trash" needs="DELETE volume/host/*/delete" onClick={() => void remove(false)}>
         Delete
       </Button>
       <Menu
         label="More actions"
-        items={[{ label: "Remove the record only", isDangerous: true, onSelect: () => void remove(true) }]}
+        items={[
+          {
+            label: "Remove the record only",
+            isDangerous: true,
+            needs: "DELETE volume/host/*/delete",
+            onSelect: () => void remove(true),
+          },
+        ]}
       />
     </>
   );

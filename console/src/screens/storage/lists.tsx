@@ -21,6 +21,9 @@ import { type Draft, VolumeDialog } from "./volume-dialog.tsx";
 type HostStub = Schemas["HostVolumeStub"];
 type CsiStub = Schemas["CsiVolumeStub"];
 
+const HOST = "PUT volume/host/create";
+const CSI = "PUT volume/csi/*/create";
+
 export function StorageLists() {
   const [draft, setDraft] = useState<Draft | null>(null);
   useNew((kind) => setDraft({ kind: kind === "csi" ? "csi" : "host", how: "create" }));
@@ -29,16 +32,20 @@ export function StorageLists() {
       <Menu
         label="Register what exists already"
         items={[
-          { label: "Register a host volume", onSelect: () => setDraft({ kind: "host", how: "register" }) },
-          { label: "Register a CSI volume", onSelect: () => setDraft({ kind: "csi", how: "register" }) },
+          {
+            label: "Register a host volume",
+            needs: "PUT volume/host/register",
+            onSelect: () => setDraft({ kind: "host", how: "register" }),
+          },
+          { label: "Register a CSI volume", needs: CSI, onSelect: () => setDraft({ kind: "csi", how: "register" }) },
         ]}
       >
         Register
       </Menu>
-      <Button icon="plus" onClick={() => setDraft({ kind: "csi", how: "create" })}>
+      <Button icon="plus" needs={CSI} onClick={() => setDraft({ kind: "csi", how: "create" })}>
         Create CSI volume
       </Button>
-      <Button kind="primary" icon="plus" onClick={() => setDraft({ kind: "host", how: "create" })}>
+      <Button kind="primary" icon="plus" needs={HOST} onClick={() => setDraft({ kind: "host", how: "create" })}>
         Create host volume
       </Button>
     </>
@@ -121,7 +128,7 @@ function HostVolumes({ onCreate }: ListProps) {
       none={noneOf("host volume")}
       noMatch="No host volume has this in its name or ID"
       firstStep={
-        <Button icon="plus" onClick={() => onCreate({ kind: "host", how: "create" })}>
+        <Button icon="plus" needs={HOST} onClick={() => onCreate({ kind: "host", how: "create" })}>
           Create the first one
         </Button>
       }
@@ -176,7 +183,7 @@ function CsiVolumes({ onCreate }: ListProps) {
       none={noneOf("CSI volume")}
       noMatch="No CSI volume has this in its name or ID"
       firstStep={
-        <Button icon="plus" onClick={() => onCreate({ kind: "csi", how: "create" })}>
+        <Button icon="plus" needs={CSI} onClick={() => onCreate({ kind: "csi", how: "create" })}>
           Create the first one
         </Button>
       }

@@ -1,8 +1,8 @@
-import { api, type Schemas, wireRequest } from "../../api/client.ts";
+import { api, type Schemas } from "../../api/client.ts";
 import { clusterNamespace } from "../../api/namespaces.ts";
 import { allocationHref, hostVolumeHref, jobHref, pluginHref } from "../../app/cluster-links.ts";
 import { IconButton } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { ListScreen } from "../../components/list-screen.tsx";
 import { noneOf } from "../../components/states.tsx";
 import type { Column } from "../../components/table.tsx";
@@ -60,14 +60,16 @@ export function Claims() {
   });
   const remove = async (claim: Claim): Promise<void> => {
     const options = { path: { id: claim.ID }, namespace: claim.Namespace };
-    const done = await confirm({
-      title: "Delete a sticky claim",
-      text: `The group ${claim.TaskGroupName} of ${claim.JobID} no longer comes back to the volume ${claim.VolumeName}. Its data stays.`,
-      verb: "Delete the claim",
-      isDangerous: true,
-      request: wireRequest("DELETE /v1/volumes/claim/{id}", options),
-      perform: () => api("DELETE /v1/volumes/claim/{id}", options),
-    });
+    const done = await confirmed(
+      {
+        title: "Delete a sticky claim",
+        text: `The group ${claim.TaskGroupName} of ${claim.JobID} no longer comes back to the volume ${claim.VolumeName}. Its data stays.`,
+        verb: "Delete the claim",
+        isDangerous: true,
+      },
+      "DELETE /v1/volumes/claim/{id}",
+      options,
+    );
     if (!done) return;
     toast("The claim is deleted.");
     list.reload();
@@ -104,7 +106,12 @@ export function Claims() {
       isLabelHidden: true,
       width: "56px",
       render: (row) => (
-        <IconButton icon="trash" label={`Delete the claim on ${row.VolumeName}`} onClick={() => void remove(row)} />
+        <IconButton
+          icon="trash"
+          label={`Delete the claim on ${row.VolumeName}`}
+          needs="DELETE volumes/claim/*"
+          onClick={() => void remove(row)}
+        />
       ),
     },
   ];

@@ -35,7 +35,11 @@ export function PluginPage({ id }: { readonly id: string }) {
       crumbs={crumbs}
       actions={
         plugin.value && (
-          <Button icon="plus" onClick={() => setDraft({ kind: "csi", how: "create", value: { PluginID: id } })}>
+          <Button
+            icon="plus"
+            needs="PUT volume/csi/*/create"
+            onClick={() => setDraft({ kind: "csi", how: "create", value: { PluginID: id } })}
+          >
             Create volume
           </Button>
         )
@@ -190,7 +194,11 @@ function External({ plugin, onRegister }: { readonly plugin: string; readonly on
         if (volume) return <a href={csiVolumeHref(volume.ID, volume.Namespace)}>{volume.ID}</a>;
         const value = { PluginID: plugin, ExternalID: row.ExternalID };
         return (
-          <Button kind="quiet" onClick={() => onRegister({ kind: "csi", how: "register", value })}>
+          <Button
+            kind="quiet"
+            needs="PUT volume/csi/*"
+            onClick={() => onRegister({ kind: "csi", how: "register", value })}
+          >
             Register
           </Button>
         );

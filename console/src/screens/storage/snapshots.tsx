@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { api, type Schemas, wireRequest } from "../../api/client.ts";
 import { objectNamespace } from "../../app/cluster-links.ts";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { ListScreen } from "../../components/list-screen.tsx";
@@ -86,14 +86,16 @@ export function Snapshots({ plugin, onRestore }: SnapshotsProps) {
   );
   const remove = async (snapshot: Snapshot): Promise<void> => {
     const options = { query: { plugin_id: plugin, snapshot_id: snapshot.ID }, namespace };
-    const done = await confirm({
-      title: "Delete a snapshot",
-      text: `The provider deletes the snapshot ${snapshot.ID}. This cannot be undone.`,
-      verb: "Delete the snapshot",
-      isDangerous: true,
-      request: wireRequest("DELETE /v1/volumes/snapshot", options),
-      perform: () => api("DELETE /v1/volumes/snapshot", options),
-    });
+    const done = await confirmed(
+      {
+        title: "Delete a snapshot",
+        text: `The provider deletes the snapshot ${snapshot.ID}. This cannot be undone.`,
+        verb: "Delete the snapshot",
+        isDangerous: true,
+      },
+      "DELETE /v1/volumes/snapshot",
+      options,
+    );
     if (!done) return;
     toast("The snapshot is deleted.");
     list.reload();
@@ -132,10 +134,17 @@ export function Snapshots({ plugin, onRestore }: SnapshotsProps) {
           items={[
             {
               label: "Make a volume of it",
+              needs: "PUT volume/csi/*/create",
               onSelect: () =>
                 onRestore({ kind: "csi", how: "create", value: { PluginID: plugin, SnapshotID: row.ID } }),
             },
-            { label: "Delete", icon: "trash", isDangerous: true, onSelect: () => void remove(row) },
+            {
+              label: "Delete",
+              icon: "trash",
+              isDangerous: true,
+              needs: "DELETE volumes/snapshot",
+              onSelect: () => void remove(row),
+            },
           ]}
         />
       ),

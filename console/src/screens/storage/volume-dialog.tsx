@@ -109,7 +109,14 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
       footer={
         <>
           <Button onClick={onClose}>Cancel</Button>
-          <Button kind="primary" type="submit" form="volume" isBusy={send.isBusy} disabled={!isReady}>
+          <Button
+            kind="primary"
+            type="submit"
+            form="volume"
+            isBusy={send.isBusy}
+            disabled={!isReady}
+            needs={isHost ? `PUT volume/host/${how}` : "PUT volume/csi/*"}
+          >
             {how === "create" ? "Create volume" : "Register volume"}
           </Button>
         </>

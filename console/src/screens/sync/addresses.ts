@@ -13,3 +13,7 @@ export const createHref = (type = ""): string => href("sync", ["new", type]);
 
 export const secretHref = (mount: string, secret: string): string =>
   href("secrets", [mount, "at", ...secret.split("/")]);
+
+/** Path of a destination in the API; without one, of any. */
+export const destinationPath = (ref?: DestinationRef) =>
+  `sys/sync/destinations/${ref?.type ?? "*"}/${ref?.name ?? "*"}` as const;

@@ -54,7 +54,14 @@ export function Apps() {
       isLabelHidden: true,
       width: "4rem",
       align: "end",
-      render: ({ name }) => <IconButton icon="trash" label={`Delete ${name}`} onClick={() => void remove(name)} />,
+      render: ({ name }) => (
+        <IconButton
+          icon="trash"
+          label={`Delete ${name}`}
+          needs={`DELETE sys/sync/repo-host-apps/${name}`}
+          onClick={() => void remove(name)}
+        />
+      ),
     },
   ];
   return (
@@ -64,6 +71,7 @@ export function Apps() {
       columns={columns}
       keyOf={({ name }) => name}
       add="Add application"
+      addNeeds="POST sys/sync/repo-host-apps/*"
       form={(_, ends) => <AppForm {...ends} />}
       none="No applications yet"
     >

@@ -1,6 +1,5 @@
-import { api, wireRequest } from "../../api/client.ts";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
 import { Properties } from "../../components/page.tsx";
@@ -9,7 +8,7 @@ import { toast } from "../../components/toasts.tsx";
 import { useAction } from "../../lib/resource.ts";
 import { syncMeaning, syncTone, syncWord } from "../../lib/sync-status.ts";
 import { providerName } from "../../lib/text.ts";
-import { destinationHref } from "./addresses.ts";
+import { destinationHref, destinationPath } from "./addresses.ts";
 import { type Association, type DestinationRef, isFailing, setSecret, worstOf } from "./reads.ts";
 
 interface Props {
@@ -42,19 +41,20 @@ export function AssociationDetails({ destination, mount, entries, onChanged, has
     { path: { ...destination }, body: { mount: mount ?? "", secret_name: secret } },
   ] as const;
   const remove = async (): Promise<void> => {
-    const done = await confirm({
-      title: `Stop syncing ${secret}`,
-      text: (
-        <p>
-          Later changes no longer go to {destination.name}. Its object there is deleted, unless the destination's
-          deletion policy is to retain it. The secret itself stays as it is.
-        </p>
-      ),
-      verb: "Stop syncing",
-      isDangerous: true,
-      request: wireRequest(...target),
-      perform: () => api(...target),
-    });
+    const done = await confirmed(
+      {
+        title: `Stop syncing ${secret}`,
+        text: (
+          <p>
+            Later changes no longer go to {destination.name}. Its object there is deleted, unless the destination's
+            deletion policy is to retain it. The secret itself stays as it is.
+          </p>
+        ),
+        verb: "Stop syncing",
+        isDangerous: true,
+      },
+      ...target,
+    );
     if (done) onChanged();
   };
   return (
@@ -69,10 +69,21 @@ export function AssociationDetails({ destination, mount, entries, onChanged, has
         <Entry key={entry.sub_key ?? ""} entry={entry} />
       ))}
       <div class="row">
-        <Button icon="sync" onClick={() => void set.run()} isBusy={set.isBusy} disabled={mount === null}>
+        <Button
+          icon="sync"
+          needs={`POST ${destinationPath(destination)}/associations/set`}
+          onClick={() => void set.run()}
+          isBusy={set.isBusy}
+          disabled={mount === null}
+        >
           Sync now
         </Button>
-        <Button kind="danger" onClick={() => void remove()} disabled={mount === null}>
+        <Button
+          kind="danger"
+          needs={`POST ${destinationPath(destination)}/associations/remove`}
+          onClick={() => void remove()}
+          disabled={mount === null}
+        >
           Stop syncing
         </Button>
       </div>

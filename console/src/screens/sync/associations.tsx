@@ -13,7 +13,7 @@ import { inParallel } from "../../lib/parallel.ts";
 import { type Pages, useAction, usePages, useResource } from "../../lib/resource.ts";
 import { syncMeaning, syncTone, syncWord } from "../../lib/sync-status.ts";
 import { plural } from "../../lib/text.ts";
-import { secretHref } from "./addresses.ts";
+import { destinationPath, secretHref } from "./addresses.ts";
 import { AssociationDetails } from "./association-details.tsx";
 import { byOrigin, hasRules, isOf, OriginFilter, originWords } from "./origins.tsx";
 import {
@@ -282,7 +282,11 @@ function RetryAll({
   if (retry.isBusy) return <Progress done={done} total={total} label="Secrets pushed" />;
   if (failing.size === 0) return null;
   return (
-    <Button icon="sync" onClick={() => void retry.run()}>
+    <Button
+      icon="sync"
+      needs={`POST ${destinationPath(destination)}/associations/set`}
+      onClick={() => void retry.run()}
+    >
       {failing.size === 1 ? "Push 1 failing secret" : `Push ${failing.size} failing secrets`}
     </Button>
   );

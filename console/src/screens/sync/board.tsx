@@ -7,7 +7,7 @@ import { Tabs } from "../../components/tabs.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { count, plural } from "../../lib/text.ts";
-import { createHref } from "./addresses.ts";
+import { createHref, destinationPath } from "./addresses.ts";
 import { Apps } from "./apps.tsx";
 import { DestinationList } from "./destinations.tsx";
 import { useSyncFigures } from "./figures.ts";
@@ -37,7 +37,7 @@ export function Board() {
       actions={
         <>
           {list && list.length > 0 && <SyncSecretButton destinations={list} onDone={destinations.reload} />}
-          <LinkButton href={createHref()} icon="plus" kind="primary">
+          <LinkButton href={createHref()} icon="plus" kind="primary" needs={`POST ${destinationPath()}`}>
             Create destination
           </LinkButton>
           {settings && !settings.disabled && (
@@ -47,6 +47,7 @@ export function Board() {
                 {
                   label: "Pause all syncing",
                   icon: "pause" as const,
+                  needs: "PATCH sys/sync/config",
                   onSelect: () => void askToPause().then((done) => done && config.reload()),
                 },
               ]}
@@ -59,7 +60,12 @@ export function Board() {
         <div class="notice notice-warn sync-paused" role="status">
           <Status tone="warn">Syncing is paused</Status>
           <span>No call to any provider starts. Changes are kept as pending, and go out when syncing goes on.</span>
-          <Button icon="play" onClick={() => void resuming.run()} isBusy={resuming.isBusy}>
+          <Button
+            icon="play"
+            needs="PATCH sys/sync/config"
+            onClick={() => void resuming.run()}
+            isBusy={resuming.isBusy}
+          >
             Resume syncing
           </Button>
         </div>

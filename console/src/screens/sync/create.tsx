@@ -130,7 +130,13 @@ function Form({ provider: { type, schema, first, advanced } }: { readonly provid
             </section>
           )}
           <div class="row">
-            <Button type="submit" kind="primary" isBusy={create.isBusy} disabled={nameProblem(name) !== null}>
+            <Button
+              type="submit"
+              kind="primary"
+              isBusy={create.isBusy}
+              disabled={nameProblem(name) !== null}
+              needs={wireRequest(WRITE, { path: options.path })}
+            >
               Create destination
             </Button>
             <Button

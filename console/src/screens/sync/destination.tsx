@@ -13,7 +13,7 @@ import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { labelOf } from "../../lib/schema.ts";
 import { count, plural, providerName } from "../../lib/text.ts";
-import { boardHref } from "./addresses.ts";
+import { boardHref, destinationPath } from "./addresses.ts";
 import { Associations, useAssociations } from "./associations.tsx";
 import { Drift } from "./drift.tsx";
 import { EditDestination } from "./edit.tsx";
@@ -28,6 +28,7 @@ const FRESH_MS = 5_000;
 /** One destination: its secrets, differences, settings. */
 export function DestinationPage({ type, name }: DestinationRef) {
   const ref = { type, name };
+  const path = destinationPath(ref);
   const destination = useResource(["destination", type, name], (signal) => readDestination(ref, signal), {
     everyMs: FRESH_MS,
   });
@@ -57,10 +58,10 @@ export function DestinationPage({ type, name }: DestinationRef) {
       actions={
         state && (
           <>
-            <Button icon="check" onClick={() => void verify.run()} isBusy={verify.isBusy}>
+            <Button icon="check" needs={`POST ${path}/verify`} onClick={() => void verify.run()} isBusy={verify.isBusy}>
               Verify
             </Button>
-            <Button icon="edit" onClick={() => setDialog("edit")}>
+            <Button icon="edit" needs={`PATCH ${path}`} onClick={() => setDialog("edit")}>
               Edit
             </Button>
             {!isEnding && <SyncSecretButton destinations={[ref]} onDone={associations.reload} kind="primary" />}
@@ -69,6 +70,7 @@ export function DestinationPage({ type, name }: DestinationRef) {
               items={[
                 {
                   label: "Delete destination",
+                  needs: `DELETE ${path}`,
                   icon: "trash",
                   isDangerous: true,
                   onSelect: () => setDialog("delete"),

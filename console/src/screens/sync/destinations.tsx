@@ -10,7 +10,7 @@ import { type Column, DataTable } from "../../components/table.tsx";
 import { inParallel } from "../../lib/parallel.ts";
 import { useResource } from "../../lib/resource.ts";
 import { count, providerName } from "../../lib/text.ts";
-import { createHref, destinationHref } from "./addresses.ts";
+import { createHref, destinationHref, destinationPath } from "./addresses.ts";
 import type { SyncFigures } from "./figures.ts";
 import {
   type Destination,
@@ -107,7 +107,7 @@ export function DestinationList({
       <Empty
         title="No destinations yet"
         actions={
-          <LinkButton href={createHref()} icon="plus" kind="primary">
+          <LinkButton href={createHref()} icon="plus" kind="primary" needs={`POST ${destinationPath()}`}>
             Create destination
           </LinkButton>
         }

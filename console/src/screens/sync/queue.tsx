@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { api, type Schemas, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
-import { confirm } from "../../components/confirm.tsx";
+import { confirmed } from "../../components/confirm.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
 import { Card, Properties } from "../../components/page.tsx";
@@ -22,18 +22,19 @@ type Config = Schemas["SyncConfig"];
 const change = (body: Partial<Config>) => ["PATCH /v1/sys/sync/config", { body }] as const;
 
 export function askToPause(): Promise<boolean> {
-  return confirm({
-    title: "Pause all syncing",
-    text: (
-      <p>
-        No call to any provider starts until you resume, in any namespace. Nothing is forgotten: changes of secrets are
-        kept as pending.
-      </p>
-    ),
-    verb: "Pause all syncing",
-    request: wireRequest(...change({ disabled: true })),
-    perform: () => api(...change({ disabled: true })),
-  });
+  return confirmed(
+    {
+      title: "Pause all syncing",
+      text: (
+        <p>
+          No call to any provider starts until you resume, in any namespace. Nothing is forgotten: changes of secrets
+          are kept as pending.
+        </p>
+      ),
+      verb: "Pause all syncing",
+    },
+    ...change({ disabled: true }),
+  );
 }
 
 export const resume = () => api(...change({ disabled: false }));
@@ -112,7 +113,12 @@ function Capacity({
         />
         {save.error !== null && !problems["queue_capacity"] && <ErrorPanel error={save.error} />}
         <div class="row">
-          <Button type="submit" isBusy={save.isBusy} disabled={!(wanted.queue_capacity >= 1)}>
+          <Button
+            type="submit"
+            isBusy={save.isBusy}
+            disabled={!(wanted.queue_capacity >= 1)}
+            needs="PATCH sys/sync/config"
+          >
             Set capacity
           </Button>
         </div>

@@ -143,7 +143,11 @@ export function PurgeState({
         </p>
         <p class="muted">Repair what stops it, then purge again: everything that is left is tried at once.</p>
         <div class="row">
-          <Button onClick={() => void again.run()} isBusy={again.isBusy}>
+          <Button
+            needs={wireRequest(DELETE, { path: { ...ref } })}
+            onClick={() => void again.run()}
+            isBusy={again.isBusy}
+          >
             Purge again
           </Button>
         </div>

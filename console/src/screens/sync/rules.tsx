@@ -1,5 +1,5 @@
-import { api, apiFull, type Schemas, wireRequest } from "../../api/client.ts";
-import { confirm, confirmDelete } from "../../components/confirm.tsx";
+import { api, apiFull, type Schemas } from "../../api/client.ts";
+import { confirmDelete, confirmed } from "../../components/confirm.tsx";
 import { ListScreen } from "../../components/list-screen.tsx";
 import { Status, type Tone } from "../../components/status.tsx";
 import type { Column } from "../../components/table.tsx";
@@ -7,6 +7,7 @@ import { toast } from "../../components/toasts.tsx";
 import { inParallel } from "../../lib/parallel.ts";
 import { useResource } from "../../lib/resource.ts";
 import { count, plural } from "../../lib/text.ts";
+import { destinationPath } from "./addresses.ts";
 import { type DestinationRef, MAX_CONCURRENT } from "./reads.ts";
 import { bodyOf, RuleForm, WRITE_RULE } from "./rule-form.tsx";
 
@@ -45,6 +46,9 @@ export function Rules({ destination }: { readonly destination: DestinationRef })
   const rules = useResource(["rules", type, name], (signal) => readRules(destination, signal), { everyMs: FRESH_MS });
   const at = (rule: Rule) => ({ type, name, rule: rule.name });
 
+  const needOf = (verb: "POST" | "DELETE", rule?: Rule) =>
+    `${verb} ${destinationPath(destination)}/rules/${rule?.name ?? "*"}` as const;
+
   const pause = async (rule: Rule): Promise<void> => {
     await api(WRITE_RULE, { path: at(rule), body: { ...bodyOf(rule), paused: !rule.paused } }).then(
       () => toast(`${rule.name} is ${rule.paused ? "resumed" : "paused"}.`),
@@ -57,14 +61,15 @@ export function Rules({ destination }: { readonly destination: DestinationRef })
       "POST /v1/sys/sync/destinations/{type}/{name}/rules/{rule}/confirm",
       { path: at(rule), body: { plan_id: rule.plan_id ?? "" } },
     ] as const;
-    const isDone = await confirm({
-      title: `Confirm the removals of ${rule.name}`,
-      text: `${plural(rule.progress.pending_removals, "secret")} no longer match. Exactly these removals are made.`,
-      verb: "Confirm removals",
-      isDangerous: true,
-      request: wireRequest(...request),
-      perform: () => api(...request),
-    });
+    const isDone = await confirmed(
+      {
+        title: `Confirm the removals of ${rule.name}`,
+        text: `${plural(rule.progress.pending_removals, "secret")} no longer match. Exactly these removals are made.`,
+        verb: "Confirm removals",
+        isDangerous: true,
+      },
+      ...request,
+    );
     if (isDone) rules.reload();
   };
   const remove = async (rule: Rule): Promise<void> => {
@@ -104,12 +109,31 @@ export function Rules({ destination }: { readonly destination: DestinationRef })
       menuOf={(rule, edit) => [
         ...(rule.plan_id === undefined
           ? []
-          : [{ label: "Confirm removals", icon: "check" as const, onSelect: () => void confirmPlan(rule) }]),
-        edit,
-        { label: rule.paused ? "Resume" : "Pause", icon: "sync", onSelect: () => void pause(rule) },
-        { label: "Delete", icon: "trash", isDangerous: true, onSelect: () => void remove(rule) },
+          : [
+              {
+                label: "Confirm removals",
+                icon: "check" as const,
+                needs: `${needOf("POST", rule)}/confirm` as const,
+                onSelect: () => void confirmPlan(rule),
+              },
+            ]),
+        { ...edit, needs: needOf("POST", rule) },
+        {
+          label: rule.paused ? "Resume" : "Pause",
+          icon: "sync",
+          needs: needOf("POST", rule),
+          onSelect: () => void pause(rule),
+        },
+        {
+          label: "Delete",
+          icon: "trash",
+          isDangerous: true,
+          needs: needOf("DELETE", rule),
+          onSelect: () => void remove(rule),
+        },
       ]}
       add="Add rule"
+      addNeeds={needOf("POST")}
       form={(rule, ends) => <RuleForm destination={destination} rule={rule} {...ends} />}
       none="No rules yet"
     >

@@ -8,6 +8,7 @@ import { toast } from "../../components/toasts.tsx";
 import { useResource } from "../../lib/resource.ts";
 import { syncWord } from "../../lib/sync-status.ts";
 import { providerName } from "../../lib/text.ts";
+import { destinationPath } from "./addresses.ts";
 import { intoView, Plan } from "./plan.tsx";
 import { type DestinationRef, isFailing, keyOf, type PlannedObject, worstOf } from "./reads.ts";
 
@@ -23,7 +24,12 @@ export function SyncSecretButton({ destinations, onDone, kind }: Props & { reado
   useNew(() => setOpen(true));
   return (
     <>
-      <Button icon="sync" kind={kind ?? "normal"} onClick={() => setOpen(true)}>
+      <Button
+        icon="sync"
+        kind={kind ?? "normal"}
+        needs={`POST ${destinationPath(destinations.length === 1 ? destinations[0] : undefined)}/associations/set`}
+        onClick={() => setOpen(true)}
+      >
         Sync a secret
       </Button>
       {isOpen && (
