@@ -1,5 +1,5 @@
 /**
- * What the token may do, asked for once for all buttons on a screen: `sys/capabilities-self`, and the capabilities of
+ * Rights of the token, asked for once for all buttons on a screen: `sys/capabilities-self`, and the capabilities of
  * the cluster API. The service judges each request again; an answer here only names the missing right in advance.
  */
 import { signal } from "@preact/signals";

@@ -22,14 +22,15 @@ function answerTo(question: string, isHidden: boolean): Promise<string> {
   });
   const terminal = createInterface({ input: process.stdin, output, terminal: true });
   return new Promise((resolve, reject) => {
-    terminal.on("SIGINT", () => {
-      terminal.close();
+    // The end of the input, too, closes it.
+    terminal.once("close", () => {
+      if (isHidden) process.stderr.write("\n");
       reject(new InvalidUsage("cancelled"));
     });
+    terminal.on("SIGINT", () => terminal.close());
     terminal.question(question, (answer) => {
-      terminal.close();
-      if (isHidden) process.stderr.write("\n");
       resolve(answer);
+      terminal.close();
     });
     isMuted = isHidden;
   });

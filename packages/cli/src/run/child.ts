@@ -27,10 +27,10 @@ export class Child {
   constructor(words: readonly string[], graceMs: number) {
     this.#words = words;
     this.#graceMs = graceMs;
-    // A terminal sends SIGINT to the program itself.
+    // A terminal sends the signals of its keys to the program itself.
     for (const signal of FORWARDED)
       process.on(signal, () => {
-        if (!(signal === "SIGINT" && process.stdin.isTTY)) this.signal(signal);
+        if (!((signal === "SIGINT" || signal === "SIGQUIT") && process.stdin.isTTY)) this.signal(signal);
       });
   }
 
