@@ -1,8 +1,11 @@
+import { spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { PROGRAM_ENV } from "../support/program-env.ts";
 import { cli } from "./cli-program.ts";
+import { programOf } from "./prepared-program.ts";
 
 /* The program `sallyport` with usage, inputs and addresses that it cannot work with. */
 
@@ -62,6 +65,20 @@ describe("usage", () => {
     const { code, out, err } = await cli(args, {});
     expect([code, err]).toEqual([0, ""]);
     for (const word of words) expect(out).toContain(word);
+  });
+});
+
+describe("a reader that ends first", () => {
+  it.each([["completion bash"], ["--help"]])("ends %s without a message", (line) => {
+    const command = `"$0" "$1" ${line} | true; echo "\${PIPESTATUS[0]}"`;
+    const words = ["-c", command, process.execPath, programOf("packages/cli/src/main.ts")];
+    // Bash reads its start files when its input is a socket.
+    const { stdout, stderr } = spawnSync("bash", words, {
+      env: PROGRAM_ENV,
+      encoding: "utf8",
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    expect([stdout, stderr]).toEqual([expect.stringMatching(/^(0|141)\n$/), ""]);
   });
 });
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+import { constants } from "node:os";
 import type { Io } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
 import { runProgram } from "./program.ts";
@@ -12,6 +13,13 @@ const io: Io = {
   write: (text) => process.stdout.write(text),
   note: (line) => process.stderr.write(`${line}\n`),
 };
+
+// A reader such as `head` may end first: like other programs, this one then ends without a word.
+for (const stream of [process.stdout, process.stderr])
+  stream.on("error", (failure: NodeJS.ErrnoException) => {
+    if (failure.code !== "EPIPE") throw failure;
+    process.exit(128 + constants.signals.SIGPIPE);
+  });
 
 void runProgram(COMMANDS, process.argv.slice(2), io).then((code) => {
   process.exitCode = code;

@@ -3,7 +3,8 @@ import type { Judge } from "./judge.ts";
 
 /*
  * Services that send e-mail, by their published documents: https://github.com/twilio/sendgrid-oai (spec/json/tsg_mail_v3.json),
- * https://postmarkapp.com/developer/api/email-api, and Mailgun's messages. Closed.
+ * https://postmarkapp.com/developer/api/email-api,
+ * https://documentation.mailgun.com/docs/mailgun/api-reference/send/mailgun/messages. Closed.
  */
 
 const Address = z.strictObject({ email: z.email(), name: z.string().optional() });
