@@ -61,6 +61,8 @@ describe("usage", () => {
       ["Usage: sallyport relay nomad [options]", "--state-dir"],
     ],
     [["--help"], ["relay nomad", "doctor", "Exit codes: 0 done"]],
+    // A line of the text that does not fit leaves no line with one word.
+    [["events", "tail", "--help"], ["last\nindex, so that no event is lost"]],
   ])("prints help for %j", async (args, words) => {
     const { code, out, err } = await cli(args, {});
     expect([code, err]).toEqual([0, ""]);

@@ -73,7 +73,8 @@ function add(parent: commander.Command, name: string, command: Command, io: Io, 
   const { about, summary, args = [], options, notes, isWrapper } = command;
   const added = configured(new commander.Command(name), io)
     .summary(summary)
-    .description(about)
+    // The lines of a paragraph are filled; indented lines are kept.
+    .description(about.replace(/(?<!\n)\n(?=\S)/g, " "))
     .allowExcessArguments(false)
     .usage(usageOf(command));
   for (const { name: shown, help, isOptional } of args)
