@@ -70,6 +70,13 @@ describe("a login of a service account", () => {
     expect((await login(jwt)).status).toBe(200);
   });
 
+  it("is reviewed without the white space of the file that held its token", async () => {
+    await configure({ kubernetes_host: cluster.url });
+    const jwt = await cluster.sign(podClaims());
+    await cluster.change({ reviewers: [jwt] });
+    expect((await login(` ${jwt}\n`)).status).toBe(200);
+  });
+
   it("is verified by the cluster's keys alone, also with a private API", async () => {
     expect((await configure(await byKeys())).status).toBe(204);
     expect((await login(await cluster.sign(podClaims()))).status).toBe(200);
