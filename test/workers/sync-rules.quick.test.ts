@@ -415,6 +415,24 @@ describe("a removal of many", () => {
     await holds("app/keep/x");
   });
 
+  it("does not count matches that were refused and never set", async () => {
+    const names = { name_template: '{{ .SecretPath | replace "/" "-" }}', max_removals: 0 };
+    await add("app/a/b");
+    await rule("web", { path_prefix: "app", ...names });
+    await holds("app/a/b");
+    await add("app/a-b");
+    const matches = async () => (await get(`${AT}/rules/web/matches`)).body.data.matches;
+    await eventually(async () =>
+      expect(await matches()).toEqual([
+        expect.objectContaining({ secret_name: "app/a-b", state: "refused" }),
+        { secret_name: "app/a/b", state: "set" },
+      ]),
+    );
+    await del("/v1/kv/metadata/app/a-b");
+    await eventually(async () => expect(await matches()).toEqual([{ secret_name: "app/a/b", state: "set" }]));
+    expect(await read("web")).toMatchObject({ status: "active", progress: { pending_removals: 0 }, problems: [] });
+  });
+
   it("by metadata, one after the other, waits from the limit of an hour on, and ends when they match again", async () => {
     const names = Array.from({ length: 4 }, (_, n) => `app/${n}`);
     await add(...names);

@@ -26,10 +26,17 @@ export interface MatchRow extends Record<string, SqlStorageValue> {
   rule: string;
   secret_name: string;
   generation: number;
-  /** 0: the association is to be set. 1: it is set. 2: it was refused. 3: it was set, and is to be set again. */
+  /**
+   * 0: the association is to be set. 1: it is set. 2: it was set, and refused when it was set again. 3: it was set, and is
+   * to be set again. 4: it was refused, and never set.
+   */
   applied: number;
   problem: string | null;
 }
+
+/** Values of `applied` of matches that have no association of theirs, and of those that were refused. */
+const NEVER_SET = "(0, 4)";
+const REFUSED = "(2, 4)";
 
 /** Statuses in which a rule waits for a person. */
 const STOPPED: ReadonlySet<RuleStatus> = new Set(["limit_exceeded", "confirmation_required", "error"]);
@@ -114,12 +121,12 @@ export class RuleStore {
     this.#sql.exec("DELETE FROM rule_matches");
   }
 
-  /** Records that a secret matches now. A refused one is tried again; it may have been set before. */
+  /** Records that a secret matches now. A refused one is tried again. */
   match(rule: RuleRow, secretName: string): void {
     this.#sql.exec(
       `INSERT INTO rule_matches (rule, secret_name, generation, applied) VALUES (?1, ?2, ?3, 0)
        ON CONFLICT (rule, secret_name) DO UPDATE SET generation = ?3, problem = NULL,
-         applied = CASE applied WHEN 2 THEN 3 ELSE applied END`,
+         applied = CASE applied WHEN 2 THEN 3 WHEN 4 THEN 0 ELSE applied END`,
       rule.name,
       secretName,
       rule.generation,
@@ -129,7 +136,8 @@ export class RuleStore {
   /** Sets all associations of a rule again, because their names may have changed. */
   setAllAgain(rule: string): void {
     this.#sql.exec(
-      "UPDATE rule_matches SET applied = 3, problem = NULL WHERE rule = ? AND generation > 0 AND applied > 0",
+      `UPDATE rule_matches SET applied = CASE applied WHEN 4 THEN 0 ELSE 3 END, problem = NULL
+       WHERE rule = ? AND generation > 0 AND applied > 0`,
       rule,
     );
   }
@@ -142,12 +150,12 @@ export class RuleStore {
   /** Marks a match as one to be removed; one that was never set is forgotten. */
   unmatch(rule: RuleRow, secretName: string): void {
     this.#sql.exec(
-      "UPDATE rule_matches SET generation = 0 WHERE rule = ? AND secret_name = ? AND applied > 0",
+      `UPDATE rule_matches SET generation = 0 WHERE rule = ? AND secret_name = ? AND applied NOT IN ${NEVER_SET}`,
       rule.name,
       secretName,
     );
     this.#sql.exec(
-      "DELETE FROM rule_matches WHERE rule = ? AND secret_name = ? AND applied = 0",
+      `DELETE FROM rule_matches WHERE rule = ? AND secret_name = ? AND applied IN ${NEVER_SET}`,
       rule.name,
       secretName,
     );
@@ -156,8 +164,8 @@ export class RuleStore {
   /** Records the outcome of a set, unless the rule has changed meanwhile. */
   setApplied({ name, generation }: RuleRow, secretName: string, problem: string | null): void {
     this.#sql.exec(
-      "UPDATE rule_matches SET applied = ?, problem = ? WHERE rule = ? AND secret_name = ? AND generation = ?",
-      problem === null ? 1 : 2,
+      `UPDATE rule_matches SET applied = ${problem === null ? 1 : `CASE WHEN applied IN ${NEVER_SET} THEN 4 ELSE 2 END`},
+         problem = ? WHERE rule = ? AND secret_name = ? AND generation = ?`,
       problem,
       name,
       secretName,
@@ -190,7 +198,7 @@ export class RuleStore {
   /** Matches to be removed, in order. */
   leaving({ name, generation }: RuleRow, limit: number): MatchRow[] {
     return this.#matches(
-      "rule = ? AND generation < ? AND applied > 0 ORDER BY secret_name LIMIT ?",
+      `rule = ? AND generation < ? AND applied NOT IN ${NEVER_SET} ORDER BY secret_name LIMIT ?`,
       name,
       generation,
       limit,
@@ -199,7 +207,8 @@ export class RuleStore {
 
   /** Forgets matches of older evaluations that were never set. */
   forgetUnset({ name, generation }: RuleRow): void {
-    this.#sql.exec("DELETE FROM rule_matches WHERE rule = ? AND generation < ? AND applied = 0", name, generation);
+    const where = `rule = ? AND generation < ? AND applied IN ${NEVER_SET}`;
+    this.#sql.exec(`DELETE FROM rule_matches WHERE ${where}`, name, generation);
   }
 
   page(rule: string, after: string, limit: number): MatchRow[] {
@@ -210,7 +219,7 @@ export class RuleStore {
     return this.#sql
       .exec<{ matched: number; applied: number; leaving: number }>(
         `SELECT count(*) FILTER (WHERE generation = ?2) AS matched, count(*) FILTER (WHERE applied IN (1, 3)) AS applied,
-           count(*) FILTER (WHERE generation < ?2 AND applied > 0) AS leaving FROM rule_matches WHERE rule = ?1`,
+           count(*) FILTER (WHERE generation < ?2 AND applied NOT IN ${NEVER_SET}) AS leaving FROM rule_matches WHERE rule = ?1`,
         name,
         generation,
       )
@@ -222,7 +231,7 @@ export class RuleStore {
     return this.#sql
       .exec<RuleRow>(
         `SELECT rules.* FROM rule_matches JOIN rules ON rules.name = rule_matches.rule
-         WHERE rule_matches.secret_name = ? AND rules.mount_uuid = ? AND rule_matches.applied <> 2 ORDER BY priority, name`,
+         WHERE rule_matches.secret_name = ? AND rules.mount_uuid = ? AND rule_matches.applied NOT IN ${REFUSED} ORDER BY priority, name`,
         secretName,
         mountUuid,
       )
@@ -246,7 +255,7 @@ export class RuleStore {
   }
 
   problems(rule: string, limit: number): string[] {
-    return this.#matches("rule = ? AND applied = 2 ORDER BY secret_name LIMIT ?", rule, limit).map(
+    return this.#matches(`rule = ? AND applied IN ${REFUSED} ORDER BY secret_name LIMIT ?`, rule, limit).map(
       ({ secret_name, problem }) => `${secret_name}: ${problem}`,
     );
   }
@@ -255,7 +264,8 @@ export class RuleStore {
   planId(rule: RuleRow): string {
     const hash = createHash("sha256").update(`${rule.name}\n${rule.generation}\n`);
     const waiting = this.#sql.exec<{ secret_name: string }>(
-      "SELECT secret_name FROM rule_matches WHERE rule = ? AND generation < ? AND applied > 0 ORDER BY secret_name",
+      `SELECT secret_name FROM rule_matches WHERE rule = ? AND generation < ? AND applied NOT IN ${NEVER_SET}
+       ORDER BY secret_name`,
       rule.name,
       rule.generation,
     );
@@ -285,6 +295,6 @@ export class RuleStore {
 /** The state of a match as reads show it. */
 export const matchView = (rule: RuleRow, { secret_name, generation, applied, problem }: MatchRow): RuleMatch => {
   if (generation < rule.generation) return { secret_name, state: "removing" };
-  if (applied === 2) return { secret_name, state: "refused", reason: problem ?? "" };
+  if (applied === 2 || applied === 4) return { secret_name, state: "refused", reason: problem ?? "" };
   return { secret_name, state: applied === 1 ? "set" : "waiting" };
 };
