@@ -136,6 +136,33 @@ describe("put", () => {
     expect(secret()).toEqual({ data: { theirs: "x" }, custom: {}, version: 1 });
   });
 
+  it.each([
+    ["known", { owner: "them", managed_by: "sallyport" }],
+    // A limit of Vault, which the page names.
+    ["ignored", { managed_by: "sallyport" }],
+  ] as const)("where metadata_cas is %s, metadata made meanwhile becomes %j", async (known, expected) => {
+    const { engine } = account;
+    engine.metadataCas = known;
+    const announce = engine.announce.bind(engine);
+    engine.announce = (name, body) => {
+      engine.announce = announce;
+      announce(name, { custom_metadata: { owner: "them" } });
+      announce(name, body);
+    };
+    expect(await at.put("app/db")).toMatchObject({ outcome: "ok" });
+    const { sallyport_origin: _origin, ...custom } = secret()?.custom ?? {};
+    expect(custom).toEqual(expected);
+  });
+
+  it("marks secrets of an engine that requires metadata_cas", async () => {
+    account.engine.metadataCas = "required";
+    foreign("app/other");
+    for (const name of ["app/db", "app/other"]) {
+      expect(await at.put(name, { tags: { team: "web" } })).toMatchObject({ outcome: "ok" });
+      expect(secret(name)?.custom).toMatchObject({ managed_by: "sallyport", team: "web" });
+    }
+  });
+
   it("finds and removes what a refused write has left", async () => {
     account.denied.add("post data");
     expect(await at.put("app/db")).toMatchObject({ outcome: "client", code: "permission_denied" });

@@ -2,7 +2,8 @@ import * as z from "zod";
 
 /**
  * The state and rules of one KV v2 engine (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2): versions
- * that count on after deletions, check-and-set, soft deletion, and custom metadata.
+ * that count on after deletions, check-and-set, soft deletion, and custom metadata; with OpenBao's check-and-set of
+ * metadata (https://openbao.org/api-docs/secret/kv/kv-v2/).
  */
 
 export class ApiError extends Error {
@@ -36,6 +37,8 @@ interface Secret {
   updated: string;
   versions: Map<number, Version>;
   custom: Record<string, string>;
+  /** The version of the metadata: 0 until it is written. */
+  revision: number;
 }
 
 const MAX_VERSIONS = 10;
@@ -47,8 +50,9 @@ const Write = z.strictObject({
   options: z.strictObject({ cas: z.int().min(0) }),
   data: z.record(z.string(), z.unknown()),
 });
-const Announce = z.strictObject({ custom_metadata: z.record(z.string(), z.string()) });
-const Patch = z.strictObject({ custom_metadata: z.record(z.string(), z.string().nullable()) });
+const metadata_cas = z.int().min(0).optional();
+const Announce = z.strictObject({ custom_metadata: z.record(z.string(), z.string()), metadata_cas });
+const Patch = z.strictObject({ custom_metadata: z.record(z.string(), z.string().nullable()), metadata_cas });
 
 function checked(custom: Record<string, string>): Record<string, string> {
   if (Object.keys(custom).length > 64)
@@ -64,6 +68,8 @@ function checked(custom: Record<string, string>): Record<string, string> {
 export class Engine {
   readonly #secrets = new Map<string, Secret>();
   #lastTime = 0;
+  /** OpenBao's check-and-set of metadata; Vault ignores the field. */
+  metadataCas: "known" | "required" | "ignored" = "known";
 
   write(name: string, body: unknown): object {
     const parsed = Write.safeParse(body);
@@ -103,6 +109,7 @@ export class Engine {
       cas_required: false,
       created_time: secret.created,
       current_version: secret.current,
+      ...(this.metadataCas !== "ignored" && { current_metadata_version: secret.revision }),
       custom_metadata: Object.keys(secret.custom).length === 0 ? null : secret.custom,
       delete_version_after: "0s",
       max_versions: 0,
@@ -116,12 +123,14 @@ export class Engine {
     const parsed = Patch.safeParse(body);
     if (!parsed.success) throw bad("invalid request body");
     const secret = this.#find(name);
+    this.#checkRevision(secret, parsed.data);
     const custom = { ...secret.custom };
     for (const [key, value] of Object.entries(parsed.data.custom_metadata)) {
       if (value === null) delete custom[key];
       else custom[key] = value;
     }
     secret.custom = checked(custom);
+    secret.revision += 1;
   }
 
   /** Replaces the custom metadata; without a secret it begins one that has no version. */
@@ -129,7 +138,9 @@ export class Engine {
     const parsed = Announce.safeParse(body);
     if (!parsed.success) throw bad("invalid request body");
     const secret = this.#secrets.get(name) ?? this.#new();
+    this.#checkRevision(secret, parsed.data);
     secret.custom = checked(parsed.data.custom_metadata);
+    secret.revision += 1;
     this.#secrets.set(name, secret);
   }
 
@@ -167,9 +178,15 @@ export class Engine {
     return [...this.#secrets].flatMap(([name, { current }]) => (current === 0 ? [name] : []));
   }
 
+  #checkRevision({ revision }: Secret, { metadata_cas: given }: { metadata_cas?: number | undefined }): void {
+    if (this.metadataCas === "ignored" || given === revision) return;
+    if (given !== undefined) throw bad("metadata check-and-set parameter does not match the current version");
+    if (this.metadataCas === "required") throw bad("metadata check-and-set parameter required for this call");
+  }
+
   #new(): Secret {
     const created = this.#time();
-    return { current: 0, oldest: 0, created, updated: created, versions: new Map(), custom: {} };
+    return { current: 0, oldest: 0, created, updated: created, versions: new Map(), custom: {}, revision: 0 };
   }
 
   #find(name: string): Secret {

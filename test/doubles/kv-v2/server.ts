@@ -167,7 +167,8 @@ function engine(
     case "POST metadata":
       if (type !== "application/json") throw new ApiError(415, ["content type"]);
       of.announce(name, parse(text));
-      return { status: 204 };
+      // Vault warns of a field that it ignores.
+      return of.metadataCas === "ignored" ? { status: 200, body: { warnings: ["ignored"] } } : { status: 204 };
     case "PATCH metadata":
       if (type !== "application/merge-patch+json") throw new ApiError(415, ["content type"]);
       of.patch(name, parse(text));
@@ -191,7 +192,9 @@ function parse(text: string): unknown {
   };
   try {
     return json.parse(text, (key, value, { source }) =>
-      typeof value === "number" && source !== undefined && key !== "cas" ? json.rawJSON(source) : value,
+      typeof value === "number" && source !== undefined && !["cas", "metadata_cas"].includes(key)
+        ? json.rawJSON(source)
+        : value,
     );
   } catch {
     throw new ApiError(400, ["failed to parse JSON input"]);

@@ -115,7 +115,11 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
       const isMarkedFirst = !isLiving && (object.updatePolicy === "replace" || !metadata?.current);
       if (isMarkedFirst) {
         const given = await announce(engine, object, tags, metadata);
-        if (!given.ok) return given.outcome;
+        if (!given.ok) {
+          if (!given.contended) return given.outcome;
+          contended = given.outcome;
+          continue;
+        }
         announced = { ...announced, ...given.tags };
       }
       const written = own ?? (await engine.write(object.name, data, metadata?.current ?? 0));

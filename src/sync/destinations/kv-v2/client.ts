@@ -19,7 +19,7 @@ export interface Refused {
   readonly ok: false;
   readonly status: number | null;
   readonly absent: boolean;
-  /** The check-and-set version is not the current one. */
+  /** The check-and-set version, of the data or the metadata, is not the current one. */
   readonly contended: boolean;
   readonly outcome: Failure;
 }
@@ -30,6 +30,8 @@ type Answer = { readonly ok: true; readonly status: number; readonly body: unkno
 export interface Metadata {
   /** Counts on after deletions; 0 without a version. */
   readonly current: number;
+  /** The version of the metadata itself; absent at Vault. */
+  readonly revision: number | undefined;
   /** When the current version was written; null when it is deleted, destroyed or gone. */
   readonly created: string | null;
   readonly tags: Readonly<Record<string, string>>;
@@ -51,7 +53,10 @@ export interface KvV2 {
   write(name: string, data: string, cas: number): Promise<({ ok: true } & Version) | Refused>;
   /** Merges into the custom metadata; null removes a key. */
   tag(name: string, tags: Readonly<Record<string, string | null>>): Promise<{ ok: true } | Refused>;
-  /** Makes the metadata of a secret that has none, without a version. Replaces custom metadata made meanwhile. */
+  /**
+   * Makes the metadata of a secret that has none, without a version. Metadata that another writer makes meanwhile is kept
+   * by OpenBao and Sallyport, which know `metadata_cas`; Vault ignores the field and replaces its custom metadata.
+   */
   announce(name: string, tags: Readonly<Record<string, string>>): Promise<{ ok: true } | Refused>;
   /** Deletes all versions with the metadata, or the newest version. Succeeds without any. */
   remove(name: string, mode: "metadata" | "version"): Promise<{ ok: true } | Refused>;
@@ -84,6 +89,7 @@ const schemas = memo(() => {
     metadata: z.object({
       data: z.object({
         current_version: z.number(),
+        current_metadata_version: z.number().optional(),
         custom_metadata: z.record(z.string(), z.string()).nullish(),
         versions: z.record(z.string(), version).nullish(),
       }),
@@ -130,11 +136,12 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
       if (!answer.ok) return answer.absent ? { ok: true, metadata: null } : answer;
       const parsed = schemas().metadata.safeParse(answer.body);
       if (!parsed.success) return unreadable("external", doing);
-      const { current_version: current, custom_metadata: tags, versions } = parsed.data.data;
+      const { current_version: current, current_metadata_version: revision } = parsed.data.data;
+      const { custom_metadata: tags, versions } = parsed.data.data;
       const newest = versions?.[String(current)];
       const isDeleted = newest && newest.deletion_time !== "" && Date.parse(newest.deletion_time) <= Date.now();
       const created = newest && !newest.destroyed && !isDeleted ? newest.created_time : null;
-      return { ok: true, metadata: { current, created, tags: tags ?? {} } };
+      return { ok: true, metadata: { current, revision, created, tags: tags ?? {} } };
     },
 
     async data(name) {
@@ -164,14 +171,21 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
     },
 
     async tag(name, tags) {
-      const body = JSON.stringify({ custom_metadata: tags });
       const type = "application/merge-patch+json";
-      const answer = await call(`Marking ${name}`, "PATCH", at("metadata", name), { body, type });
-      return answer.ok ? { ok: true } : answer;
+      const patch = (version?: number) => {
+        const body = JSON.stringify({ custom_metadata: tags, metadata_cas: version });
+        return call(`Marking ${name}`, "PATCH", at("metadata", name), { body, type });
+      };
+      const answer = await patch();
+      if (answer.ok || answer.outcome.code !== VERSION_REQUIRED) return answer.ok ? { ok: true } : answer;
+      const found = await this.metadata(name);
+      if (!found.ok) return found;
+      const versioned = await patch(found.metadata?.revision);
+      return versioned.ok ? { ok: true } : versioned;
     },
 
     async announce(name, tags) {
-      const body = JSON.stringify({ custom_metadata: tags });
+      const body = JSON.stringify({ custom_metadata: tags, metadata_cas: 0 });
       const answer = await call(`Marking ${name}`, "POST", at("metadata", name), { body });
       return answer.ok ? { ok: true } : answer;
     },
@@ -311,12 +325,24 @@ const unanswered = (outcome: Failure): Refused => ({
 const unreadable = (outcome: "external" | "unknown", doing: string): Refused =>
   unanswered(failure(outcome, "unreadable_answer", `${doing} was answered, but not in a way that can be read.`));
 
+const VERSION_REQUIRED = "metadata_cas_required";
+
+/** Texts of a version that is not the current one: of the data, and of the metadata. */
+const CONTENDED = [
+  "check-and-set parameter did not match",
+  "check-and-set parameter does not match",
+  "metadata_cas must be 0",
+];
+
 type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
 
 /** The texts of errors are matched and never shown: they may quote the request. */
 function meaningOf(status: number, errors: readonly string[]): Meaning {
   const says = (text: string) => errors.some((one) => one.includes(text));
-  if (says("check-and-set parameter did not match")) {
+  if (says("metadata check-and-set parameter required")) {
+    return ["client", VERSION_REQUIRED, "the engine takes changes of metadata with their version only"];
+  }
+  if (CONTENDED.some(says)) {
     return ["external", "contended", "another caller changes the secret at the same time"];
   }
   if (status === 413 || says("value being too large") || says("entry too large")) {
