@@ -92,7 +92,10 @@ export async function startProviders(): Promise<Providers> {
     ),
   )) as [Line, Line, Line, Line, Line, Line, Line];
   const { accessToken, projectId } = deployProject.account;
-  const standIns = await startStandInStores();
+  const standIns = await startStandInStores({
+    repoHost: async () => repoHost,
+    cloudB: async () => ({ double: cloudB, nextSecond: () => undefined }),
+  });
   const stores: Record<string, Store> = {
     ...standIns.stores,
     "cloud-a-sm": {

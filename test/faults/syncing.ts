@@ -322,8 +322,9 @@ const ruleFor = (team: number) => ({
 
 /** Separate names, so that two destinations never share an object. */
 function naming(type: string, name: string): { granularity: string; template: string } {
-  const upper = type === "repo-host" ? " | uppercase" : "";
-  const prefix = type === "repo-host" ? name.toUpperCase() : name;
+  const isUpper = type.startsWith("repo-host");
+  const upper = isUpper ? " | uppercase" : "";
+  const prefix = isUpper ? name.toUpperCase() : name;
   return { granularity: "secret-path", template: `${prefix}-{{ .SecretPath${upper} }}` };
 }
 
