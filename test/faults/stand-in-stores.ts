@@ -93,7 +93,7 @@ async function openBehindLine(standIn: StandIn) {
       try {
         return new Map([...place.objects()].map(([name, { value }]) => [name, value]));
       } catch (failure) {
-        // A reference whose secret is not there (yet): an object that nobody wants.
+        // A reference whose secret is not there (yet) is an unexpected object.
         return new Map([[String(failure), ""]]);
       }
     },
