@@ -221,7 +221,7 @@ export const PARTS = {
     const scale = stage.deep ? { ...standard, pending: [...standard.pending, DEEP] } : standard;
     const loader = stage.stops(new Loader());
     const double = stage.stops(await Double.start());
-    const service = await stage.serves(startService(stage.dir, double));
+    const service = await stage.serves(startService(stage.dir, double.settings));
     const loop = await stage.serves(startLoop(stage.dir, double));
     const sync = await new SyncBench({ loader, service, loop, double }, scale, stage.note).run();
     return outcome(stage, { scale, sync }, syncMarkdown, syncPlots);

@@ -28,6 +28,11 @@ export class Double {
     });
   }
 
+  /** Settings of the service that lead its calls here. */
+  get settings(): Readonly<Record<string, string>> {
+    return { CLOUD_A_SM_URL: `http://127.0.0.1:${this.port}/` };
+  }
+
   static async start(): Promise<Double> {
     const child = fork(fileURLToPath(import.meta.resolve("./sync-double.ts")), []);
     const [{ port }] = (await once(child, "message")) as [{ port: number }];
@@ -90,12 +95,16 @@ export const secretOf = (mark: string): Record<string, string> => ({
 
 const accessKey = (number: number): string => `AKIABENCH${String(number).padStart(7, "0")}`;
 
-/** @param isPaced keeps the pace of the provider's quotas */
-export async function startService(dir: string, double: Double, isPaced = false): Promise<Service> {
-  const vars = {
-    CLOUD_A_SM_URL: `http://127.0.0.1:${double.port}/`,
-    ...(isPaced && { BENCH_PACED: "1" }),
-  };
+/**
+ * @param settings lead the service's calls to a double
+ * @param isPaced keeps the pace of the provider's quotas
+ */
+export async function startService(
+  dir: string,
+  settings: Readonly<Record<string, string>>,
+  isPaced = false,
+): Promise<Service> {
+  const vars = { ...settings, ...(isPaced && { BENCH_PACED: "1" }) };
   const inspector = process.env["BENCH_INSPECTOR"];
   const { server, token, ask } = await startDeployment(join(dir, "sync-ours"), { vars, inspector });
   await ask("PUT", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });

@@ -60,8 +60,9 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   defaults: EACH_SECRET,
   naming: { allowed: /^[A-Za-z0-9_-]$/, maxLength: 255, replacement: "-" },
   maxValueBytes,
-  // A project has 600 write requests per minute ("Quotas and limits"), and a push takes two: add a version, destroy one.
-  pace: { atOnce: 4, burst: 60, perMinute: 240 },
+  // A project has 600 write requests per minute ("Quotas and limits"), and a push takes two: create a secret or destroy a
+  // version, and add one. A minute with the burst stays within them.
+  pace: { atOnce: 4, burst: 10, perMinute: 290 },
   reading: cloudCSmReading,
 
   checkTags(tags) {
