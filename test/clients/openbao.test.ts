@@ -91,9 +91,9 @@ describe.runIf(program.missing === null)("OpenBao as a destination", { timeout: 
       const { data } = await there("GET", `copies/metadata/${mode}/db`);
       expect(data.custom_metadata).toMatchObject({ managed_by: "sallyport", team: "web" });
       const stateOf = async () => JSON.stringify((await ours("GET", `${at}/drift`)).data.objects);
-      expect(await stateOf()).toContain("in_sync");
+      await expect.poll(stateOf).toContain("in_sync");
       await there("POST", `copies/data/${mode}/db`, { data: { user: "other" } });
-      expect(await stateOf()).toContain("changed");
+      await expect.poll(stateOf).toContain("changed");
       await ours("PUT", "kv/data/db", { data: { user: "carl" } });
       await expect.poll(() => value(`${mode}/db`)).toEqual({ user: "carl" });
       await ours("POST", `${at}/associations/remove`, { mount: "kv", secret_name: "db" });
@@ -105,4 +105,21 @@ describe.runIf(program.missing === null)("OpenBao as a destination", { timeout: 
       expect(await value(`${mode}/theirs`)).toEqual({ a: 1 });
     },
   );
+
+  it("marks secrets of a mount that takes metadata by check-and-set only", async () => {
+    await there("POST", "copies/config", { metadata_cas_required: true });
+    const { auth } = await there("POST", "auth/token/create", { policies: ["sync"] });
+    const at = "sys/sync/destinations/kv-v2/required";
+    const template = "required/{{ .SecretPath }}";
+    await ours("POST", at, { address, mount: "copies", token: auth.client_token, secret_name_template: template });
+    await there("POST", "copies/data/required/theirs", { data: { a: 1 } });
+    for (const name of ["fresh", "theirs"]) {
+      await ours("PUT", `kv/data/${name}`, { data: { user: "ann" } });
+      await ours("POST", `${at}/associations/set`, { mount: "kv", secret_name: name });
+      await expect.poll(() => value(`required/${name}`)).toEqual({ user: "ann" });
+      const marker = async () => (await there("GET", `copies/metadata/required/${name}`)).data.custom_metadata;
+      await expect.poll(marker).toMatchObject({ managed_by: "sallyport" });
+    }
+    await there("POST", "copies/config", { metadata_cas_required: false });
+  });
 });
