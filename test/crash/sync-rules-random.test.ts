@@ -34,6 +34,9 @@ const evicted = (stub: object): Promise<unknown> =>
     if (!failure.message.includes("not currently running")) throw failure;
   });
 
+/** The value of an object that stays as it is. */
+const FOREIGN = "foreign";
+
 /** Faults of a provider that end by themselves. */
 const FAULTS = ["throttled", "unavailable", "lost", "cut"] as const;
 
@@ -42,7 +45,7 @@ beforeEach(async () => {
   mount = (await mountKv()).uuid;
 });
 
-describe.each(["in-mem", "cloud-a-ps"])("the objects of a destination of type %s", (type) => {
+describe.each(["in-mem", "cloud-a-ps", "edge-worker"])("the objects of a destination of type %s", (type) => {
   const D = `${type}/d`;
   const AT = `/v1/sys/sync/destinations/${D}`;
   const seeds = Array.from({ length: amount(2, 50) }, (_, index) => index + 1);
@@ -50,29 +53,33 @@ describe.each(["in-mem", "cloud-a-ps"])("the objects of a destination of type %s
   it.each(seeds)("are those that rules and requests want (seed %i)", { timeout: 0 }, async (seed) => {
     const place = type === "in-mem" ? null : await RemotePlace.open(type);
     await makeDestination(type, "d", place?.body);
+    await place?.write("of_another_hand", FOREIGN);
     const held = async (): Promise<string[]> => {
       const values = place ? await place.values() : await objects("d");
-      return Object.values(values).map((value) => JSON.parse(value).of as string);
+      return Object.values(values).sort();
     };
     const random = randomFrom(seed);
     const below = (bound: number): number => Math.floor(random() * bound);
     const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
-    const secrets = new Map<string, string>();
+    /** By path: the newest value, and the mode in the metadata. */
+    const secrets = new Map<string, { value: string; mode: string }>();
+    let versions = 0;
     const rules = new Map<string, number>();
     const manual = new Set<string>();
     let faultsEnd = 0;
     const steps: (() => Promise<unknown>)[] = [
       async () => {
         const path = pick(PATHS);
-        await write(path, { of: path });
-        if (!secrets.has(path)) secrets.set(path, "");
+        const data = { of: path, version: ++versions };
+        await write(path, data);
+        secrets.set(path, { value: JSON.stringify(data), mode: secrets.get(path)?.mode ?? "" });
       },
       async () => {
         const path = pick(PATHS);
-        if (!secrets.has(path)) return;
-        const mode = pick(["prod", "test"]);
-        await put(`/v1/kv/metadata/${path}`, { custom_metadata: { env: mode } });
-        secrets.set(path, mode);
+        const secret = secrets.get(path);
+        if (!secret) return;
+        secret.mode = pick(["prod", "test"]);
+        await put(`/v1/kv/metadata/${path}`, { custom_metadata: { env: secret.mode } });
       },
       async () => {
         const path = pick(PATHS);
@@ -116,10 +123,10 @@ describe.each(["in-mem", "cloud-a-ps"])("the objects of a destination of type %s
     ];
     for (let step = 0; step < amount(40, 200); step++) await pick(steps)();
     const wanted = [...secrets].filter(
-      ([path, mode]) => manual.has(path) || [...rules.values()].some((index) => RULES[index]?.matches(path, mode)),
+      ([path, { mode }]) => manual.has(path) || [...rules.values()].some((index) => RULES[index]?.matches(path, mode)),
     );
     await eventually(async () => {
-      expect((await held()).sort()).toEqual(wanted.map(([path]) => path).sort());
+      expect(await held()).toEqual([...wanted.map(([, { value }]) => value), ...(place ? [FOREIGN] : [])].sort());
     });
   });
 });
