@@ -45,7 +45,7 @@ beforeEach(async () => {
   mount = (await mountKv()).uuid;
 });
 
-describe.each(["in-mem", "cloud-a-ps", "edge-worker"])("the objects of a destination of type %s", (type) => {
+describe.each(["in-mem", "cloud-a-ps"])("the objects of a destination of type %s", (type) => {
   const D = `${type}/d`;
   const AT = `/v1/sys/sync/destinations/${D}`;
   const seeds = Array.from({ length: amount(2, 50) }, (_, index) => index + 1);
