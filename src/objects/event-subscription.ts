@@ -225,7 +225,7 @@ export class EventSubscription extends StoredObject implements EventSubscription
       if (!row || row.paused !== null) return;
       const { topics, namespace, type } = definitionOf(row);
       const namespaces = namespace === ALL ? null : [namespace];
-      const filter = matcher({ topics, namespaces, rules: null, since: row.since });
+      const filter = matcher({ topics, namespaces, rules: null, since: row.since, paths: null });
       const page = await eventLog(this.env).lines(row.cursor, filter.traces);
       const isSame = namespace === ALL || (await this.#isNamespace(namespace, row.namespace_id));
       const now = this.#record.row();

@@ -1,10 +1,12 @@
 import * as z from "zod";
 import type { DeadLetter, SubscriptionView } from "../contracts/event-subscription.ts";
+import { STREAM_TOPICS } from "../contracts/stream-topics.ts";
 import { channelOf } from "../events/alerts/channel-names.ts";
 import { mapLimit } from "../lib/map-limit.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
+import { nearestOf } from "../platform/http/unknown-fields.ts";
 import { refusedUrl } from "../providers/outbound-url.ts";
 import { eventLog, eventSubscription } from "../rpc/stubs.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
@@ -32,12 +34,26 @@ const index = z
   .min(0)
   .transform((given) => Math.min(given, Number.MAX_SAFE_INTEGER));
 
+const MAX_SHOWN = 40;
+
+/** Why a topic never has an event; null for a topic of the stream. */
+function topicFault(topic: string): string | null {
+  if (topic === "*" || STREAM_TOPICS.includes(topic)) return null;
+  const meant = nearestOf(topic, STREAM_TOPICS);
+  const hint = meant === null ? `the topics are ${STREAM_TOPICS.join(", ")}` : `did you mean ${meant}?`;
+  return `no topic ${JSON.stringify(topic.slice(0, MAX_SHOWN))}: ${hint}`;
+}
+
 const Body = caseless(
   z.object({
     Topics: z
       .record(z.string(), z.array(z.string()).min(1).max(MAX_KEYS))
       .refine((topics) => Object.keys(topics).length > 0, "must name a topic")
       .refine((topics) => Object.keys(topics).length <= MAX_TOPICS, `at most ${MAX_TOPICS} topics`)
+      .superRefine((topics, context) => {
+        for (const message of Object.keys(topics).map(topicFault))
+          if (message !== null) context.addIssue({ code: "custom", message });
+      })
       .default({ "*": ["*"] }),
     Namespace: z.string().min(1).default("default"),
     Target: caseless(

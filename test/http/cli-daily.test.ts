@@ -200,6 +200,7 @@ describe("kv", () => {
       [["kv", "get", "secret/folder"], 1, "no such secret, but a folder: `sallyport kv list secret/folder/` shows it"],
       [["kv", "history", "secret/folder"], 1, "no such secret, but a folder"],
       [["kv", "rm", "secret/none"], 1, "secret/none: no such secret\n"],
+      [["kv", "rm", "secret/known", "--version", "1", "--version", "9"], 1, "secret/known has no version 9\n"],
       [["kv", "rm", "secret"], 2, "--all removes every secret below it"],
       [["kv", "mv", "secret", "plain/"], 2, "FROM: is a mount: end it with a slash"],
       [["kv", "get", "secret/known", "--field", "other"], 1, "it has word"],
@@ -421,8 +422,25 @@ it("creds issues, renews and ends credentials, also for a program", async () => 
   const issued = JSON.parse(await ok(["creds", "azure/reader", "--json"]));
   expect(directory.accepts(issued.data.client_id, issued.data.client_secret)).toBe(true);
   expect(await ok(["lease", "renew", issued.lease_id, "--increment", "1h"])).toContain("for 3600 s");
-  await ok(["lease", "revoke", issued.lease_id]);
-  await expect.poll(() => directory.accepts(issued.data.client_id, issued.data.client_secret)).toBe(false);
+  expect(await ok(["lease", "revoke", issued.lease_id])).toBe(`${issued.lease_id}: ended\n`);
+  expect(directory.accepts(issued.data.client_id, issued.data.client_secret)).toBe(false);
+  for (const lease of [issued.lease_id, "azure/creds/reader/never", "nowhere"]) {
+    const unknown = await sallyport(["lease", "revoke", lease]);
+    expect([unknown.code, unknown.err]).toEqual([
+      1,
+      `sallyport lease revoke: ${lease}: no such lease, or it has ended already\n`,
+    ]);
+    const renewed = await sallyport(["lease", "renew", lease]);
+    expect([renewed.code, renewed.out, renewed.err]).toEqual([1, "", expect.stringContaining("400")]);
+  }
+  const rules = 'path "sys/leases/revoke" { capabilities = ["update"] }';
+  await service().must("PUT", "/v1/sys/policies/acl/revoker", { policy: rules });
+  const { body } = await service().must("POST", "/v1/auth/token/create", {
+    policies: ["revoker"],
+    no_default_policy: true,
+  });
+  const blind = await sallyport(["lease", "revoke", "nowhere"], "", env(body.auth.client_token));
+  expect([blind.code, blind.out]).toEqual([0, expect.stringContaining("ended, if there was such a lease")]);
   expect(await ok(["creds", "azure/creds/reader", "--format", "env"])).toMatch(
     /^export AZURE_CLIENT_ID='[^']+'\nexport AZURE_CLIENT_SECRET='[^']+'\n$/,
   );
@@ -481,6 +499,13 @@ it("sync plans, sets, shows and removes copies, and ends with 1 for one that fai
   expect([other.code, other.err]).toEqual([1, expect.stringContaining("is for secret/many")]);
   expect(await ok(["sync", "remove", ...folder])).toBe("secret/many/: no longer copied to cloud-a-sm/good\n");
   await ok(["sync", "remove", "secret/synced", "cloud-a-sm/bad"]);
+  for (const [secret, at] of [
+    ["secret/many/a", "cloud-a-sm/bad"],
+    ["secret/none", "aws-sm/good"],
+  ] as const) {
+    const missing = await sallyport(["sync", "remove", secret, at]);
+    expect([missing.code, missing.err]).toEqual([1, expect.stringContaining(`${secret}: is not copied to ${at}`)]);
+  }
   await ok(["sync", "remove", "secret/synced", "cloud-a-sm/good"]);
   await expect.poll(() => stores["cloud-a-sm"]?.objects().size).toBe(0);
 });
@@ -509,6 +534,16 @@ it("events tail resumes after the kept index, through a restart of the service",
   expect((await second.ended).code).toBe(0);
   await ok(["kv", "put", "secret/tail/2", "a=1"]);
   expect((await tail(1).ended).out).toMatch(/^\d+ Secret SecretWritten secret\/tail\/2\n$/);
+  for (const [topic, why] of [
+    ["Nope", /: --topic: no topic "Nope": did you mean Node\?$/m],
+    ["Others", /: --topic: no topic "Others": the topics are Job, .*, Secret, Sync, Lease, Engine$/m],
+    ["secret:a", /: --topic: no topic "secret": did you mean Secret\?$/m],
+    ["Volume", /: did you mean CSIVolume\?$/m],
+    ["Job:a:b", /: --topic: must be TOPIC or TOPIC:KEY$/m],
+  ] as const) {
+    const unknown = await sallyport(["events", "tail", "--topic", "Node", "--topic", topic]);
+    expect([unknown.code, unknown.err]).toEqual([2, expect.stringMatching(why)]);
+  }
   const denied = await sallyport(["events", "tail", "--topic", "Secret"], "", env("unknown"));
   expect([denied.code, denied.err]).toEqual([1, expect.stringContaining("403")]);
 });

@@ -1,6 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { STREAM_TOPICS } from "../../src/contracts/stream-topics.ts";
 import type { EventSubscription } from "../../src/objects/event-subscription.ts";
 import { eventSubscription } from "../../src/rpc/stubs.ts";
 import { cut } from "../crash/crash-point.ts";
@@ -79,6 +80,22 @@ describe("a subscription", () => {
       [event({ Key: "web", Type: "JobDeregistered" })],
     );
     await expect.poll(hook.keys).toEqual(["web", "n", "web"]);
+  });
+
+  it("delivers events of secrets, destinations, leases and engines, also by filter key and for all topics", async () => {
+    const [named, all] = [await newHook(), await newHook()];
+    await subscribe("s", named.url, { Topics: { Secret: ["kv/a"], Lease: ["azure/"] } });
+    await subscribe("t", all.url);
+    const served = (Topic: string, Key: string, FilterKeys: string[]) =>
+      event({ Topic, Key, Namespace: "", FilterKeys });
+    await append(
+      [served("Secret", "kv/a", ["kv/data/a", "kv/"]), served("Secret", "kv/b", ["kv/data/b", "kv/"])],
+      [served("Lease", "azure/creds/r/1", ["azure/creds/r", "azure/"])],
+      [served("Sync", "in-mem/d", ["sys/sync/destinations/in-mem/d"])],
+      [served("Engine", "azure/roles/r", ["azure/roles/r", "azure/"])],
+    );
+    await expect.poll(named.keys).toEqual(["kv/a", "azure/creds/r/1"]);
+    await expect.poll(all.keys).toEqual(["kv/a", "kv/b", "azure/creds/r/1", "in-mem/d", "azure/roles/r"]);
   });
 
   it("begins at StartIndex, and moves there when it is given again", async () => {
@@ -349,6 +366,20 @@ describe("commands", () => {
     ["a queue with a URL", "s", target({ Type: "queue" }), 400, "Target: a queue has neither URL nor Secret"],
     ["a queue that is not bound", "s", { Target: { Type: "queue" } }, 400, "Target.Type: EVENT_QUEUE is not bound"],
     ["no topic", "s", { ...target({}), Topics: {} }, 400, "Topics: must name a topic"],
+    [
+      "a misspelt topic",
+      "s",
+      { ...target({}), Topics: { job: ["*"] } },
+      400,
+      'Topics: no topic "job": did you mean Job?',
+    ],
+    [
+      "an unknown topic",
+      "s",
+      { ...target({}), Topics: { Job: ["*"], Operator: ["*"] } },
+      400,
+      `Topics: no topic "Operator": the topics are ${STREAM_TOPICS.join(", ")}`,
+    ],
     ["an unknown namespace", "s", { ...target({}), Namespace: "none" }, 404, 'namespace "none" not found'],
     ["no attempt", "s", { ...target({}), MaxAttempts: 0 }, 400, "MaxAttempts: Too small: expected number to be >=1"],
   ])("refuse %s", async (_what, name, body, status, text) => {

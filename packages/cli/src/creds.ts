@@ -133,17 +133,39 @@ export async function renew(api: Api, leaseId: string, increment?: string): Prom
 export const leaseRevoke = command({
   words: ["lease", "revoke"],
   summary: "end issued credentials now",
-  about: "Ends the lease of issued credentials, and removes them at the provider.",
+  about: "Ends the lease of issued credentials, and waits until they are removed at the provider.",
   args: [LEASE],
   options: SERVICE_OPTIONS,
   notes: ENVIRONMENT,
   run: async ({ values, args: [lease = ""] }, io) => {
-    await revoke(connect(values, io), lease);
-    if (values.json) io.out(JSON.stringify({ lease_id: lease, revoked: true }));
-    else io.out(`${lease}: ended`);
+    const api = connect(values, io);
+    const isKnown = await hasLease(api, lease);
+    if (isKnown === false) throw new Failure(`${lease}: no such lease, or it has ended already`);
+    const { text: answer } = await api.call("PUT", "sys/leases/revoke", {
+      body: JSON.stringify({ lease_id: lease, sync: true }),
+    });
+    const { warnings } = warningsSchema.parse(answer === "" ? {} : JSON.parse(answer));
+    const isEnded = isKnown === true && warnings.length === 0;
+    if (values.json) io.out(JSON.stringify({ lease_id: lease, revoked: isEnded, ...(!isEnded && { warnings }) }));
+    else if (isKnown === null) io.out(`${lease}: ended, if there was such a lease: the token may not look it up`);
+    else io.out(isEnded ? `${lease}: ended` : `${lease}: ends later: ${warnings.join("; ")}`);
     return 0;
   },
 });
 
+const warningsSchema = z.object({ warnings: z.array(z.string()).nullish() }).transform(({ warnings }) => ({
+  warnings: warnings ?? [],
+}));
+
+/** Whether there is a lease: its revocation is answered alike without one. Null without the right to look it up. */
+async function hasLease(api: Api, leaseId: string): Promise<boolean | null> {
+  const { status } = await api.call("POST", "sys/leases/lookup", {
+    body: JSON.stringify({ lease_id: leaseId }),
+    accept: [400, 403],
+  });
+  return status === 403 ? null : status !== 400;
+}
+
+/** Begins the end of credentials. */
 export const revoke = (api: Api, leaseId: string): Promise<void> =>
   api.write("sys/leases/revoke", { lease_id: leaseId }, "PUT");

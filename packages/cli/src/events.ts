@@ -1,10 +1,12 @@
 import { readFileSync, renameSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
+import { STREAM_TOPICS } from "../../../src/contracts/stream-topics.ts";
 import { backoffMs } from "../../relay/src/wait.ts";
 import { Api, ApiError } from "./api.ts";
 import { command, countOf, InvalidUsage, type Io, JSON_OPTION, text, textOf, texts } from "./command.ts";
 import { ENVIRONMENT, serviceOf } from "./environment.ts";
+import { orList, similar } from "./suggest.ts";
 
 /** Follows the event stream, and resumes by index. */
 
@@ -25,7 +27,7 @@ export const eventsTail = command({
   summary: "follow the event stream",
   about: `Prints events as they happen, until it is stopped. A connection that breaks is opened again after the last index,
 so that no event is lost or repeated. With --state the last index is kept in a file, and the next run goes
-on there.`,
+on there. Events of Secret and Sync are published where the service's SERVICE_EVENTS has them.`,
   options: {
     topic: texts("TOPIC", "such as Secret, Job:shop or Node; may be repeated (default: all that the token may see)"),
     namespace: text("NAME", "of jobs and volumes; * is all (default: default)"),
@@ -36,6 +38,7 @@ on there.`,
   },
   notes: `--json prints the lines of the stream as they are.\n${ENVIRONMENT}`,
   run: async ({ values }, io) => {
+    for (const topic of values.topic) checkTopic(topic);
     const api = new Api({ ...serviceOf(io.env), namespace: "" }, 0, { dialect: "Orch" });
     const count = values.count === undefined ? Number.POSITIVE_INFINITY : countOf("count", values.count, 1, MOST);
     const kept = values.state === undefined ? undefined : positionIn(values.state);
@@ -48,6 +51,16 @@ on there.`,
     return follow(api, query, kept ?? given ?? -1, { count, asJson: values.json, state: values.state }, io);
   },
 });
+
+/** The stream of an unknown topic has no events and no end. @throws InvalidUsage */
+function checkTopic(given: string): void {
+  const [topic = "", ...key] = given.split(":");
+  if (key.length > 1) throw new InvalidUsage(`--topic: must be TOPIC or TOPIC:KEY`);
+  if (topic === "*" || STREAM_TOPICS.includes(topic)) return;
+  const meant = similar(topic, STREAM_TOPICS);
+  const hint = meant.length > 0 ? `did you mean ${orList(meant)}?` : `the topics are ${STREAM_TOPICS.join(", ")}`;
+  throw new InvalidUsage(`--topic: no topic ${JSON.stringify(topic)}: ${hint}`);
+}
 
 /** @throws InvalidUsage */
 function indexIn(value: string): number {

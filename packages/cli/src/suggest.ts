@@ -85,7 +85,16 @@ function nameOf(name: string, commands: readonly Words[]): string {
   return children.length === 0 ? `\`${name}\`` : `\`${name}\` with ${children.join(", ")}`;
 }
 
-const orList = (names: Words): string =>
+/** The names that a word may mean; none when no name is like it. */
+export function similar(word: string, names: Words): string[] {
+  const rated = names.map((name) => ({ name, distance: distanceOf(word, name) }));
+  const best = Math.min(...rated.map(({ distance }) => distance));
+  return best < Number.POSITIVE_INFINITY
+    ? rated.filter(({ distance }) => distance === best).map(({ name }) => name)
+    : [];
+}
+
+export const orList = (names: Words): string =>
   names.length < 2 ? names.join() : `${names.slice(0, -1).join(", ")} or ${names.at(-1)}`;
 
 /** Options by the names that other programs have for them. */

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { z } from "zod";
-import { type Api, encoded } from "./api.ts";
+import { type Api, ApiError, encoded } from "./api.ts";
 import { command, durationMsOf, Failure, InvalidUsage, table, text } from "./command.ts";
 import { connect, SERVICE_OPTIONS } from "./connect.ts";
 import { ENVIRONMENT } from "./environment.ts";
@@ -240,9 +240,26 @@ rule.`,
     const kv = new Kv(api);
     const place = isFolder(path) ? await kv.at(path) : await kv.secretAt(path);
     if (isFolder(path)) await new FolderRule(api, place, destination).remove();
-    else await writeAt(api, destination, "associations/remove", associationOf(place));
+    else {
+      await mustBeCopied(api, place, destination);
+      await writeAt(api, destination, "associations/remove", associationOf(place));
+    }
     if (values.json) io.out(JSON.stringify({ path: shown(place), destination, removed: true }));
     else io.out(`${shown(place)}: no longer copied to ${destination}`);
     return 0;
   },
 });
+
+/** The removal of an association that never was is answered alike. @throws Failure */
+async function mustBeCopied(api: Api, place: Place, destination: string): Promise<void> {
+  // A token may remove associations that it may not read.
+  const unlessDenied = (failure: unknown) => {
+    if (failure instanceof ApiError && failure.status === 403) return null;
+    throw failure;
+  };
+  const stored = await api.fields(destinationPath(destination)).catch(unlessDenied);
+  const copies = await copiesOf(api, place).catch(unlessDenied);
+  // The service has two names for each type.
+  if (stored !== null && copies !== null && !(`${stored["type"]}/${stored["name"]}` in copies))
+    throw new Failure(`${shown(place)}: is not copied to ${destination}`);
+}

@@ -125,7 +125,10 @@ const shortened = (name: string): string => name.slice(0, MAX_NAME_LENGTH).repla
  * The known field of which a name may be a misspelling: another case or separator, or up to one differing letter in
  * three.
  */
-function nearest(name: string, { names, spelt = [...names.keys()] }: Known): string | null {
+const nearest = (name: string, { names, spelt = [...names.keys()] }: Known): string | null => nearestOf(name, spelt);
+
+/** The known name of which another one may be a misspelling, by the same rule. */
+export function nearestOf(name: string, spelt: readonly string[]): string | null {
   if (name.length > MAX_NAME_LENGTH) return null;
   const bare = (text: string) => text.toLowerCase().replaceAll(/[_-]/g, "");
   const most = Math.floor(name.length / 3);

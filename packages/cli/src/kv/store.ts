@@ -130,13 +130,16 @@ export class Kv {
   }
 
   /** A deletion of a path without a secret succeeds, so it is checked before. @throws Failure */
-  async mustExist(place: Place): Promise<void> {
+  async mustExist(place: Place, versions: readonly number[] = []): Promise<void> {
     const found = await (place.version === 1 ? this.read(place) : this.history(place)).catch((failure: unknown) => {
       // A token may delete what it may not read.
       if (failure instanceof ApiError && failure.status === 403) return undefined;
       throw failure;
     });
     if (found === null) throw new Failure(`${shown(place)}: ${await this.whyNot(place)}`);
+    const known = found !== undefined && "versions" in found ? found.versions : undefined;
+    const missing = versions.filter((version) => known !== undefined && known[version] === undefined);
+    if (missing.length > 0) throw new Failure(`${shown(place)} has no version ${missing.join(", ")}`);
   }
 
   /** The reason why a secret has no values, with the next step, as far as the token may look. */

@@ -116,7 +116,7 @@ gone. A folder ends with a slash, and needs --all.`,
     const target = await kv.at(path);
     const isWhole = isFolder(path) || target.name === "";
     if (isWhole && !values.all) throw new InvalidUsage("PATH: is a folder: --all removes every secret below it");
-    if (!isWhole) await kv.mustExist(target);
+    if (!isWhole) await kv.mustExist(target, versions);
     const places = await kv.below(target);
     const removed: string[] = [];
     const work = async (place: Place) => {
