@@ -1,16 +1,17 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFileSync, cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { freePort } from "../smoke/local-service.ts";
-import { vaultProgram } from "./go-program.ts";
+import { builtFrom, type GoProgram, vaultProgram } from "./go-program.ts";
 import { CHANGED_TYPES, MOUNT, makeChanges } from "./notified-changes.ts";
+import { operatorProgram } from "./operator-program.ts";
 import { pythonEnvironment, runsPip } from "./python.ts";
 import { SocketRecorder } from "./socket-recorder.ts";
-import { sourceCheckout } from "./source-checkout.ts";
+import { NO_SOURCE, sourceCheckout } from "./source-checkout.ts";
 
 /*
  * Clients of event notifications, unmodified: the command line and the proxy of Vault, built from its module, and the
@@ -22,14 +23,13 @@ const { address, token } = inject("service");
 const dir = mkdtempSync(join(tmpdir(), "sallyport-subscribers-"));
 const children: ChildProcess[] = [];
 const EVENT_MS = 60_000;
-const NO_SOURCE = "npm run test:long tries it, where its repository can be fetched";
 /** The mount of the proxied secret: its events are no part of the transcript. */
 const PROXIED = "proxied";
 
 const vault = vaultProgram();
 const ansible = eventSourceOfAnsible();
 const falco = eventSourceOfFalco();
-const operator = clientOfOperator();
+const operator = operatorProgram(dir);
 const tried = {
   "Vault's command line and proxy": vault,
   "Ansible's event source": ansible,
@@ -40,12 +40,7 @@ for (const [name, { missing }] of Object.entries(tried)) {
   if (missing !== null) console.warn(`${name}: not tried: ${missing}.`);
 }
 
-interface Source {
-  readonly path: string;
-  readonly missing: string | null;
-}
-
-function eventSourceOfAnsible(): Source & { readonly python: string } {
+function eventSourceOfAnsible(): GoProgram & { readonly python: string } {
   const python = join(dir, "python/bin/python");
   const source = sourceCheckout("gitrgoliveira/vault-eda-delivery", "77c16f8977d7cb75bdd85fb77c028e6083f89c10");
   if (source === null) return { path: "", python, missing: NO_SOURCE };
@@ -58,29 +53,13 @@ function eventSourceOfAnsible(): Source & { readonly python: string } {
   return { path, python, missing: installs ? null : "its package websockets cannot be installed" };
 }
 
-function eventSourceOfFalco(): Source {
+function eventSourceOfFalco(): GoProgram {
   const source = sourceCheckout("falcosecurity/plugins", "0e2c4b178a9e624c9ab7308900f4550b202f2b2b");
   if (source === null) return { path: "", missing: NO_SOURCE };
   const cwd = join(source, "plugins/hashicorp-vault");
   mkdirSync(join(cwd, "cmd"), { recursive: true });
   copyFileSync(resolve("test/clients/falco/main.go"), join(cwd, "cmd/main.go"));
-  return built("falco", cwd, "./cmd");
-}
-
-/** The file of the operator that subscribes, unmodified, with a program that reads its frames as the operator does. */
-function clientOfOperator(): Source {
-  const source = sourceCheckout("hashicorp/vault-secrets-operator", "9b840a5a0c3455278d580418d6336f2011cf8574");
-  if (source === null) return { path: "", missing: NO_SOURCE };
-  const cwd = join(dir, "operator-source");
-  cpSync("test/clients/operator", cwd, { recursive: true });
-  copyFileSync(join(source, "vault/websocket.go"), join(cwd, "vault/websocket.go"));
-  return built("operator", cwd, ".");
-}
-
-function built(name: string, cwd: string, target: string): Source {
-  const path = join(dir, name);
-  const { status } = spawnSync("nice", ["go", "build", "-o", path, target], { cwd, timeout: 600_000 });
-  return { path, missing: status === 0 ? null : "it cannot be built" };
+  return builtFrom(cwd, join(dir, "falco"), "./cmd");
 }
 
 async function call(method: string, path: string, body?: object): Promise<Response> {

@@ -32,6 +32,12 @@ export function goProgram(sources: string, name: string, target = ".", tags = ""
   return { path, missing: build(folder, ["-tags", tags, target], dir, path) };
 }
 
+/** Builds a program in a folder with its go.mod. */
+export function builtFrom(folder: string, path: string, target = "."): GoProgram {
+  const { status } = spawnSync("nice", ["go", "build", "-o", path, target], { cwd: folder, timeout: BUILD_MS });
+  return { path, missing: status === 0 ? null : "it cannot be built" };
+}
+
 function build(folder: string, args: readonly string[], dir: string, path: string): string | null {
   if (process.env["LONG_TESTS"] !== "1") return "npm run test:long tries it";
   if (existsSync(path)) return null;

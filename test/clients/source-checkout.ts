@@ -4,6 +4,8 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 
 const FETCH_MS = 300_000;
+/** Why a client without a checkout is not tried. */
+export const NO_SOURCE = "npm run test:long tries it, where its repository can be fetched";
 
 /**
  * The source of a client that is in no package registry, fetched once at a fixed commit, outside the checkout.
