@@ -240,12 +240,13 @@ describeConsole("nodes and jobs", (suite) => {
     await opened.close();
   });
 
-  it("shows the refusal to a token that may read nodes and not drain them", async () => {
+  it("shows the refusal to a token that may no longer drain nodes", async () => {
     const node = idOf(7);
     await report(suite(), [nodeEvent(node, "console-kept")]);
-    const token = await suite().tokenWith("console-node-reader", 'node { policy = "read" }');
+    const token = await suite().tokenWith("console-node-reader", 'node { policy = "write" }');
     const opened = await suite().open({ token, path: `nodes/node/${node}`, refusals: [/403/] });
     await click(opened, "Drain");
+    await suite().tokenWith("console-node-reader", 'node { policy = "read" }');
     await click(opened, "Drain the node");
     await dialog(opened)
       .getByText(/permission denied/i)

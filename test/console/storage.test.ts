@@ -339,13 +339,13 @@ describeConsole("storage", (suite) => {
     await opened.close();
   });
 
-  it("shows the service's refusal to a token that may read volumes only", async () => {
-    const rules = 'namespace "default" { policy = "read" }';
-    const token = await suite().tokenWith("console-storage-reader", rules);
+  it("shows the service's refusal to a token that may no longer create volumes", async () => {
+    const token = await suite().tokenWith("console-storage-reader", 'namespace "default" { policy = "write" }');
     const opened = await suite().open({ token, path: "storage", refusals: [/403/] });
     const { page } = opened;
     await click(opened, "Create host volume");
     await nameField(opened).fill("console-forbidden");
+    await suite().tokenWith("console-storage-reader", 'namespace "default" { policy = "read" }');
     await click(opened, "Create volume");
     await dialog(opened)
       .getByText(/permission denied/i)
