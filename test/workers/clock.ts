@@ -75,6 +75,7 @@ const PATIENT_MS = 50_000;
  * @param delays in ms, as the product sets them
  */
 export function extendDeadlines(...delays: readonly number[]): void {
+  if (vi.isMockFunction(globalThis.setTimeout)) vi.mocked(globalThis.setTimeout).mockRestore();
   const set = globalThis.setTimeout as (run: () => void, ms: number, ...given: unknown[]) => unknown;
   const extended = (run: () => void, ms = 0, ...given: unknown[]) =>
     set(run, delays.includes(ms) ? PATIENT_MS : ms, ...given);

@@ -83,7 +83,7 @@ export const clusterAccess = group(
     "GET /acl/capabilities/self": {
       id: "readOwnAclCapabilities",
       summary: "List the caller's capabilities in a cluster namespace",
-      query: namespace,
+      query: { ...namespace, ...pretty },
       answers: bare(
         "The capabilities, such as `node:write` or `namespace:host-volume-create`.",
         z.object({ Capabilities: z.array(z.string()) }),
