@@ -9,7 +9,7 @@ import { Settings } from "../src/platform/settings.ts";
 interface Operation {
   /** Rows written: of tables, indexes and keys. Exact. */
   readonly rows: number;
-  /** Further rows while a replica holds a lease of the owner: the change and its deletion. */
+  /** Further rows while a replica beside the caller's holds a lease of the owner: the change and its deletion. */
   readonly leased: number;
   /** Alarms, each a row and a call, at most: under load one serves all operations of two seconds. */
   readonly alarms: number;

@@ -137,7 +137,7 @@ describeConsole("a token that may change nothing", (suite) => {
         return [...lost.map(([, action, right]) => `${action} ${right}`), ...open.map(({ name }) => `open: ${name}`)];
       };
       await expect
-        .poll(missing, { timeout: 5_000 })
+        .poll(missing, { timeout: 20_000 })
         .toEqual([])
         .catch(async () => wrong.push(`${place}: ${(await missing()).join("; ")}`));
     }

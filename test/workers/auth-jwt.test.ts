@@ -320,7 +320,7 @@ describe("the configuration", () => {
     [
       "a certificate authority of a set",
       () => ({ jwks_pairs: [{ jwks_url: "https://x", jwks_ca_pem: "x" }] }),
-      /public/,
+      /private authorities/,
     ],
     ["a set at a private address", () => ({ jwks_pairs: [{ jwks_url: "https://10.0.0.1/" }] }), /private address/],
     ["a set without an address", () => ({ jwks_pairs: [{}] }), /jwks_pairs/],

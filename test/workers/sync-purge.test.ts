@@ -84,7 +84,7 @@ describe("a purge", () => {
   it("continues after the response, shows its start, refuses changes, and leaves no rows", async () => {
     await setAll(AT, numbered("s", 3));
     for (const name of numbered("s", 3)) await setAssociation(AT, name);
-    expect(await cloudA.secrets()).toHaveLength(3);
+    await eventually(async () => expect(await cloudA.secrets()).toHaveLength(3));
     await cloudA.fault({ fault: "delay", ms: 1_200, operation: "DeleteSecret", count: 3 });
     const before = Date.now();
     expect((await del(`${PATH}?purge=true`)).status).toBe(204);
