@@ -102,9 +102,13 @@ async function buttonsOf({ page }: Console): Promise<Seen[]> {
     );
   const seen = await read("button:not([role]):not([aria-haspopup], [aria-pressed], th button), a.button");
   for (const menu of await main.locator("button[aria-haspopup=menu]").all()) {
-    await menu.click();
+    const items = main.locator("[role=menuitem]");
+    // A screen that is drawn again closes its menus; the next look tries again.
+    if ((await menu.getAttribute("aria-expanded")) !== "true") await menu.click();
+    await items.first().waitFor({ timeout: 2_000 });
     seen.push(...(await read("[role=menuitem]")));
     await page.keyboard.press("Escape");
+    await items.first().waitFor({ state: "hidden", timeout: 2_000 });
   }
   return seen;
 }
