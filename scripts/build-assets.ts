@@ -16,7 +16,7 @@ import {
 } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Plugin } from "esbuild";
 import { type ApiDocument, apiTypes, bodySchema } from "./api-types.ts";
@@ -75,7 +75,7 @@ async function bundleConsole(api: ApiDocument): Promise<Map<string, string | Uin
     metafile: true,
     write: false,
     logLevel: "silent",
-    plugins: [styles, schemas(api)],
+    plugins: [styles, schemas(api), descriptions],
   });
   const files = new Map<string, string | Uint8Array>();
   for (const file of result.outputFiles) files.set(relative(ASSETS, file.path).replaceAll("\\", "/"), file.contents);
@@ -152,6 +152,30 @@ const schemas = (api: ApiDocument): Plugin => ({
     }));
   },
 });
+
+/** Members of descriptions of destination types that the console does not read: tables of the docs, and compatibility. */
+const UNREAD: ReadonlySet<string> = new Set([
+  "upstream",
+  "example",
+  "settings",
+  "login",
+  "reads",
+  "effect",
+  "limits",
+  "permissions",
+]);
+
+/** Descriptions of destination types without the members that the console does not read. */
+const descriptions: Plugin = {
+  name: "descriptions",
+  setup(build) {
+    build.onLoad({ filter: /src\/sync\/destinations\/[^/]+\/description\.ts$/ }, async ({ path }) => {
+      const { description } = (await import(pathToFileURL(path).href)) as { description: object };
+      const read = Object.fromEntries(Object.entries(description).filter(([name]) => !UNREAD.has(name)));
+      return { contents: `export const description=${JSON.stringify(read)}` };
+    });
+  },
+};
 
 /** A schema without null, which forms send for an empty field. */
 function withoutNull(value: unknown): unknown {

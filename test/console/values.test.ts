@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import { edited, inField, replaced } from "../../console/src/lib/raw-text.ts";
 import { CANARY, type Console, describeConsole } from "./support/console.ts";
@@ -94,6 +95,85 @@ describeConsole("values", (suite) => {
     expect(await dataOf("console/file")).toEqual({ key: `\ufeff${ODD}` });
     await opened.expectClean();
     await opened.close();
+  });
+
+  it("writes values that are pasted as .env or YAML, and adds those of a file", async () => {
+    await suite().call("DELETE", "secret/metadata/console/formats");
+    const opened = await suite().open({ path: "secrets/secret" });
+    const { page } = opened;
+    await click(opened, "New secret");
+    await dialog(opened).getByLabel("Path").fill("console/formats");
+    await click(opened, ".env");
+    await page.getByLabel("Values as .env").fill("USER=app # note\nnothing");
+    await click(opened, "Write the secret");
+    await page.getByText("Line 2 must be KEY=VALUE.").first().waitFor();
+    await page.getByLabel("Values as .env").fill("USER=app # note\nNOTE='two\nlines'");
+    await click(opened, "YAML");
+    expect(await page.getByLabel("Values as YAML").inputValue()).toBe('USER: "app"\nNOTE: "two\\nlines"\n');
+    const choose = async (name: string, text: string) => {
+      const chosen = page.waitForEvent("filechooser");
+      await click(opened, "Add values from a file");
+      await (await chosen).setFiles({ name, mimeType: "text/plain", buffer: Buffer.from(text) });
+    };
+    await choose("more.yaml", `USER: worker\n${JSON.stringify(CANARY)}: |\n  one\n  two\n`);
+    await expect.poll(() => page.getByLabel("Values as YAML").inputValue()).toContain("worker");
+    await click(opened, "Keys and values");
+    await page.getByLabel(`Value of ${CANARY}`, { exact: true }).waitFor();
+    await choose("broken.json", '{"USER": ');
+    await page.getByText("The JSON must be an object.").first().waitFor();
+    await opened.expectClean();
+    await opened.shot("values-formats");
+    await click(opened, "Write the secret");
+    await page.getByRole("heading", { name: "console/formats" }).waitFor();
+    expect(await dataOf("console/formats")).toEqual({ USER: "worker", NOTE: "two\nlines", [CANARY]: "one\ntwo\n" });
+    await opened.close();
+  });
+
+  it("copies values as .env, JSON and YAML, and exports a folder that it may read", async () => {
+    await suite().call("PUT", "secret/data/console/export/one", { data: { A: "1", B: "it's" } });
+    await suite().call("PUT", "secret/data/console/export/two", { data: { C: CANARY } });
+    const opened = await suite().open({ path: "secrets/secret/at/console/export/one", refusals: [/403 GET/] });
+    const { page } = opened;
+    const copied = async (format: string): Promise<string> => {
+      await click(opened, "Copy all");
+      await page.getByRole("menuitem", { name: `As ${format}`, exact: true }).click();
+      await page.getByText(`All values are copied as ${format}.`).first().waitFor();
+      return page.evaluate(() => navigator.clipboard.readText());
+    };
+    expect(await copied(".env")).toBe(`A=1\nB="it's"\n`);
+    expect(await copied("JSON")).toBe('{\n  "A": "1",\n  "B": "it\'s"\n}');
+    expect(await copied("YAML")).toBe(`A: "1"\nB: "it's"\n`);
+
+    await opened.visit("secrets/secret/many/console/export");
+    const exported = async (format: string): Promise<string> => {
+      await page.getByRole("button", { name: "Export", exact: true }).click();
+      await dialog(opened).getByLabel("Format").selectOption(format);
+      await opened.expectClean();
+      const saved = page.waitForEvent("download");
+      await click(opened, "Save the file");
+      const file = await saved;
+      expect(file.suggestedFilename()).toBe(`export${format === ".env" ? ".env" : `.${format.toLowerCase()}`}`);
+      return readFileSync(await file.path(), "utf8");
+    };
+    await page.getByRole("button", { name: "Select all 2" }).click();
+    expect(JSON.parse(await exported("JSON"))).toEqual({
+      "console/export/one": { A: "1", B: "it's" },
+      "console/export/two": { C: CANARY },
+    });
+    await page.getByLabel("Select console/export/two").uncheck();
+    expect(await exported(".env")).toBe(`A=1\nB="it's"\n`);
+
+    const token = await suite().tokenWith(
+      "console-export",
+      'path "secret/metadata/*" { capabilities = ["list"] } path "secret/data/console/export/one" { capabilities = ["read"] }',
+    );
+    await opened.close();
+    const limited = await suite().open({ token, path: "secrets/secret/many/console/export", refusals: [/403 /] });
+    await limited.page.getByRole("button", { name: "Select all 2" }).click();
+    await limited.page.getByRole("button", { name: "Export", exact: true }).click();
+    await limited.page.getByRole("button", { name: "Save the file" }).click();
+    await limited.page.getByText("Your token may not read 1 secret, such as console/export/two.").waitFor();
+    await limited.close();
   });
 
   it("hides keys of accounts and applications, and keeps their lines", async () => {

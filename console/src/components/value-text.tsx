@@ -59,8 +59,8 @@ export function ValueText({ value, onChange, isHidden = false, rows = 1, ...rest
   );
 }
 
-/** Lets the person choose a file, and hands its text over. */
-export function chooseFile(onChange: (value: string) => void): void {
+/** Lets the person choose a file, and hands its text and name over. */
+export function chooseFile(onChange: (value: string, name: string) => void): void {
   const input = document.createElement("input");
   input.type = "file";
   input.onchange = () => {
@@ -70,9 +70,9 @@ export function chooseFile(onChange: (value: string) => void): void {
   input.click();
 }
 
-async function readInto(file: File, onChange: (value: string) => void): Promise<void> {
+async function readInto(file: File, onChange: (value: string, name: string) => void): Promise<void> {
   try {
-    onChange(await textOfFile(file));
+    onChange(await textOfFile(file), file.name);
   } catch (failure) {
     toast(failure instanceof Error ? failure.message : String(failure), "bad");
   }

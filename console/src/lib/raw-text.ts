@@ -28,6 +28,15 @@ export function edited(raw: string, field: string): string {
   return replaced(raw, start, before.length - end, field.slice(start, field.length - end));
 }
 
+/** Lets the browser save a file. */
+export function saveFile(content: BlobPart, name: string): void {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([content]));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}
+
 /** The text of a file, to the byte. @throws Error when it is not UTF-8 */
 export async function textOfFile(file: File): Promise<string> {
   try {

@@ -12,6 +12,7 @@ import { Field } from "../../components/field.tsx";
 import { Card } from "../../components/page.tsx";
 import { Loading, Progress } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
+import { saveFile } from "../../lib/raw-text.ts";
 import { useAction } from "../../lib/resource.ts";
 import { count, plural, sizeText } from "../../lib/text.ts";
 
@@ -51,20 +52,12 @@ const rebuild = (): Promise<boolean> =>
     },
   });
 
-function save(blob: Blob): void {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = `sallyport-${new Date().toISOString().slice(0, 16).replace(":", "")}.snapshot`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
-}
-
 function TakeDialog({ onClose }: { readonly onClose: () => void }) {
   const [bytes, setBytes] = useState(0);
   const aborting = useRef(new AbortController());
   const take = useAction(async () => {
     const blob = await download(SNAPSHOT, aborting.current.signal, setBytes);
-    save(blob);
+    saveFile(blob, `sallyport-${new Date().toISOString().slice(0, 16).replace(":", "")}.snapshot`);
     toast(`The snapshot is complete: ${sizeText(blob.size)}.`);
     onClose();
   });

@@ -133,7 +133,7 @@ interface Newest {
 }
 
 /** The newest values of a secret; null without. */
-async function newestOf({ mount, version }: Engine, path: string): Promise<Newest | null> {
+export async function newestOf({ mount, version }: Engine, path: string): Promise<Newest | null> {
   if (version === 1) {
     const read = { ...at(mount, path), accept: [404], sensitive: true };
     const { data } = (await api("GET /v1/kv-v1/{path}", read)) as { readonly data?: SecretData };

@@ -1,4 +1,4 @@
-/** Selects many secrets of a folder, and deletes, copies, moves or syncs them. */
+/** Selects many secrets of a folder, and deletes, copies, moves, syncs or exports them. */
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { href } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
@@ -11,6 +11,7 @@ import { type KvMount, mountHref, secretHref } from "./addresses.ts";
 import { BulkDialog } from "./bulk-dialog.tsx";
 import { type BulkAction, type BulkJob, MAX_ITEMS, owner, storedJob } from "./bulk-job.ts";
 import { BulkProgress } from "./bulk-progress.tsx";
+import { ExportDialog } from "./export-dialog.tsx";
 import { matching, useNameIndex } from "./search.ts";
 
 interface BulkProps {
@@ -55,19 +56,21 @@ function Selection({ mount, folder, onStart }: BulkProps & { readonly onStart: (
   const index = useNameIndex(mount, true, folder);
   const [words, setWords] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
-  const [kind, setKind] = useState<BulkAction["kind"] | null>(null);
+  const [kind, setKind] = useState<BulkAction["kind"] | "export" | null>(null);
   const shown = useMemo(
     () => (words.trim() === "" ? index.paths.slice() : matching(index.paths, words, Number.POSITIVE_INFINITY)).sort(),
     [index.paths.length, words],
   );
   const toggle = (path: string): void => setChosen((before) => before.symmetricDifference(new Set([path])));
   const isAll = shown.length > 0 && shown.every((path) => chosen.has(path));
-  const actions: readonly (readonly [BulkAction["kind"], string])[] = [
+  const actions: readonly (readonly [BulkAction["kind"] | "export", string])[] = [
     ["copy", "Copy"],
     ["move", "Move"],
     ...(mount.version === 2 ? [["sync", "Sync"] as const] : []),
+    ["export", "Export"],
     ["delete", "Delete"],
   ];
+  const about = kind && { mount, folder, paths: [...chosen].sort(), onClose: () => setKind(null) };
   return (
     <>
       <Toolbar>
@@ -132,16 +135,8 @@ function Selection({ mount, folder, onStart }: BulkProps & { readonly onStart: (
           </div>
         }
       />
-      {kind && (
-        <BulkDialog
-          kind={kind}
-          mount={mount}
-          folder={folder}
-          paths={[...chosen].sort()}
-          onClose={() => setKind(null)}
-          onStart={onStart}
-        />
-      )}
+      {about && kind === "export" && <ExportDialog {...about} />}
+      {about && kind !== "export" && <BulkDialog {...about} kind={kind} onStart={onStart} />}
     </>
   );
 }

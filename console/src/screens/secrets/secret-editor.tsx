@@ -1,11 +1,14 @@
 import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
 import { withoutValues } from "../../api/request-log.ts";
+import { Button } from "../../components/button.tsx";
 import { Checkbox, TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { KeyValue, type Pair, pair, pairsProblem } from "../../components/key-value.tsx";
 import { toast } from "../../components/toasts.tsx";
+import { chooseFile, ValueText } from "../../components/value-text.tsx";
 import { parseExact, shown } from "../../lib/exact-json.ts";
+import { FORMATS, type Format, formatOf, formatted, parsed } from "../../lib/formats.ts";
 import type { KvMount } from "./addresses.ts";
 import type { SecretData } from "./reads.ts";
 
@@ -50,7 +53,8 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
     const entries = Object.entries(current ?? {});
     return entries.length > 0 ? entries.map(([name, value]) => pair(name, shown(value))) : [pair()];
   });
-  const [json, setJson] = useState<string | null>(null);
+  // The values as one text; null = the pairs count.
+  const [text, setText] = useState<{ readonly format: Format; readonly raw: string } | null>(null);
   const [isPatch, setPatch] = useState(!isNew && isVersioned && current === undefined);
   const [isGuarded, setGuarded] = useState(true);
 
@@ -60,15 +64,28 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
       pairs.filter((entry) => entry.name !== "").map((entry) => [entry.name, typedValue(entry, current ?? {})]),
     );
   const read = (): SecretData => {
-    if (json === null) {
+    if (text === null) {
       const problem = pairsProblem(pairs);
       if (problem) throw new Error(problem);
       return dataOfPairs();
     }
-    const parsed = parseExact(json);
-    if (typeof parsed !== "object" || parsed === null || Array.isArray(parsed))
-      throw new Error("The JSON must be an object.");
-    return parsed as SecretData;
+    const data = parsed(text.format, text.raw);
+    if (text.format !== "env") return data;
+    return Object.fromEntries(
+      Object.entries(data).map(([key, value]) => [key, typedValue(pair(key, String(value)), current ?? {})]),
+    );
+  };
+  /** Shows values in a form; null: as pairs. */
+  const show = (format: Format | null, data: SecretData): void => {
+    if (format === null) setPairs(Object.entries(data).map(([key, value]) => pair(key, shown(value))));
+    setText(format && { format, raw: formatted(format, data) });
+  };
+  const attempt = (perform: () => void): void => {
+    try {
+      perform();
+    } catch (failure) {
+      toast(failure instanceof Error ? failure.message : String(failure), "bad");
+    }
   };
   const cas = isNew ? 0 : version;
   const options = isVersioned && isGuarded && cas !== undefined ? { options: { cas } } : {};
@@ -100,7 +117,7 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
     const body = {
       ...request.body,
       data: isPatch
-        ? (withoutValues(mergePatch(current ?? {}, json === null ? dataOfPairs() : data)) as SecretData)
+        ? (withoutValues(mergePatch(current ?? {}, text === null ? dataOfPairs() : data)) as SecretData)
         : data,
     };
     return isPatch
@@ -132,41 +149,37 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
       )}
       <div class="row">
         <div class="segments" role="group" aria-label="Form of the values">
-          <button
-            type="button"
-            class="segment"
-            aria-pressed={json === null}
-            onClick={() => {
-              if (json === null) return;
-              try {
-                setPairs(Object.entries(read()).map(([key, value]) => pair(key, shown(value))));
-                setJson(null);
-              } catch (failure) {
-                toast(String(failure), "bad");
-              }
-            }}
-          >
-            Keys and values
-          </button>
-          <button
-            type="button"
-            class="segment"
-            aria-pressed={json !== null}
-            onClick={() => json === null && setJson(JSON.stringify(dataOfPairs(), null, 2))}
-          >
-            JSON
-          </button>
+          {[null, ...(Object.keys(FORMATS) as Format[])].map((format) => (
+            <button
+              key={format}
+              type="button"
+              class="segment"
+              aria-pressed={format === (text?.format ?? null)}
+              onClick={() => format !== (text?.format ?? null) && attempt(() => show(format, read()))}
+            >
+              {format === null ? "Keys and values" : FORMATS[format]}
+            </button>
+          ))}
         </div>
+        <Button
+          icon="file"
+          onClick={() =>
+            chooseFile((raw, name) =>
+              attempt(() => show(text?.format ?? null, { ...read(), ...parsed(formatOf(name), raw) })),
+            )
+          }
+        >
+          Add values from a file
+        </Button>
       </div>
-      {json === null ? (
+      {text === null ? (
         <KeyValue pairs={pairs} onChange={setPairs} noun="key" isSecret />
       ) : (
-        <textarea
-          class="input mono secrets-json"
-          aria-label="Values as JSON"
-          value={json}
-          spellcheck={false}
-          onInput={(event) => setJson(event.currentTarget.value)}
+        <ValueText
+          aria-label={`Values as ${FORMATS[text.format]}`}
+          value={text.raw}
+          rows={8}
+          onChange={(raw) => setText({ ...text, raw })}
         />
       )}
       {isVersioned && !isNew && (

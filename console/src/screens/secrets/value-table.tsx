@@ -2,11 +2,14 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { Button } from "../../components/button.tsx";
 import { Json } from "../../components/code.tsx";
-import { CopyButton } from "../../components/copy.tsx";
+import { copyText } from "../../components/copy.tsx";
 import { Masked } from "../../components/masked.tsx";
+import { Menu } from "../../components/menu.tsx";
 import { Toolbar } from "../../components/page.tsx";
 import { Empty } from "../../components/states.tsx";
+import { toast } from "../../components/toasts.tsx";
 import { shown } from "../../lib/exact-json.ts";
+import { FORMATS, type Format, formatted } from "../../lib/formats.ts";
 import type { SecretData } from "./reads.ts";
 
 /** The keys and hidden values of a secret. @param children further controls above */
@@ -22,7 +25,15 @@ export function ValueTable({ data, children }: { readonly data: SecretData; read
           {isRevealed ? "Hide all" : "Reveal all"}
         </Button>
         {isRevealed && <Button onClick={() => setJson(!isJson)}>{isJson ? "As a table" : "As JSON"}</Button>}
-        <CopyButton text={() => JSON.stringify(data, null, 2)} label="all values as JSON" />
+        <Menu
+          label="Copy all values"
+          items={(Object.keys(FORMATS) as Format[]).map((format) => ({
+            label: `As ${FORMATS[format]}`,
+            onSelect: () => void copyAll(format, data),
+          }))}
+        >
+          Copy all
+        </Menu>
       </Toolbar>
       {entries.length === 0 ? (
         <Empty title="This version has no keys" />
@@ -46,4 +57,12 @@ export function ValueTable({ data, children }: { readonly data: SecretData; read
       )}
     </>
   );
+}
+
+async function copyAll(format: Format, data: SecretData): Promise<void> {
+  try {
+    if (await copyText(formatted(format, data))) toast(`All values are copied as ${FORMATS[format]}.`);
+  } catch (failure) {
+    toast(failure instanceof Error ? failure.message : String(failure), "bad");
+  }
 }

@@ -2,6 +2,7 @@ import { parseEnv } from "node:util";
 import { parse, stringify } from "yaml";
 import { membersOf } from "../../../relay/src/json-text.ts";
 import { Failure, InvalidUsage } from "../command.ts";
+import { isEnvName, quotedEnvValue } from "./dotenv.ts";
 import { type Data, objectText, plain } from "./store.ts";
 
 /** Secrets as text: .env, JSON and YAML. No error contains a value. */
@@ -61,15 +62,14 @@ function jsonOf(value: unknown): string {
 
 /** The name of an environment variable. @throws Failure */
 export function envName(key: string): string {
-  if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(key))
+  if (!isEnvName(key))
     throw new Failure(`${key}: is no name of an environment variable: rename the key, or use --format json`);
   return key;
 }
 
-/** Read alike by shells and by readers of .env files. @throws Failure */
+/** @throws Failure */
 function quoted(key: string, value: string): string {
-  if (/^[\w@%+,./:-]*$/.test(value)) return value;
-  if (!/['\r]/.test(value)) return `'${value}'`;
-  if (!/["$`\\\r]/.test(value)) return `"${value}"`;
-  throw new Failure(`${key}: has quotes that a .env file cannot hold: use --format json or yaml`);
+  const text = quotedEnvValue(value);
+  if (text === null) throw new Failure(`${key}: has quotes that a .env file cannot hold: use --format json or yaml`);
+  return text;
 }
