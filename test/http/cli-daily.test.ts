@@ -595,6 +595,21 @@ describe("login", () => {
       expect((await sallyport(["logout", "--revoke"], "", without())).code).toBe(0);
       expect((await service().call("GET", "/v1/auth/token/lookup-self", undefined, token))?.status).toBe(403);
     }
+    const logout = async (...options: string[]) => {
+      const { code, out, err } = await sallyport(
+        ["logout", "--address", service().base, "--revoke", ...options],
+        "",
+        without(),
+      );
+      expect([code, err]).toEqual([0, ""]);
+      return out;
+    };
+    expect(await logout()).toBe(`There was no login to ${service().base}/.\n`);
+    expect(JSON.parse(await logout("--json"))).toEqual({ address: `${service().base}/`, revoked: false });
+    const { auth } = (await service().must("POST", "/v1/auth/token/create", { policies: ["default"] })).body;
+    await sallyport(["login", "--address", service().base], `${auth.client_token}\n`, without());
+    await service().call("POST", "/v1/auth/token/revoke-self", undefined, auth.client_token);
+    expect(await logout()).toContain("Its token was not revoked");
     const wrong = [
       "login",
       "--address",

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import { Api, ApiError } from "../api.ts";
 import { command, Failure, flag, InvalidUsage, type Io, JSON_OPTION, oneOf, text } from "../command.ts";
-import { addressOf, placeOf, serviceOf, textIn } from "../environment.ts";
+import { addressOf, placeOf, type Server, textIn } from "../environment.ts";
 import { ask, askSecret } from "../prompt.ts";
 import { browserLogin } from "./browser.ts";
-import { forgetLogin, type Login, loginFile, storeLogin } from "./stored.ts";
+import { forgetLogin, type Login, loginAt, loginFile, storeLogin } from "./stored.ts";
 
 const METHODS = ["token", "userpass", "approle", "oidc"] as const;
 
@@ -136,11 +136,21 @@ export const logout = command({
     const env = values.address === undefined ? io.env : { ...io.env, SALLYPORT_ADDR: values.address };
     const { address } = placeOf(env);
     // The kept token, whatever the environment has.
-    const kept = serviceOf({ ...env, SALLYPORT_ADDR: address.href, SALLYPORT_TOKEN: "", SALLYPORT_TOKEN_FILE: "" });
-    if (values.revoke) await new Api(kept, 0).call("POST", "auth/token/revoke-self", { accept: [403] });
+    const kept = loginAt(env, address);
+    const revoked = kept !== null && values.revoke && (await revokes({ ...kept, address }));
     forgetLogin(io.env, address);
-    if (values.json) io.out(JSON.stringify({ address: address.href, revoked: values.revoke }));
-    else io.out(`Logged out of ${address.href}.`);
+    if (values.json) io.out(JSON.stringify({ address: address.href, revoked }));
+    else if (kept === null) io.out(`There was no login to ${address.href}.`);
+    else {
+      const notRevoked = " Its token was not revoked: it has ended, or its policies forbid that.";
+      io.out(`Logged out of ${address.href}.${values.revoke && !revoked ? notRevoked : ""}`);
+    }
     return 0;
   },
 });
+
+/** False for a token that has ended or may not revoke itself. */
+async function revokes(kept: Server): Promise<boolean> {
+  const { status } = await new Api(kept, 0).call("POST", "auth/token/revoke-self", { accept: [403] });
+  return status !== 403;
+}
