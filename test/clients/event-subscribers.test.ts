@@ -8,14 +8,13 @@ import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { freePort } from "../smoke/local-service.ts";
 import { builtFrom, type GoProgram, vaultProgram } from "./go-program.ts";
 import { CHANGED_TYPES, MOUNT, makeChanges } from "./notified-changes.ts";
-import { operatorProgram } from "./operator-program.ts";
 import { pythonEnvironment, runsPip } from "./python.ts";
 import { SocketRecorder } from "./socket-recorder.ts";
 import { NO_SOURCE, sourceCheckout } from "./source-checkout.ts";
 
 /*
  * Clients of event notifications, unmodified: the command line and the proxy of Vault, built from its module, and the
- * event sources of Ansible and Falco and the WebSocket client of the Vault Secrets Operator, from their repositories.
+ * event sources of Ansible and Falco, from their repositories. operator.test.ts runs the Vault Secrets Operator.
  * test/http/event-notifications.test.ts replays what each of them sends.
  */
 
@@ -29,12 +28,10 @@ const PROXIED = "proxied";
 const vault = vaultProgram();
 const ansible = eventSourceOfAnsible();
 const falco = eventSourceOfFalco();
-const operator = operatorProgram(dir);
 const tried = {
   "Vault's command line and proxy": vault,
   "Ansible's event source": ansible,
   "Falco's plugin": falco,
-  "The operator's WebSocket client": operator,
 };
 for (const [name, { missing }] of Object.entries(tried)) {
   if (missing !== null) console.warn(`${name}: not tried: ${missing}.`);
@@ -113,10 +110,7 @@ const typesIn = (stdout: string): string[] =>
     .map(({ event_type: type }) => type);
 
 /** Runs a client that prints every event, makes the changes, and compares what both said. */
-async function followed(
-  name: string,
-  start: (recorder: SocketRecorder) => ReturnType<typeof started>,
-): Promise<string> {
+async function followed(name: string, start: (recorder: SocketRecorder) => ReturnType<typeof started>): Promise<void> {
   const recorder = await SocketRecorder.before(address);
   const { child, printed } = start(recorder);
   await until(`${name} does not subscribe: ${printed.all}`, () => recorder.lines(`${MOUNT}/`).length > 0);
@@ -129,7 +123,6 @@ async function followed(
   await once(child, "close");
   recorder.compare(name, `${MOUNT}/`);
   recorder.close();
-  return printed.stdout;
 }
 
 it.runIf(vault.missing === null)("vault events subscribe prints every change", async () => {
@@ -147,16 +140,6 @@ it.runIf(ansible.missing === null)("Ansible's event source hands every change to
 it.runIf(falco.missing === null)("Falco's plugin hands every change to Falco", async () => {
   await followed("falco", ({ address: at }) => started(falco.path, [new URL(at).host, token]));
 });
-
-it.runIf(operator.missing === null)(
-  "the operator's client has every change, and reads a secret that has changed",
-  async () => {
-    const secret = `${MOUNT}/data/app/db`;
-    const printed = await followed("operator", ({ address: at }) => started(operator.path, [at, token, secret]));
-    // The two writes and the deletion of the newest version; deletions of versions have other paths.
-    expect(printed.split("\n").filter((line) => line === `reads ${secret}`)).toHaveLength(3);
-  },
-);
 
 it.runIf(vault.missing === null)(
   "Vault Proxy serves a cached secret, and its next value without a request",

@@ -1,70 +1,35 @@
-import { type ChildProcess, spawn } from "node:child_process";
-import { createPublicKey, generateKeyPairSync } from "node:crypto";
-import { once } from "node:events";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { createServer, type Server } from "node:http";
-import { request } from "node:https";
-import type { AddressInfo } from "node:net";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { cloneOfWorkingTree, freePort, LocalService, remove } from "../smoke/local-service.ts";
-import { goProgram } from "./go-program.ts";
+import { KubernetesApi } from "./kubernetes-api.ts";
 
 /*
  * The API server of Kubernetes, built from its public module: the Secrets that we write there by the rights of our page,
  * and logins of its service accounts.
  */
 
-const cluster = goProgram("kubernetes", "kubernetes-api");
-if (cluster.missing !== null) console.warn(`The service is not tried against Kubernetes: ${cluster.missing}.`);
+const dir = mkdtempSync(join(tmpdir(), "sallyport-kubernetes-"));
+const cluster = new KubernetesApi(dir);
+const { missing } = cluster.program;
+if (missing !== null) console.warn(`The service is not tried against Kubernetes: ${missing}.`);
 
-const ADMINISTRATOR = "token-of-the-administrator";
 const RBAC = "/apis/rbac.authorization.k8s.io/v1";
 const PATCH = { "content-type": "application/merge-patch+json" };
-
-interface Secret {
-  readonly metadata: { readonly name: string; readonly labels?: Record<string, string> };
-  readonly data?: Record<string, string>;
-}
 
 /** The verbs of the Role on the guide's page. */
 const verbs = (): string[] =>
   (/verbs: \[([^\]]+)\]/.exec(readFileSync("docs/guides/sync.md", "utf8"))?.[1] ?? "").split(", ");
 
-describe.runIf(cluster.missing === null)("Kubernetes", { timeout: 300_000 }, () => {
+describe.runIf(missing === null)("Kubernetes", { timeout: 300_000 }, () => {
   const clone = cloneOfWorkingTree();
-  const dir = mkdtempSync(join(tmpdir(), "sallyport-kubernetes-"));
-  let api: ChildProcess;
-  /** Takes plain requests for the API server, whose certificate is its own. */
-  let entry: Server;
   let service: LocalService;
   let host = "";
 
-  async function kube(method: string, path: string, body?: object, headers: Record<string, string> = {}) {
-    const answer = await fetch(`${host}${path}`, {
-      method,
-      headers: { authorization: `Bearer ${ADMINISTRATOR}`, "content-type": "application/json", ...headers },
-      ...(body && { body: JSON.stringify(body) }),
-    });
-    const text = await answer.text();
-    if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${text}`);
-    return JSON.parse(text);
-  }
-  const tokenOf = async (account: string, spec: object = {}): Promise<string> =>
-    (await kube("POST", `/api/v1/namespaces/apps/serviceaccounts/${account}/token`, { spec })).status.token;
-  const secrets = async (): Promise<Secret[]> => (await kube("GET", "/api/v1/namespaces/apps/secrets")).items;
-  /** Name, values and labels of each Secret. */
-  const shown = async () =>
-    Object.fromEntries(
-      (await secrets()).map(({ metadata: { name, labels = {} }, data = {} }) => [
-        name,
-        [
-          Object.fromEntries(Object.entries(data).map(([key, value]) => [key, String(Buffer.from(value, "base64"))])),
-          labels,
-        ],
-      ]),
-    );
+  const kube = cluster.call.bind(cluster);
+  const tokenOf = (account: string, spec?: object) => cluster.tokenOf("apps", account, spec);
+  const shown = () => cluster.secrets("apps");
 
   async function ask(method: string, path: string, body?: object) {
     const answer = await fetch(`${service.baseUrl}/v1/${path}`, {
@@ -82,49 +47,9 @@ describe.runIf(cluster.missing === null)("Kubernetes", { timeout: 300_000 }, () 
   }
 
   beforeAll(async () => {
-    const [port, clients, peers] = [await freePort(), await freePort(), await freePort()];
-    const key = join(dir, "accounts.pem");
-    writeFileSync(
-      key,
-      generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({ type: "pkcs1", format: "pem" }),
-    );
-    writeFileSync(join(dir, "tokens.csv"), `${ADMINISTRATOR},administrator,1,system:masters\n`);
-    const settings = {
-      "secure-port": port,
-      "bind-address": "127.0.0.1",
-      "cert-dir": join(dir, "certificates"),
-      "service-account-key-file": key,
-      "service-account-signing-key-file": key,
-      "service-account-issuer": "https://kubernetes.default.svc",
-      "token-auth-file": join(dir, "tokens.csv"),
-      "authorization-mode": "RBAC",
-      "disable-admission-plugins": "ServiceAccount",
-    };
-    const options = Object.entries(settings).map(([name, value]) => `--${name}=${value}`);
-    const etcd = [join(dir, "etcd"), `http://127.0.0.1:${clients}`, `http://127.0.0.1:${peers}`];
-    api = spawn(cluster.path, [...etcd, ...options], { stdio: "ignore" });
-    entry = createServer((asked, answer) => {
-      const { url: path, method, headers } = asked;
-      const call = request(
-        { host: "127.0.0.1", port, path, method, headers, rejectUnauthorized: false },
-        (answered) => {
-          answer.writeHead(answered.statusCode ?? 502, answered.headers);
-          answered.pipe(answer);
-        },
-      );
-      call.on("error", () => answer.writeHead(502).end());
-      asked.pipe(call);
-    });
-    entry.listen(0, "127.0.0.1");
-    await once(entry, "listening");
-    host = `http://127.0.0.1:${(entry.address() as AddressInfo).port}`;
-    await vi.waitFor(() => kube("GET", "/api/v1/namespaces/default"), {
-      timeout: 120_000,
-      interval: 500,
-    });
-    await kube("POST", "/api/v1/namespaces", { metadata: { name: "apps" } });
-    for (const name of ["sync", "app", "other", "reviewer"])
-      await kube("POST", "/api/v1/namespaces/apps/serviceaccounts", { metadata: { name } });
+    await cluster.start();
+    host = cluster.host;
+    await cluster.createNamespace("apps", ["sync", "app", "other", "reviewer"]);
     service = await new LocalService(clone, await freePort(), {
       SEED: "0",
       AGENT: "0",
@@ -136,24 +61,15 @@ describe.runIf(cluster.missing === null)("Kubernetes", { timeout: 300_000 }, () 
   afterAll(async () => {
     service?.signal("SIGINT");
     await service?.exit;
-    entry?.close();
-    api?.kill("SIGKILL");
+    cluster.stop();
     remove(clone);
     rmSync(dir, { recursive: true, force: true });
   });
 
-  /** Gives an account a role, of the namespace or of the cluster. */
-  const bind = (kind: "Role" | "ClusterRole", name: string, account: string) =>
-    kube("POST", `${RBAC}${kind === "Role" ? "/namespaces/apps/rolebindings" : "/clusterrolebindings"}`, {
-      metadata: { name: account },
-      roleRef: { apiGroup: "rbac.authorization.k8s.io", kind, name },
-      subjects: [{ kind: "ServiceAccount", name: account, namespace: "apps" }],
-    });
-
   it("takes, changes, shares and removes Secrets by the Role that the guide names", async () => {
     const rules = [{ apiGroups: [""], resources: ["secrets"], verbs: verbs() }];
     await kube("POST", `${RBAC}/namespaces/apps/roles`, { metadata: { name: "sync" }, rules });
-    await bind("Role", "sync", "sync");
+    await cluster.bind("Role", "sync", "apps", "sync");
     const at = "sys/sync/destinations/cluster-secrets/k";
     await must("POST", at, {
       host,
@@ -214,7 +130,7 @@ describe.runIf(cluster.missing === null)("Kubernetes", { timeout: 300_000 }, () 
   });
 
   it("logs in service accounts, reviewed by the cluster or by its keys", async () => {
-    await bind("ClusterRole", "system:auth-delegator", "reviewer");
+    await cluster.bind("ClusterRole", "system:auth-delegator", "apps", "reviewer");
     await must("POST", "sys/auth/kubernetes", { type: "kubernetes" });
     const role = {
       bound_service_account_names: "app",
@@ -224,10 +140,7 @@ describe.runIf(cluster.missing === null)("Kubernetes", { timeout: 300_000 }, () 
     await must("POST", "auth/kubernetes/role/app", role);
     const login = async (jwt: string) => (await ask("POST", "auth/kubernetes/login", { role: "app", jwt })).status;
     const audiences = ["sallyport"];
-    const { keys } = await kube("GET", "/openid/v1/jwks");
-    const pem_keys = keys.map((key: JsonWebKey) =>
-      createPublicKey({ key, format: "jwk" }).export({ type: "spki", format: "pem" }),
-    );
+    const pem_keys = await cluster.keys();
     for (const config of [
       { kubernetes_host: host, token_reviewer_jwt: await tokenOf("reviewer"), pem_keys: [] },
       { kubernetes_host: "https://cluster.example", pem_keys },

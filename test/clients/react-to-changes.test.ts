@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -8,31 +8,20 @@ import { afterAll, beforeAll, expect, inject, it } from "vitest";
 import { parseAllDocuments } from "yaml";
 import { freePort } from "../smoke/local-service.ts";
 import { vaultProgram } from "./go-program.ts";
-import { operatorProgram } from "./operator-program.ts";
+import { pageBlock } from "./react-page.ts";
 
 /** The commands and programs of docs/guides/react-to-changes.md, with tokens that have the rights of the page only. */
 
 const { address, token: root } = inject("service");
-const PAGE = readFileSync("docs/guides/react-to-changes.md", "utf8");
 const dir = mkdtempSync(join(tmpdir(), "sallyport-react-"));
 const children: ChildProcess[] = [];
 let token = "";
 
-/** The first block of a language that contains a text. */
-function block(language: string, text: string): string {
-  const blocks = [...PAGE.matchAll(/```(\w+)\n(.*?)```/gs)];
-  const found = blocks.find(([, named, code = ""]) => named === language && code.includes(text))?.[2];
-  if (found === undefined) throw new Error(`the page has no ${language} with ${text}`);
-  return found;
-}
-
 const noPython = spawnSync("python3", ["--version"]).status === 0 ? null : "there is no python3";
 const vault = vaultProgram();
-const operator = operatorProgram(dir);
 const tried = {
   "program in Python": noPython,
   "command of vault and proxy": vault.missing,
-  "client of the operator": operator.missing,
 };
 for (const [name, why] of Object.entries(tried))
   if (why !== null) console.warn(`The page's ${name} is not tried: ${why}.`);
@@ -46,7 +35,7 @@ async function call(path: string, body: object): Promise<any> {
 }
 
 beforeAll(async () => {
-  await call("sys/policies/acl/react", { policy: block("hcl", "subscribe_event_types") });
+  await call("sys/policies/acl/react", { policy: pageBlock("hcl", "subscribe_event_types") });
   token = (await call("auth/token/create", { policies: ["react"] })).auth.client_token;
 });
 
@@ -99,23 +88,23 @@ async function expectTold(program: string, args: readonly string[], line: RegExp
 }
 
 it("the page's request by curl is told of a change, and of no other", async () => {
-  await expectTold("bash", ["-c", block("sh", "text/event-stream")], /^data:.*"path":"secret\/data\/app\/db"/m);
+  await expectTold("bash", ["-c", pageBlock("sh", "text/event-stream")], /^data:.*"path":"secret\/data\/app\/db"/m);
 });
 
 it.runIf(noPython === null)("the page's program in Python prints the change", async () => {
   const file = join(dir, "react.py");
-  writeFileSync(file, block("python", "urlopen"));
+  writeFileSync(file, pageBlock("python", "urlopen"));
   await expectTold("python3", [file], /^data-write secret\/data\/app\/db$/m);
 });
 
 it.runIf(vault.missing === null)("the page's command of vault prints the change", async () => {
-  const command = block("sh", "vault events").replace("vault", vault.path);
+  const command = pageBlock("sh", "vault events").replace("vault", vault.path);
   await expectTold("bash", ["-c", command], /"path":"secret\/data\/app\/db"/);
 });
 
 /** The manifests of the page, by kind. */
 const manifests = Object.fromEntries(
-  parseAllDocuments(block("yaml", "VaultStaticSecret")).map((document) => {
+  parseAllDocuments(pageBlock("yaml", "VaultStaticSecret")).map((document) => {
     const { kind, spec } = document.toJS();
     return [kind, spec];
   }),
@@ -123,7 +112,7 @@ const manifests = Object.fromEntries(
 
 it("the page's role lets pods of the manifests log in, and the manifest asks for instant updates", async () => {
   await call("sys/auth/kubernetes", { type: "kubernetes" });
-  expect(ran(block("sh", "auth/kubernetes/role/shop"))).toBe("");
+  expect(ran(pageBlock("sh", "auth/kubernetes/role/shop"))).toBe("");
   const headers = { "X-Vault-Token": root };
   const { data } = await (await fetch(`${address}/v1/auth/kubernetes/role/shop`, { headers })).json();
   const { method, mount, kubernetes } = manifests["VaultAuth"];
@@ -137,11 +126,6 @@ it("the page's role lets pods of the manifests log in, and the manifest asks for
   expect(manifests["VaultStaticSecret"]).toMatchObject({ type: "kv-v2", syncConfig: { instantUpdates: true } });
 });
 
-it.runIf(operator.missing === null)("the operator's client reads the secret of the page's manifest again", async () => {
-  const { mount, path } = manifests["VaultStaticSecret"];
-  await expectTold(operator.path, [address, token, `${mount}/data/${path}`], /^reads secret\/data\/app\/db$/m);
-});
-
 it.runIf(vault.missing === null)("the proxy of the page serves a value and its change from the cache", async () => {
   await call("sys/auth/approle", { type: "approle" });
   await call("auth/approle/role/shop", { token_policies: "react" });
@@ -151,9 +135,9 @@ it.runIf(vault.missing === null)("the proxy of the page serves a value and its c
   writeFileSync(join(dir, "secret-id"), (await call("auth/approle/role/shop/secret-id", {})).data.secret_id);
   const port = await freePort();
   const here = (text: string) => text.replaceAll("127.0.0.1:8100", `127.0.0.1:${port}`);
-  writeFileSync(join(dir, "proxy.hcl"), here(block("hcl", "cache_static_secrets")));
+  writeFileSync(join(dir, "proxy.hcl"), here(pageBlock("hcl", "cache_static_secrets")));
   await call("secret/data/app/db", { data: { value: "first" } });
-  started("bash", ["-c", block("sh", "vault proxy").replace("vault", vault.path)]);
+  started("bash", ["-c", pageBlock("sh", "vault proxy").replace("vault", vault.path)]);
   const read = async () => {
     const answer = await fetch(`http://127.0.0.1:${port}/v1/secret/data/app/db`).catch(() => null);
     return [answer?.headers.get("x-cache"), (await answer?.json())?.data?.data.value];
@@ -161,7 +145,7 @@ it.runIf(vault.missing === null)("the proxy of the page serves a value and its c
   await expect.poll(read, { timeout: 60_000 }).toEqual(["HIT", "first"]);
   await call("secret/data/app/db", { data: { value: "second" } });
   await expect.poll(read, { timeout: 60_000 }).toEqual(["HIT", "second"]);
-  expect(ran(here(block("sh", "8100")))).toContain('"value":"second"');
+  expect(ran(here(pageBlock("sh", "8100")))).toContain('"value":"second"');
 });
 
 it("the page's webhook is called for the secret that it names, without a value", async () => {
@@ -175,8 +159,8 @@ it("the page's webhook is called for the secret that it names, without a value",
   await expect.poll(() => receiver.listening).toBe(true);
   const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/changed`;
   // The service of these tests publishes events of secrets while there is a subscription.
-  started("bash", ["-c", block("sh", "text/event-stream")]);
-  expect(ran(block("sh", "whsec_").replace("https://receiver.example/changed", url))).toBe("");
+  started("bash", ["-c", pageBlock("sh", "text/event-stream")]);
+  expect(ran(pageBlock("sh", "whsec_").replace("https://receiver.example/changed", url))).toBe("");
   const told = async () => {
     await writeOthers();
     return bodies.join("\n");

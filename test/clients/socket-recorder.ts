@@ -44,9 +44,29 @@ export class SocketRecorder {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
   }
 
+  /** The bytes of each upgraded connection from its request and its answer on: clients use connections again. */
+  #upgraded(): { readonly sent: Buffer; readonly received: Buffer }[] {
+    return this.#connections.flatMap(({ sent, received }) => {
+      const [asked, answered] = [Buffer.concat(sent), Buffer.concat(received)];
+      const at = answered.indexOf("HTTP/1.1 101");
+      const from = asked.lastIndexOf("GET /v1/sys/events/subscribe/");
+      return at < 0 ? [] : [{ sent: asked.subarray(from), received: answered.subarray(at) }];
+    });
+  }
+
+  /** How many connections were upgraded. */
+  get upgrades(): number {
+    return this.#upgraded().length;
+  }
+
+  /** Breaks every connection, as a network does. */
+  cut(): void {
+    for (const socket of this.#open) socket.destroy();
+  }
+
   /** The first upgraded connection: both heads, the client's frames, and the service's frames about a mount, in order. */
   lines(mount: string): string[] {
-    const upgraded = this.#connections.find(({ received }) => /^HTTP\/1.1 101/.test(String(received[0])));
+    const [upgraded] = this.#upgraded();
     if (!upgraded) return [];
     const [asked, fromClient] = parted(upgraded.sent);
     const [answered, fromService] = parted(upgraded.received);
@@ -73,7 +93,7 @@ export class SocketRecorder {
   }
 
   close(): void {
-    for (const socket of this.#open) socket.destroy();
+    this.cut();
     this.#server.close();
   }
 }
@@ -81,8 +101,7 @@ export class SocketRecorder {
 export const transcriptOf = (name: string): string => `test/clients/transcripts/events-${name}.txt`;
 
 /** The lines of the head, and the bytes behind it. */
-function parted(pieces: readonly Buffer[]): [head: string[], rest: Buffer] {
-  const bytes = Buffer.concat(pieces);
+function parted(bytes: Buffer): [head: string[], rest: Buffer] {
   const end = bytes.indexOf("\r\n\r\n");
   const [first = "", ...headers] = bytes.subarray(0, end).toString().split("\r\n");
   const lower = headers.map((line) => line.replace(/^[^:]+/, (name) => name.toLowerCase()));

@@ -155,7 +155,7 @@ describe("sys/events/subscribe through the gateway", { timeout: 180_000 }, () =>
 const TRANSCRIPTS = "test/clients/transcripts";
 const clients = readdirSync(TRANSCRIPTS).flatMap((file) => /^events-(.*)\.txt$/.exec(file)?.[1] ?? []);
 
-/* The requests that test/clients/event-subscribers.test.ts has recorded of the programs themselves. */
+/* The requests that test/clients/event-subscribers.test.ts and operator.test.ts have recorded of the programs. */
 describe("the recorded exchange of a client", { timeout: 60_000 }, () => {
   beforeAll(() => call("POST", `/v1/sys/mounts/${MOUNT}`, { type: "kv", options: { version: "2" } }));
 
