@@ -84,15 +84,16 @@ async function handOver(
     await revoke();
     throw refusalError(refuse("unavailable", "the caller left before the answer"));
   }
-  const leaves = () => retryWhileFrozen(() => engine(call).handOver(lease));
-  // The right may have gone since. A lease that was handed over can be revoked, and repeating the call is harmless.
-  const [judged, left] = await Promise.allSettled([call.recheck(), !caller || leavesAtOnce || leaves().catch(leaves)]);
-  if (judged.status === "rejected") {
+  // The right may have gone since. A lease that is not handed over is revoked, also when this Worker dies here.
+  try {
+    await call.recheck();
+  } catch (failure) {
     await revoke();
-    throw judged.reason;
+    throw failure;
   }
-  if (left.status === "rejected") throw left.reason;
-  if (!left.value) throw refusalError(refuse("unavailable", "the lease ended before the answer; ask again"));
+  const leaves = () => retryWhileFrozen(() => engine(call).handOver(lease));
+  if (caller && !leavesAtOnce && !(await leaves().catch(leaves)))
+    throw refusalError(refuse("unavailable", "the lease ended before the answer; ask again"));
 }
 
 /** Last check before a shared lease is returned, which stays that of its other users. @param token the caller's */

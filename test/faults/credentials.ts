@@ -24,9 +24,16 @@ const LATE_MS = 20_000;
 /** Timeout of these callers: less than the minute after which the work of a dead Worker is retried. */
 const PATIENCE_MS = 30_000;
 /** Credentials that a role keeps ready. */
-const POOL = 3;
-/** A role of each kind; how many applications, assignments and memberships one of its leases is. */
-const rolesFor = ({ scope, existingApplication }: Directory) => ({
+const POOL = 6;
+interface Role {
+  readonly body: Readonly<Record<string, unknown>>;
+  /** How many objects one of its leases is. */
+  readonly makes: Readonly<Record<"applications" | "assignments" | "memberships", number>>;
+}
+
+const isPooled = ({ body }: Role) => "pool_size" in body;
+/** A role of each kind. */
+const rolesFor = ({ scope, existingApplication }: Directory): Record<string, Role> => ({
   own: {
     body: { cloud_roles: reader(scope), cloud_groups: [{ group_name: "developers" }], permanently_delete: true },
     makes: { applications: 1, assignments: 1, memberships: 1 },
@@ -47,6 +54,15 @@ const rolesFor = ({ scope, existingApplication }: Directory) => ({
     body: { cloud_roles: reader(scope), permanently_delete: true, pool_size: POOL },
     makes: { applications: 1, assignments: 1, memberships: 0 },
   },
+  grouped: {
+    body: {
+      cloud_roles: reader(scope),
+      cloud_groups: [{ group_name: "developers" }],
+      permanently_delete: true,
+      pool_size: POOL,
+    },
+    makes: { applications: 1, assignments: 1, memberships: 1 },
+  },
   persistent: {
     body: { cloud_roles: reader(scope), persist_app: true, permanently_delete: true },
     makes: { applications: 0, assignments: 0, memberships: 0 },
@@ -63,17 +79,19 @@ export class Credentials implements Workload {
   readonly #client: Client;
   readonly #randomFor: RandomFor;
   readonly #directory: Directory;
-  readonly #roles: ReturnType<typeof rolesFor>;
+  readonly #roles: Readonly<Record<string, Role>>;
   readonly #leases: Lease[] = [];
   readonly #done = new Tally();
   #before: Everything | null = null;
   #keys = 0;
 
-  constructor(client: Client, randomFor: RandomFor, directory: Directory) {
+  /** @param onlyPools leaves out the roles without a pool */
+  constructor(client: Client, randomFor: RandomFor, directory: Directory, onlyPools: boolean) {
     this.#client = client;
     this.#randomFor = randomFor;
     this.#directory = directory;
-    this.#roles = rolesFor(directory);
+    const roles = Object.entries(rolesFor(directory)).filter(([, role]) => !onlyPools || isPooled(role));
+    this.#roles = Object.fromEntries(roles);
   }
 
   async begin(): Promise<void> {
@@ -180,12 +198,13 @@ export class Credentials implements Workload {
       else if (!may(works ? "lives" : "ended") && !(role === "short" && expires < now))
         faults.push(`${id} ${works ? "was ended, and works" : "was issued and never ended, and is gone"}`);
     }
-    const pool = await this.#client.call("GET", `/v1/${MOUNT}/roles/pooled`);
-    if (pool?.body?.data?.pool_ready !== POOL) faults.push(`the pool has ${pool?.body?.data?.pool_ready}, not ${POOL}`);
-    const should = { ...PERSISTENT };
-    for (const [role, { makes }] of Object.entries(this.#roles)) {
-      const count = (listed.get(role)?.size ?? 0) + (role === "pooled" ? POOL : 0);
-      for (const kind of Object.keys(should) as (keyof typeof should)[]) should[kind] += count * makes[kind];
+    const should = { applications: 0, assignments: 0, memberships: 0, ...(this.#roles["persistent"] && PERSISTENT) };
+    for (const [name, role] of Object.entries(this.#roles)) {
+      const read = isPooled(role) ? await this.#client.call("GET", `/v1/${MOUNT}/roles/${name}`) : null;
+      const ready = read?.body?.data?.pool_ready;
+      if (isPooled(role) && ready !== POOL) faults.push(`the pool of ${name} has ${ready}, not ${POOL}`);
+      const count = (listed.get(name)?.size ?? 0) + (isPooled(role) ? POOL : 0);
+      for (const kind of Object.keys(should) as (keyof typeof should)[]) should[kind] += count * role.makes[kind];
     }
     const [before, is] = [this.#before as Everything, this.#directory.everything()];
     for (const kind of ["applications", "assignments", "memberships"] as const) {
@@ -196,7 +215,7 @@ export class Credentials implements Workload {
     if (is.principals.length - before.principals.length !== should.applications)
       faults.push(`${is.principals.length - before.principals.length} principals are ours, not ${should.applications}`);
     const passwords = (id: string) => is.applications.find((application) => application.id === id)?.passwords.length;
-    const existing = listed.get("existing")?.size;
+    const existing = listed.get("existing")?.size ?? 0;
     if (passwords(this.#directory.existingApplication) !== existing)
       faults.push(
         `the existing application has ${passwords(this.#directory.existingApplication)} passwords, not ${existing}`,

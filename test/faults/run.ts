@@ -6,11 +6,12 @@
  *   FAULTS_KILLS=60      ends as soon as the service, or one of its processes, was killed so often
  *   FAULTS_SETTLE=60     how long all may take to come to rest; 300 otherwise
  *   FAULTS_AREA=engines  only credentials of engines, so that the service is killed more often and they are issued more often
+ *   FAULTS_AREA=pools    only credentials of pools
  *   FAULTS_FROM=v0.1     a commit whose code serves beside the present, as in a gradual deployment
  *   FAULTS_KEEP=1        the service's state stays on disk when something is wrong
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { World } from "./world.ts";
+import { AREAS, isArea, World } from "./world.ts";
 
 const seed = Number(process.env["FAULTS_SEED"] ?? Date.now() % 1_000_000);
 const seconds = Number(process.env["FAULTS_SECONDS"] ?? 420);
@@ -24,8 +25,9 @@ const LIMIT_MS = 15 * 60_000;
 const began = performance.now();
 const say = (what: string) => console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${what}`);
 
-const area = process.env["FAULTS_AREA"] ?? "";
-const world = new World(seed, process.env["FAULTS_FROM"] ?? null, area === "engines");
+const area = process.env["FAULTS_AREA"] ?? "all";
+if (!isArea(area)) throw new Error(`FAULTS_AREA: one of ${AREAS.join(", ")}`);
+const world = new World(seed, process.env["FAULTS_FROM"] ?? null, area);
 setTimeout(() => {
   say(`BROKEN: not at its end after ${LIMIT_MS / 60_000} minutes\n${world.told()}`);
   process.exit(1);
@@ -61,7 +63,7 @@ else {
   for (const fault of faults.slice(1, 20)) console.log(`        ${fault}`);
   if (faults.length > 20) console.log(`        and ${faults.length - 20} more`);
   const from = process.env["FAULTS_FROM"] ? `FAULTS_FROM=${process.env["FAULTS_FROM"]} ` : "";
-  const of = area === "" ? "" : `FAULTS_AREA=${area} `;
+  const of = area === "all" ? "" : `FAULTS_AREA=${area} `;
   console.log(`\nAgain: ${from}${of}FAULTS_SEED=${seed} FAULTS_SECONDS=${seconds} npm run test:faults`);
 }
 process.exit(faults.length === 0 ? 0 : 1);

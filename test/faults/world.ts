@@ -28,12 +28,16 @@ const LAST_WORDS_MS = 120_000;
 /** How long events of the last changes may take. */
 const LAST_EVENTS_MS = 60_000;
 
+/** Loads: everything, credentials of engines without nodes and destinations, credentials of pools. */
+export const AREAS = ["all", "engines", "pools"] as const;
+type Area = (typeof AREAS)[number];
+export const isArea = (word: string): word is Area => (AREAS as readonly string[]).includes(word);
+
 /** The service with its providers and nodes, its clients, and the faults. */
 export class World {
   readonly #seed: number;
   readonly #rollout: Rollout | null;
-  /** Credentials of engines only, without nodes and destinations. */
-  readonly #onlyEngines: boolean;
+  readonly #area: Area;
   #providers: Providers | undefined;
   #service: Service | undefined;
   #client: Client | undefined;
@@ -43,9 +47,9 @@ export class World {
   #workloads: readonly Workload[] = [];
 
   /** @param from a commit whose code serves beside the present; null: none */
-  constructor(seed: number, from: string | null, onlyEngines: boolean) {
+  constructor(seed: number, from: string | null, area: Area) {
     this.#seed = seed;
-    this.#onlyEngines = onlyEngines;
+    this.#area = area;
     this.#rollout = from === null ? null : new Rollout(from, this.#randomFor("rollout"));
   }
 
@@ -69,21 +73,22 @@ export class World {
     const client = new Client(service, clients);
     this.#client = client;
     await service.create();
-    const engines = [
-      new Credentials(client, this.#randomFor, providers.directory),
-      ...providers.engines.map((provider) => new Engine(client, this.#randomFor, provider)),
+    const area = this.#area;
+    const engines = area === "pools" ? [] : providers.engines;
+    const others = area === "all" ? await this.#others(client, providers, agents.url) : [];
+    this.#workloads = [
+      ...others,
+      new Credentials(client, this.#randomFor, providers.directory, area === "pools"),
+      ...engines.map((provider) => new Engine(client, this.#randomFor, provider)),
     ];
-    this.#workloads = this.#onlyEngines
-      ? engines
-      : [...(await this.#others(client, providers, agents.url)), ...engines];
     for (const workload of this.#workloads) await workload.begin();
     this.#chaos = new Chaos({
       service,
-      providers: this.#onlyEngines ? [providers.directory, ...providers.engines] : providers.all,
+      providers: area === "all" ? providers.all : [providers.directory, ...engines],
       mortals: this.#nodes?.processes ?? [],
       lines: this.#lines,
       answered: () => client.answered,
-      peaceMs: this.#onlyEngines ? PEACE_OF_ENGINES_MS : PEACE_MS,
+      peaceMs: area === "engines" ? PEACE_OF_ENGINES_MS : PEACE_MS,
     });
   }
 

@@ -1,14 +1,27 @@
 import { runInDurableObject } from "cloudflare:test";
 import { exports } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { clearAuthorizeCache } from "../../src/access/authorize/authorize-cached.ts";
 import type { JobRef } from "../../src/contracts/credential-engine.ts";
+import { AccessControl } from "../../src/objects/access-control.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
+import { ReadReplica } from "../../src/objects/read-replica.ts";
 import type { WorkLease } from "../../src/platform/durable/lease.ts";
 import type { FormerCredentialEngineApi } from "../../src/rpc/renamed-methods.ts";
 import type { OperationName } from "../doubles/cloud-b/azure-types.ts";
 import { issue, path, policies } from "./access.ts";
 import { clock } from "./clock.ts";
-import { byItself, creds, engineObject, lookup, revoke, rows, succeeded } from "./engine-helpers.ts";
+import {
+  byItself,
+  creds,
+  dynamicRole,
+  engineObject,
+  lookup,
+  revoke,
+  rows,
+  succeeded,
+  writeRole,
+} from "./engine-helpers.ts";
 import { expectNothingLeft, openEngineWithRole, tenant, uuid, writeExisting } from "./engine-world.ts";
 
 /** Credentials whose response never reached the caller are revoked soon; all others keep their TTL. */
@@ -116,6 +129,57 @@ describe("a caller that loses its right while it waits", () => {
     await vi.waitFor(isCalled("CreateApplication"));
     await allow("deny");
     expect(await asked).toMatchObject({ status: 403 });
+    await soon(expectNothingLeft);
+  });
+});
+
+describe("a Worker that dies at the last check of the right", () => {
+  const killed = () => {
+    throw new Error("killed");
+  };
+
+  /** The check has no answer, or refuses; no further call of the Worker arrives. */
+  const deaths = {
+    "during the check": async () => {
+      clearAuthorizeCache();
+      vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(killed);
+      vi.spyOn(ReadReplica.prototype, "authorize").mockImplementation(killed);
+    },
+    "after a refusal": () => policies({ issuer: path("cloud-b/creds/*", "deny") }),
+  };
+
+  it.each(
+    Object.entries(deaths).flatMap(([when, die]) => [
+      [when, "from its calls", 0, die] as const,
+      [when, "from a pool", 1, die] as const,
+    ]),
+  )("%s leaves no lease of credentials %s", async (_when, _from, size, die) => {
+    await policies({ issuer: path("cloud-b/creds/*", "read") });
+    const { client_token: token } = await issue({ policies: ["issuer"] });
+    if (size > 0) {
+      await writeRole("web", dynamicRole(tenant, { ttl: 3_600, pool_size: size }));
+      await byItself(uuid, async () => expect(await rows(uuid, "pooled")).toHaveLength(size));
+    }
+    let revocations = 0;
+    vi.spyOn(CredentialEngine.prototype, "revokeSoon").mockImplementation(() => {
+      revocations++;
+      return killed();
+    });
+    const poll = size > 0 ? "issue" : "poll";
+    const original = CredentialEngine.prototype[poll] as (...parameters: unknown[]) => unknown;
+    vi.spyOn(CredentialEngine.prototype, poll).mockImplementation(async function (
+      this: CredentialEngine,
+      ...parameters: unknown[]
+    ) {
+      const answer = await original.apply(this, parameters);
+      if (this["sql"].exec("SELECT id FROM leases").toArray().length > 0) await die();
+      return answer as never;
+    });
+    expect((await creds("web", { token })).status).toBeGreaterThanOrEqual(500);
+    expect(revocations).toBeGreaterThan(0);
+    expect(await rows(uuid, "leases")).toHaveLength(1);
+    vi.restoreAllMocks();
+    if (size > 0) await writeRole("web", dynamicRole(tenant, { ttl: 3_600, pool_size: 0 }));
     await soon(expectNothingLeft);
   });
 });
