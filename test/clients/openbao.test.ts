@@ -2,8 +2,8 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { cloneOfWorkingTree, freePort, LocalService, remove } from "../smoke/local-service.ts";
+import { afterAll, beforeAll, describe, expect, inject, it, vi } from "vitest";
+import { freePort } from "../smoke/local-service.ts";
 import { bao } from "./command-lines/programs.ts";
 
 /* OpenBao's own server as a destination of the type `kv-v2`, by a token with the rights that our page names. */
@@ -17,10 +17,9 @@ path "copies/data/*" { capabilities = ["create", "update", "read", "delete"] }
 path "copies/metadata/*" { capabilities = ["create", "update", "patch", "read", "delete"] }`;
 
 describe.runIf(program.missing === null)("OpenBao as a destination", { timeout: 300_000 }, () => {
-  const clone = cloneOfWorkingTree();
+  const service = inject("service");
   const dir = mkdtempSync(join(tmpdir(), "sallyport-openbao-"));
   let server: ChildProcess;
-  let service: LocalService;
   let address = "";
 
   async function call(base: string, token: string, method: string, path: string, body?: object) {
@@ -35,7 +34,7 @@ describe.runIf(program.missing === null)("OpenBao as a destination", { timeout: 
   }
   const there = (method: string, path: string, body?: object) => call(address, "root", method, path, body);
   const ours = (method: string, path: string, body?: object) =>
-    call(service.baseUrl, service.token, method, path, body);
+    call(service.address, service.token, method, path, body);
   const value = async (name: string) => (await there("GET", `copies/data/${name}`)).data?.data ?? null;
 
   beforeAll(async () => {
@@ -48,19 +47,11 @@ describe.runIf(program.missing === null)("OpenBao as a destination", { timeout: 
       interval: 200,
     });
     await there("POST", "sys/policies/acl/sync", { policy: POLICY });
-    service = await new LocalService(clone, await freePort(), {
-      SEED: "0",
-      AGENT: "0",
-      SYNC_ALLOWED_HOSTS: "127.0.0.1",
-    }).ready();
-    await ours("POST", "sys/mounts/kv", { type: "kv", options: { version: "2" } });
+    await ours("POST", "sys/mounts/openbao", { type: "kv", options: { version: "2" } });
   }, 300_000);
 
-  afterAll(async () => {
-    service?.signal("SIGINT");
-    await service?.exit;
+  afterAll(() => {
     server?.kill("SIGKILL");
-    remove(clone);
     rmSync(dir, { recursive: true, force: true });
   });
 
@@ -81,11 +72,11 @@ describe.runIf(program.missing === null)("OpenBao as a destination", { timeout: 
       expect((await ours("POST", `${at}/verify`)).data).toEqual({ ok: true, message: expect.any(String) });
       await there("POST", `copies/data/${mode}/theirs`, { data: { a: 1 } });
       for (const name of ["db", "theirs"]) {
-        await ours("PUT", `kv/data/${name}`, { data: { user: "ann", n: 3, o: { x: ["ä"] } } });
-        await ours("POST", `${at}/associations/set`, { mount: "kv", secret_name: name });
+        await ours("PUT", `openbao/data/${name}`, { data: { user: "ann", n: 3, o: { x: ["ä"] } } });
+        await ours("POST", `${at}/associations/set`, { mount: "openbao", secret_name: name });
       }
       await expect.poll(() => value(`${mode}/db`)).toEqual({ user: "ann", n: 3, o: { x: ["ä"] } });
-      await ours("PUT", "kv/data/db", { data: { user: "bob" } });
+      await ours("PUT", "openbao/data/db", { data: { user: "bob" } });
       await expect.poll(() => value(`${mode}/db`)).toEqual({ user: "bob" });
       expect(await value(`${mode}/theirs`)).toEqual({ a: 1 });
       const { data } = await there("GET", `copies/metadata/${mode}/db`);
@@ -94,11 +85,11 @@ describe.runIf(program.missing === null)("OpenBao as a destination", { timeout: 
       await expect.poll(stateOf).toContain("in_sync");
       await there("POST", `copies/data/${mode}/db`, { data: { user: "other" } });
       await expect.poll(stateOf).toContain("changed");
-      await ours("PUT", "kv/data/db", { data: { user: "carl" } });
+      await ours("PUT", "openbao/data/db", { data: { user: "carl" } });
       await expect.poll(() => value(`${mode}/db`)).toEqual({ user: "carl" });
-      await ours("POST", `${at}/associations/remove`, { mount: "kv", secret_name: "db" });
+      await ours("POST", `${at}/associations/remove`, { mount: "openbao", secret_name: "db" });
       await expect.poll(() => value(`${mode}/db`)).toBe(null);
-      await ours("POST", `${at}/associations/set`, { mount: "kv", secret_name: "db" });
+      await ours("POST", `${at}/associations/set`, { mount: "openbao", secret_name: "db" });
       await expect.poll(() => value(`${mode}/db`)).toEqual({ user: "carl" });
       await ours("DELETE", `${at}?purge=true`);
       await expect.poll(() => value(`${mode}/db`)).toBe(null);
@@ -114,8 +105,8 @@ describe.runIf(program.missing === null)("OpenBao as a destination", { timeout: 
     await ours("POST", at, { address, mount: "copies", token: auth.client_token, secret_name_template: template });
     await there("POST", "copies/data/required/theirs", { data: { a: 1 } });
     for (const name of ["fresh", "theirs"]) {
-      await ours("PUT", `kv/data/${name}`, { data: { user: "ann" } });
-      await ours("POST", `${at}/associations/set`, { mount: "kv", secret_name: name });
+      await ours("PUT", `openbao/data/${name}`, { data: { user: "ann" } });
+      await ours("POST", `${at}/associations/set`, { mount: "openbao", secret_name: name });
       await expect.poll(() => value(`required/${name}`)).toEqual({ user: "ann" });
       const marker = async () => (await there("GET", `copies/metadata/required/${name}`)).data.custom_metadata;
       await expect.poll(marker).toMatchObject({ managed_by: "sallyport" });

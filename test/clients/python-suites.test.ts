@@ -10,9 +10,9 @@ const LONG: readonly SuiteName[] = ["hvac"];
 const SUITE_MS = 1_800_000;
 
 const suites = new PythonSuites();
-const missing = suites.install();
+const { missing } = suites;
 if (missing !== null) console.warn(`The suites of hvac and python-nomad are not run: ${missing}.`);
-afterAll(() => suites.remove());
+afterAll(() => suites.close());
 
 describe.runIf(missing === null)("the suite of", () => {
   const dir = cloneOfWorkingTree();

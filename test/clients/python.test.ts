@@ -1,11 +1,10 @@
-import { afterAll, expect, inject, it } from "vitest";
+import { expect, inject, it } from "vitest";
 import { PythonClients } from "./python.ts";
 import { Recorder } from "./recorder.ts";
 
 const python = new PythonClients();
-const missing = python.install();
+const { missing } = python;
 if (missing !== null) console.warn(`hvac and python-nomad are not tried: ${missing}.`);
-afterAll(() => python.remove());
 
 it.runIf(missing === null).each([
   ["hvac", "hvac_flow.py", 15],

@@ -1,11 +1,14 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs";
 import { homedir, tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { type Step, stepsOf } from "./steps.ts";
 
 const INSTALL_MS = 400_000;
 const FLOW_MS = 120_000;
+export const REQUIREMENTS = "test/clients/requirements.txt";
+export const QUIET = ["--quiet", "--retries", "0", "--timeout", "20"] as const;
 
 /**
  * Makes a Python environment. The pip of the machine installs into it where it can: a copy of pip in each environment
@@ -28,14 +31,50 @@ export function runsPip(
   return spawnSync(program, [...first, ...args], { encoding: "utf8", timeout }).status === 0;
 }
 
+/** A folder for packages in the cache folder of the user. */
+const keptDir = (name: string): string =>
+  join(process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache"), "sallyport-clients", name);
+
 /**
  * A package from PyPI for the long run, kept in the cache folder of the user. Modules in `dir` are found by
  * `PYTHONPATH`. `missing` is why it is not there; null when it is.
  */
 export function pythonPackage(requirement: string): { readonly dir: string; readonly missing: string | null } {
-  const cache = process.env["XDG_CACHE_HOME"] ?? join(homedir(), ".cache");
-  const dir = join(cache, "sallyport-clients", requirement.replaceAll(/[^\w.]+/g, "-"));
+  const dir = keptDir(requirement.replaceAll(/[^\w.]+/g, "-"));
   return { dir, missing: existsSync(dir) ? null : installPackage(requirement, dir) };
+}
+
+/**
+ * A Python environment with the packages of these files, kept in the cache folder of the user until a file or the
+ * version of Python changes: to install one takes up to 20 s of processor time. `missing` is why it is not there.
+ * @param complete adds to `dir`, whose environment is in `venv`, and returns why that fails
+ */
+export function keptEnvironment(
+  name: string,
+  requirements: readonly string[],
+  complete: (dir: string, pip: readonly string[]) => string | null = () => null,
+): { readonly dir: string; readonly missing: string | null } {
+  const version = spawnSync("python3", ["-VV"], { encoding: "utf8" }).stdout;
+  const hash = createHash("sha256").update(String(version));
+  for (const file of requirements) hash.update(readFileSync(file));
+  const dir = keptDir(`${name}-${hash.digest("hex").slice(0, 16)}`);
+  if (existsSync(dir)) return { dir, missing: null };
+  const partial = `${dir}.${process.pid}`;
+  try {
+    const pip = pythonEnvironment(join(partial, "venv"));
+    if (pip === null) return { dir, missing: "there is no python3 with venv" };
+    const args = ["install", ...QUIET, ...requirements.flatMap((file) => ["-r", resolve(file)])];
+    const missing = runsPip(pip, args, INSTALL_MS) ? complete(partial, pip) : "pip cannot install the clients";
+    // Programs of the environment name its path; its Python does not.
+    if (missing === null) renameSync(partial, dir);
+    return { dir, missing };
+  } catch (failure) {
+    // Another run has installed it.
+    if (existsSync(dir)) return { dir, missing: null };
+    throw failure;
+  } finally {
+    rmSync(partial, { recursive: true, force: true });
+  }
 }
 
 function installPackage(requirement: string, dir: string): string | null {
@@ -55,25 +94,18 @@ function installPackage(requirement: string, dir: string): string | null {
   }
 }
 
-/** A separate Python environment with the clients of `requirements.txt`. */
+/** A Python environment with the clients of `requirements.txt`. */
 export class PythonClients {
-  readonly #dir = mkdtempSync(join(tmpdir(), "sallyport-python-"));
+  readonly #kept = keptEnvironment("clients", [REQUIREMENTS]);
 
-  /** Installs the clients. @returns why they cannot be installed on this machine; null when they are */
-  install(): string | null {
-    const pip = pythonEnvironment(this.#dir);
-    if (pip === null) return "there is no python3 with venv";
-    const requirements = resolve("test/clients/requirements.txt");
-    const args = ["install", "--quiet", "--retries", "0", "--timeout", "20", "-r", requirements];
-    return runsPip(pip, args, INSTALL_MS) ? null : "pip cannot install the clients";
+  /** Why they cannot be installed on this machine; null when they are. */
+  get missing(): string | null {
+    return this.#kept.missing;
   }
 
   /** Runs a flow against a service. @throws Error when the flow itself fails */
   run(flow: string, address: string, token: string): Promise<Step[]> {
-    return stepsOf(join(this.#dir, "bin/python"), [resolve("test/clients", flow), address, token], FLOW_MS);
-  }
-
-  remove(): void {
-    rmSync(this.#dir, { recursive: true, force: true });
+    const python = join(this.#kept.dir, "venv/bin/python");
+    return stepsOf(python, [resolve("test/clients", flow), address, token], FLOW_MS);
   }
 }

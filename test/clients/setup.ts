@@ -10,7 +10,9 @@ declare module "vitest" {
 /** Starts one service with `npm start` for all suites of clients. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const dir = cloneOfWorkingTree();
-  const service = await new LocalService(dir, await freePort()).ready();
+  // Destinations of the suites are on this machine.
+  const settings = { SYNC_ALLOWED_HOSTS: "127.0.0.1" };
+  const service = await new LocalService(dir, await freePort(), settings).ready();
   project.provide("service", { address: service.baseUrl, token: service.token });
   return async () => {
     service.signal("SIGINT");

@@ -1,10 +1,10 @@
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { delimiter, join, resolve } from "node:path";
 import * as z from "zod";
-import { pythonEnvironment, runsPip } from "../python.ts";
+import { keptEnvironment, QUIET, REQUIREMENTS, runsPip } from "../python.ts";
 
 const INSTALL_MS = 400_000;
 const HERE = "test/clients/suites";
@@ -22,43 +22,43 @@ const SUITES = {
   "python-nomad": { plugin: "nomad_service", options: [], tests: "tests" },
 } as const satisfies Record<SuiteName, object>;
 
-/** Runs the tests that clients' source distributions hold, unmodified, with a Python environment of its own. */
+/** Adds the tests to an environment, which the clients' source distributions hold. @returns why that fails */
+function addSources(dir: string, pip: readonly string[]): string | null {
+  const sources = join(dir, "sources");
+  mkdirSync(sources);
+  const args = ["download", ...QUIET, "--no-deps", "--no-binary", ":all:", "--dest", sources, "-r", REQUIREMENTS];
+  if (!runsPip(pip, args, INSTALL_MS)) return "pip cannot download the clients";
+  for (const archive of readdirSync(sources)) {
+    const unpacked = spawnSync("python3", ["-m", "tarfile", "-e", archive], { cwd: sources });
+    if (unpacked.status !== 0) return `${archive} cannot be unpacked`;
+    rmSync(join(sources, archive));
+  }
+  return null;
+}
+
+/** Runs the tests that clients' source distributions hold, unmodified, with a Python environment of their own. */
 export class PythonSuites {
+  readonly #kept = keptEnvironment("suites", [REQUIREMENTS, `${HERE}/requirements.txt`], addSources);
   readonly #dir = mkdtempSync(join(tmpdir(), "sallyport-suites-"));
 
-  /** Installs the clients, what their tests need, and the tests. @returns why that fails; null when it does not */
-  install(): string | null {
-    const pip = pythonEnvironment(join(this.#dir, "venv"));
-    if (pip === null) return "there is no python3 with venv";
-    const clients = ["-r", resolve("test/clients/requirements.txt")];
-    const quiet = ["--quiet", "--retries", "0", "--timeout", "20"];
-    const sources = join(this.#dir, "sources");
-    mkdirSync(sources);
-    for (const args of [
-      ["install", ...quiet, ...clients, "-r", resolve(HERE, "requirements.txt")],
-      ["download", ...quiet, "--no-deps", "--no-binary", ":all:", "--dest", sources, ...clients],
-    ])
-      if (!runsPip(pip, args, INSTALL_MS)) return `pip cannot ${args[0]} the clients`;
-    for (const archive of readdirSync(sources)) {
-      const unpacked = spawnSync(this.#bin("python"), ["-m", "tarfile", "-e", archive], { cwd: sources });
-      if (unpacked.status !== 0) return `${archive} cannot be unpacked`;
-    }
-    return null;
+  /** Why they cannot run on this machine; null when they can. */
+  get missing(): string | null {
+    return this.#kept.missing;
   }
 
   /** @throws Error when the suite itself cannot run */
   async run(name: SuiteName, address: string, token: string): Promise<SuiteResult[]> {
     const { plugin, options, tests } = SUITES[name];
-    const sources = join(this.#dir, "sources");
-    const folder = readdirSync(sources).find(
-      (entry) => entry.replaceAll("_", "-").startsWith(`${name}-`) && !entry.endsWith(".gz"),
-    );
+    const sources = join(this.#kept.dir, "sources");
+    const folder = readdirSync(sources).find((entry) => entry.replaceAll("_", "-").startsWith(`${name}-`));
     if (folder === undefined) throw new Error(`no source of ${name}`);
-    const cwd = join(sources, folder);
+    // A copy: the tests write beside themselves.
+    const cwd = join(this.#dir, folder);
+    cpSync(join(sources, folder), cwd, { recursive: true });
     mkdirSync(join(cwd, "tests/config_files/generated"), { recursive: true });
     const results = join(this.#dir, `${name}.jsonl`);
     const args = ["-m", "pytest", "-p", "record", "-p", plugin, "-p", "no:cacheprovider", "-q", ...options, tests];
-    const child = spawn(this.#bin("python"), args, {
+    const child = spawn(join(this.#kept.dir, "venv/bin/python"), args, {
       cwd,
       stdio: ["ignore", "pipe", "pipe"],
       env: {
@@ -81,11 +81,7 @@ export class PythonSuites {
       .map((line) => result.parse(JSON.parse(line)));
   }
 
-  remove(): void {
+  close(): void {
     rmSync(this.#dir, { recursive: true, force: true });
-  }
-
-  #bin(program: string): string {
-    return join(this.#dir, "venv/bin", program);
   }
 }
