@@ -139,11 +139,13 @@ export class World {
 
   /** Starts a program with the account's token, and waits for its end. */
   async start([program = "", ...args]: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
+    // The cache saves a sixth of the processor time of wrangler.
+    const { PATH, NODE_COMPILE_CACHE } = process.env;
     const child = spawn(program, args, {
       stdio: ["ignore", "pipe", "pipe"],
       // A group of its own, so that a kill ends wrangler too.
       detached: true,
-      env: { PATH: process.env["PATH"], HOME: this.dir, ...this.env, ...env },
+      env: { PATH, NODE_COMPILE_CACHE, HOME: this.dir, ...this.env, ...env },
     });
     this.#child = child;
     const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")]);
