@@ -23,11 +23,11 @@ export class EngineEvents {
     this.#events.emit({ topic: "Engine", type, key: path, path, payload });
   }
 
-  /** A credential was issued; its lease has an event of its own. @param id of the lease, after the path of the request */
-  credentials(role: string, id: string): void {
+  /** A credential was issued, or not; its lease has an event of its own. @param id of the lease, after the path of the request */
+  credentials(type: "CredentialsIssued" | "CredentialsFailed", role: string, id: string, details: Details = {}): void {
     const path = id.slice(0, id.lastIndexOf("/"));
-    const payload = { Role: plainName(role) };
-    this.#events.emit({ topic: "Engine", type: "CredentialsIssued", key: path, path, payload });
+    const payload = { Role: plainName(role), ...details };
+    this.#events.emit({ topic: "Engine", type, key: path, path, payload });
   }
 
   /** @param at path of the configuration below the mount, with its slash */

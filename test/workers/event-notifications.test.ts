@@ -142,6 +142,9 @@ describe("engines and leases", () => {
     const id = issued.body.lease_id;
     await put("/v1/sys/leases/renew", { lease_id: id });
     succeeded(await revoke(id));
+    const no = { fault: "error", status: 400, code: "Request_BadRequest", message: "no" } as const;
+    await tenant.fault({ operation: "CreateApplication", ...no });
+    expect((await creds("ops")).status).toBe(400);
     await del("/v1/cloud-b/roles/ops");
     const of = async (stream: typeof leases, count: number) => {
       const found: unknown[] = [];
@@ -158,12 +161,25 @@ describe("engines and leases", () => {
       ["lease/renewed", "renew", "true", at, id, undefined],
       ["lease/revoked", "revoke", "true", at, id, undefined],
     ]);
-    expect(await of(engine, 4)).toEqual([
+    expect(await of(engine, 5)).toEqual([
       ["azure/role-create", "role-create", "true", "cloud-b/roles/ops", "ops", "azure"],
       ["azure/role-update", "role-update", "true", "cloud-b/roles/ops", "ops", "azure"],
       ["azure/creds-create", "creds-create", "false", at, "ops", "azure"],
+      ["azure/creds-create-fail", "creds-create-fail", "false", at, "ops", "azure"],
       ["azure/role-delete", "role-delete", "true", "cloud-b/roles/ops", "ops", "azure"],
     ]);
+  });
+
+  it("report the end of a lease's time before its revocation", async () => {
+    const tenant = await openTenant();
+    await mountEngine(tenant);
+    await writeRole("ops", { ...dynamicRole(tenant), ttl: "1s" });
+    const stream = await subscribe("lease*?json=true");
+    const { lease_id } = succeeded(await creds("ops")).body;
+    for (const type of ["issued", "expired", "revoked"]) {
+      const { data } = await stream.nextEvent();
+      expect([data.event_type, data.event.metadata["lease_id"]]).toEqual([`lease/${type}`, lease_id]);
+    }
   });
 
   it("of AWS are named likewise, with the paths of its configuration", async () => {

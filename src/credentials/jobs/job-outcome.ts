@@ -112,8 +112,9 @@ export class JobOutcomes {
   ): JobEnd {
     if (work.kind === "removal") return this.#retry.schedule(job, work, workLease, because, failure, now);
     warn("job-failed", { engine: this.#stores.scope, job: job.id, kind: work.kind, because: because.message });
-    const { type } = this.#stores;
+    const { type, events } = this.#stores;
     if (work.kind === "issue") {
+      events.credentials("CredentialsFailed", work.terms.role, job.id, { Error: because.message });
       this.#stores.leaseUsers.forget(job.id);
       const undo = type.issue.undo(work.issue, now);
       this.startRemoval({ ...job, because: "unfinished credentials" }, undo, now, because.message);
@@ -263,7 +264,7 @@ export class JobOutcomes {
     const ttl = Math.max(1, secondsLeft(expires, now));
     const desired = secondsLeft(wanted, now);
     recordAction("lease-issued", { engine: scope, lease: id, token: terms.token, role: terms.role, ttl: desired });
-    events.credentials(terms.role, id);
+    events.credentials("CredentialsIssued", terms.role, id);
     events.lease("LeaseIssued", id, { Role: terms.role, ExpireTime: timeOf(expires) });
     const warnings = isCut ? [cappedTtlWarning(desired, ttl)] : lease === "secret" ? [] : terms.warnings;
     const data = type.issue.data(secret, ttl);
@@ -283,7 +284,7 @@ export class JobOutcomes {
     this.#stores.leaseUsers.forget(id);
     const ttl = Math.max(1, secondsLeft(endsAt, now));
     recordAction("credentials-issued", { engine: scope, token, role, ttl });
-    events.credentials(role, id);
+    events.credentials("CredentialsIssued", role, id);
     return done([], { leaseId: null, ttl, renewable: false, data: type.issue.data(secret, ttl) });
   }
 

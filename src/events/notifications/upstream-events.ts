@@ -17,6 +17,7 @@ const ENGINE_EVENTS = [
   "role-update",
   "role-delete",
   "creds-create",
+  "creds-create-fail",
 ];
 
 /** The types of each topic. Types of engines are below the engine's name. */
@@ -28,7 +29,10 @@ export const NOTIFICATION_TYPES: Partial<Record<ServiceTopic, readonly string[]>
     ...["metadata-write", "metadata-patch", "metadata-delete", "config-write"].map((type) => `kv-v2/${type}`),
   ],
   Lease: ["lease/issued", "lease/renewed", "lease/expired", "lease/revoked"],
-  Engine: upstreamEngines().flatMap((engine) => ENGINE_EVENTS.map((type) => `${engine}/${type}`)),
+  Engine: [
+    ...upstreamEngines().flatMap((engine) => ENGINE_EVENTS.map((type) => `${engine}/${type}`)),
+    "azure/static-role-update",
+  ],
 };
 
 /** The type of the notice about lines that were evicted before they were delivered. Upstream has none. */
@@ -155,6 +159,7 @@ const ENGINES: Readonly<Record<string, readonly [type: string, path: string, mod
   RoleRotationFailed: ["rotate-fail", "roles", "false"],
   // A subscriber that reads a new credential on a change would cause the next event.
   CredentialsIssued: ["creds-create", "creds", "false"],
+  CredentialsFailed: ["creds-create-fail", "creds", "false"],
 };
 
 /** @param key of the event: the path of the role or of the request, below that of the mount */
