@@ -15,7 +15,7 @@ import { NO_SOURCE, sourceCheckout } from "./source-checkout.ts";
 /*
  * Clients of event notifications, unmodified: the command line and the proxy of Vault, built from its module, and the
  * event sources of Ansible and Falco, from their repositories. operator.test.ts runs the Vault Secrets Operator.
- * test/http/event-notifications.test.ts replays what each of them sends.
+ * test/http/event-exchanges.quick.test.ts replays what each of them sends.
  */
 
 const { address, token } = inject("service");

@@ -13,7 +13,7 @@ import { SocketRecorder } from "./socket-recorder.ts";
 
 /*
  * The Vault Secrets Operator, unmodified, in a cluster that has an API server only, with the manifests of
- * docs/guides/react-to-changes.md. test/http/event-notifications.test.ts replays what it sends.
+ * docs/guides/react-to-changes.md. test/http/event-exchanges.quick.test.ts replays what it sends.
  */
 
 const dir = mkdtempSync(join(tmpdir(), "sallyport-operator-"));

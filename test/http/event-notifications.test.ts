@@ -1,12 +1,9 @@
 import { once } from "node:events";
-import { readdirSync, readFileSync } from "node:fs";
-import { type AddressInfo, connect } from "node:net";
+import type { AddressInfo } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { WebSocket } from "ws";
 import { createGateway, type Gateway } from "../../scripts/gateway.ts";
-import { MOUNT, makeChanges } from "../clients/notified-changes.ts";
-import { SocketRecorder } from "../clients/socket-recorder.ts";
 import { amount } from "../support/long.ts";
 import { Service } from "./events-service.ts";
 
@@ -150,35 +147,4 @@ describe("sys/events/subscribe through the gateway", { timeout: 180_000 }, () =>
     },
     KILLS * 60_000,
   );
-});
-
-const TRANSCRIPTS = "test/clients/transcripts";
-const clients = readdirSync(TRANSCRIPTS).flatMap((file) => /^events-(.*)\.txt$/.exec(file)?.[1] ?? []);
-
-/* The requests that test/clients/event-subscribers.test.ts and operator.test.ts have recorded of the programs. */
-describe("the recorded exchange of a client", { timeout: 60_000 }, () => {
-  beforeAll(() => call("POST", `/v1/sys/mounts/${MOUNT}`, { type: "kv", options: { version: "2" } }));
-
-  it.each(clients)("is the same again: %s", async (name) => {
-    const recorded = readFileSync(`${TRANSCRIPTS}/events-${name}.txt`, "utf8").trimEnd().split("\n");
-    const end = recorded.findIndex((line) => line.startsWith("< "));
-    const [first = "", ...headers] = recorded.slice(0, end).map((line) => line.slice(2));
-    const values: Readonly<Record<string, string>> = {
-      "x-vault-token": "root",
-      "sec-websocket-key": Buffer.from("sixteen bytes...").toString("base64"),
-      "user-agent": "test",
-      host: base(),
-    };
-    const filled = headers.map((header) => header.replace(/: :(.+)$/, (_all, key: string) => `: ${values[key] ?? ""}`));
-    const recorder = await SocketRecorder.before(`http://${base()}`);
-    const { hostname, port } = new URL(recorder.address);
-    const socket = connect(Number(port), hostname);
-    socket.write(`${[first, ...filled].join("\r\n")}\r\n\r\n`);
-    await once(socket, "data");
-    if (recorded.includes("> ping")) socket.write(Buffer.from([0x89, 0x80, 0, 0, 0, 0]));
-    await makeChanges((verb, path, body) => call(verb, `/v1/${path}`, body));
-    await expect.poll(() => recorder.lines(`${MOUNT}/`)).toEqual(recorded);
-    socket.destroy();
-    recorder.close();
-  });
 });
