@@ -44,7 +44,7 @@ describe("a glob", () => {
 
 describe("a rule", () => {
   it.each([
-    [{}, /matches every secret of the mount; set match_all=true/],
+    [{}, /matches every secret of the mount; set match_all=true to do that, or narrow it by path_prefix/],
     [{ path_prefix: "", path_glob: [], metadata_selector: {} }, /set match_all=true/],
     [{ metadata_selector: { env: "prod" } }, /name a path_prefix too, or set match_all=true/],
     [{ path_glob: ["**"], metadata_selector: { env: "prod" } }, /name a path_prefix too/],

@@ -110,7 +110,7 @@ export function defineRule(name: string, body: RuleBody): Result<RuleDefinition>
   if (path_prefix === "" && path_glob.length === 0 && metadata_selector.length === 0 && !match_all) {
     return refuse(
       "invalid",
-      `rule ${JSON.stringify(name)} matches every secret of the mount; set match_all=true to do that`,
+      `rule ${JSON.stringify(name)} matches every secret of the mount; set match_all=true to do that, or narrow it by path_prefix, path_glob or metadata_selector`,
     );
   }
   if (
