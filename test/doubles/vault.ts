@@ -32,6 +32,10 @@ export interface FakeMount {
   readonly secrets?: Readonly<Record<string, FakeSecret>>;
   /** Version 1: texts. */
   readonly values?: Readonly<Record<string, string>>;
+  readonly description?: string;
+  readonly ttls?: { readonly default_lease_ttl: number; readonly max_lease_ttl: number };
+  /** Of an engine of another type: data by path below the mount, the keys of a list by `LIST path`; null: 404. */
+  readonly answers?: Readonly<Record<string, object | null>>;
 }
 
 export interface FakeDestination {
@@ -186,9 +190,16 @@ export class FakeVault {
   }
 
   #mounts({ mounts }: FakeNamespace): object {
-    const shown = Object.entries(mounts).map(([path, { type, options, accessor }]) => [
+    const shown = Object.entries(mounts).map(([path, { type, options, accessor, description, ttls }]) => [
       path,
-      { type, options, accessor, description: `mount ${path}`, local: false, config: { max_lease_ttl: 0 } },
+      {
+        type,
+        options,
+        accessor,
+        description: description ?? `mount ${path}`,
+        local: false,
+        config: { default_lease_ttl: 0, max_lease_ttl: 0, force_no_cache: false, ...ttls },
+      },
     ]);
     return { ...Object.fromEntries(shown), "sys/": { type: "system", options: null, accessor: "system_1" } };
   }
@@ -203,8 +214,15 @@ export class FakeVault {
 
   #secret(path: string, isList: boolean, { mounts }: FakeNamespace, version: string | null): Answer | undefined {
     const [at, mount] = Object.entries(mounts).find(([prefix]) => `${path}/`.startsWith(prefix)) ?? [];
-    if (at === undefined || mount === undefined || mount.type !== "kv") return undefined;
+    if (at === undefined || mount === undefined) return undefined;
     const rest = path.slice(at.length);
+    if (mount.type !== "kv") {
+      const answer = mount.answers?.[isList ? `LIST ${rest.replace(/\/$/, "")}` : rest];
+      return (
+        (answer && (Array.isArray(answer) ? keys(answer) : envelope(goJson(answer)))) ||
+        (answer === null ? NONE : undefined)
+      );
+    }
     if (mount.options?.["version"] !== "2") {
       if (isList) return keys(childrenIn(Object.keys(mount.values ?? {}), rest));
       const value = mount.values?.[rest];

@@ -343,44 +343,6 @@ describe("import vault", () => {
   });
 });
 
-describe("import vault --only engines", () => {
-  it("copies configurations and roles, says which secrets are missing, and takes them from the file", async () => {
-    const source = namespace;
-    namespace = `t${++count}`;
-    await call("PUT", "", `sys/namespaces/${namespace}`);
-    await call("PUT", source, "sys/mounts/team/aws", { type: "aws" });
-    const root = { access_key: "AKIAIMPORT", secret_key: SECRET_WORD, region: "eu-west-1" };
-    const session = {
-      credential_type: "assumed_role",
-      role_arns: ["arn:aws:iam::123456789012:role/a"],
-      max_sts_ttl: 900,
-    };
-    const user = { credential_type: "iam_user", iam_groups: ["g"], iam_tags: { team: "a" } };
-    for (const [path, body] of Object.entries({ "config/root": root, "roles/s": session, "roles/u": user }))
-      expect((await call("PUT", source, `team/aws/${path}`, body)).status, path).toBeLessThan(300);
-    const env = { ...environment(), VAULT_TOKEN: "root", VAULT_NAMESPACE: source };
-    const args = ["import", "vault", "--from", service.base, "--json", "--only", "engines"];
-    const first = printed(await cli(args, env));
-    expect(first.counts).toEqual({ engine: { incomplete: 1 }, role: { incomplete: 2 } });
-    expect(first.entries.find(({ kind }) => kind === "engine")).toMatchObject({
-      name: expect.stringMatching(/team\/aws\/config\/root$/),
-      reason: expect.stringMatching(/^secret_key: /),
-    });
-    const file = join(dir, "engines.json");
-    writeFileSync(file, JSON.stringify({ [`${source}/team/aws`]: { secret_key: SECRET_WORD } }));
-    const second = await cli([...args, "--credentials", file], env);
-    expect([second.code, printed(second).counts]).toEqual([0, { engine: { written: 1 }, role: { written: 2 } }]);
-    for (const path of ["config/root", "roles/s", "roles/u"]) {
-      const [there, here] = [
-        await call("GET", source, `team/aws/${path}`),
-        await call("GET", namespace, `team/aws/${path}`),
-      ];
-      expect(here.data, path).toEqual(there.data);
-    }
-    expect(printed(await cli(args, env)).counts).toEqual({ engine: { unchanged: 1 }, role: { unchanged: 2 } });
-  });
-});
-
 describe("import dump", () => {
   const dump = (text: string, ...more: string[]) =>
     cli(["import", "dump", "-", "--json", ...more], environment(), text);

@@ -42,9 +42,9 @@ async function makeMount(source: Api, target: Api, mount: MountAtSource, report:
   const name = shownIn(target, mount.path);
   const there = await mountsOf(target);
   const found = there.kv.find(({ path }) => path === mount.path);
-  const other = there.others.find(([path]) => path === mount.path);
+  const other = there.others.find(({ path }) => path === mount.path);
   if (other || (found && found.version !== mount.version)) {
-    const is = other ? `of type ${other[1]}` : `of version ${found?.version}`;
+    const is = other ? `of type ${other.type}` : `of version ${found?.version}`;
     report.add("mount", name, "differs", `is ${is} here, and kv version ${mount.version} at the source`);
     return null;
   }
@@ -80,8 +80,8 @@ const UNSET = { max_versions: 0, cas_required: false, delete_version_after: "0s"
 /** Mounts of one namespace with their secrets. @throws ApiError when the mounts cannot be listed */
 export async function importMounts(source: Api, target: Api, report: Report, choices: Choices): Promise<void> {
   const { kv, others } = await mountsOf(source);
-  for (const path of [...kv.map((mount) => mount.path), ...others.map(([each]) => each)]) choices.found.add(path);
-  for (const [path, type] of others)
+  for (const path of [...kv.map((mount) => mount.path), ...others.map(({ path }) => path)]) choices.found.add(path);
+  for (const { path, type } of others)
     if (!credentialEngine(type) && (choices.mounts === null || choices.mounts.has(path)))
       report.addSource(shownIn(source, path), "skipped", `mounts of type ${type} are not imported`);
   for (const mount of kv) {

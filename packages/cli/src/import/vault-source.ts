@@ -8,10 +8,17 @@ export interface MountAtSource extends Mount {
   readonly accessor: string;
 }
 
+interface OtherMount {
+  readonly path: string;
+  readonly type: string;
+  readonly description: string;
+  /** TTLs of leases, in seconds; 0 is the server's. Absent for a token that may not list all mounts. */
+  readonly ttls: Readonly<Record<string, number>>;
+}
+
 interface Mounts {
   readonly kv: readonly MountAtSource[];
-  /** Paths and types. */
-  readonly others: readonly (readonly [path: string, type: string])[];
+  readonly others: readonly OtherMount[];
 }
 
 /** Types of engines that issue credentials and are imported. */
@@ -49,7 +56,14 @@ export async function mountsOf(api: Api): Promise<Mounts> {
       })),
     others: mounts
       .filter(([, mount]) => !isKv(mount) && !BUILT_IN.has(String(mount.type)))
-      .map(([path, { type }]) => [path, String(type)]),
+      .map(([path, { type, description, config }]) => ({
+        path,
+        type: String(type),
+        description: String(description ?? ""),
+        ttls: Object.fromEntries(
+          ["default_lease_ttl", "max_lease_ttl"].flatMap((name) => (config?.[name] > 0 ? [[name, config[name]]] : [])),
+        ),
+      })),
   };
 }
 
