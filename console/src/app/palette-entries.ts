@@ -183,21 +183,36 @@ function entryOf({ type, name, namespace, mount, path }: Hit): Entry {
   return object(name, [what, ...place.filter(Boolean)].join(" "), icon, address);
 }
 
+/** A page may end before the names do: a request reads a bounded number of them. */
+const MAX_PAGES = 5;
+
+/** Hits up to the limit, of as many pages as they need. */
+async function searchPages(query: { q: string; type: string; limit: number }, signal: AbortSignal): Promise<Search> {
+  let { data } = await api("GET /v1/sys/search", { query, signal, quiet: true });
+  for (let page = 1; page < MAX_PAGES && data.next !== "" && data.hits.length < query.limit; page++) {
+    const { hits } = data;
+    const after = { ...query, limit: query.limit - hits.length, after: data.next };
+    const answer = await api("GET /v1/sys/search", { query: after, signal, quiet: true });
+    data = { ...answer.data, hits: [...hits, ...answer.data.hits] };
+  }
+  return data;
+}
+
 /** Objects by name, and plugins, which only the cluster API finds. */
 async function search(q: string, signal: AbortSignal): Promise<Found> {
   const options = { signal, quiet: true } as const;
   const [plugins, ...parts] = await Promise.all([
     apiFull("POST /v1/search/fuzzy", { ...options, body: { Text: q, Context: "plugins" }, accept: [403] }),
-    ...SEARCHES.map(([type, limit]) => api("GET /v1/sys/search", { ...options, query: { q, type, limit } })),
+    ...SEARCHES.map(([type, limit]) => searchPages({ q, type, limit }, signal)),
   ]);
   const found = plugins.status === 200 ? (plugins.body.Matches.plugins ?? []) : [];
   return {
     entries: [
-      ...parts.flatMap(({ data }) => data.hits.map(entryOf)),
+      ...parts.flatMap(({ hits }) => hits.map(entryOf)),
       ...found.map(({ ID }) => object(ID, "plugin", "storage", pluginHref(ID))),
     ],
     unseen: [
-      ...parts.flatMap(({ data }) => data.not_searched.map(({ type, needs }) => `${PLURALS[type]} (${needs})`)),
+      ...parts.flatMap((part) => part.not_searched.map(({ type, needs }) => `${PLURALS[type]} (${needs})`)),
       ...(plugins.status === 403 ? ["plugins"] : []),
     ],
   };
