@@ -19,6 +19,7 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Plugin } from "esbuild";
+import { engineDescriptions } from "../src/credentials/engines/descriptions.ts";
 import { type ApiDocument, apiTypes, bodySchema } from "./api-types.ts";
 
 /** The bundler included in wrangler. */
@@ -130,6 +131,13 @@ const CHECKS: ReadonlySet<string> = new Set([
   "examples",
 ]);
 
+/** Help texts of engines' fields, which forms take from the descriptions. */
+const HELPS: ReadonlySet<string> = new Set(
+  [...JSON.stringify(engineDescriptions).matchAll(/"help":("(?:[^"\\]|\\.)*")/g)].map(([, text = ""]) =>
+    JSON.parse(text),
+  ),
+);
+
 /**
  * `import schema from "schema:PUT /v1/…"`: the schema of a request body from the API document, with its references
  * resolved.
@@ -145,7 +153,11 @@ const schemas = (api: ApiDocument): Plugin => ({
       contents: moduleOf(
         JSON.parse(
           JSON.stringify(bodySchema(api, path), (name, value) =>
-            CHECKS.has(name) || (name === "additionalProperties" && value === false) ? undefined : withoutNull(value),
+            CHECKS.has(name) ||
+            (name === "additionalProperties" && value === false) ||
+            (name === "description" && HELPS.has(value))
+              ? undefined
+              : withoutNull(value),
           ),
         ),
       ),
@@ -165,7 +177,17 @@ const UNREAD: ReadonlySet<string> = new Set([
   "permissions",
 ]);
 
-/** Descriptions of destination types without the members that the console does not read. */
+/** Lists and marks of engine types that only the service reads. */
+const UNREAD_OF_ENGINES: ReadonlySet<string> = new Set([
+  "values",
+  "writes",
+  "logins",
+  "answersWrites",
+  "updatesRoles",
+  "deletesAnyRole",
+]);
+
+/** Descriptions of destination and engine types without the members that the console does not read. */
 const descriptions: Plugin = {
   name: "descriptions",
   setup(build) {
@@ -173,6 +195,15 @@ const descriptions: Plugin = {
       const { description } = (await import(pathToFileURL(path).href)) as { description: object };
       const read = Object.fromEntries(Object.entries(description).filter(([name]) => !UNREAD.has(name)));
       return { contents: `export const description=${JSON.stringify(read)}` };
+    });
+    build.onLoad({ filter: /src\/credentials\/engines\/[^/]+\/description\.ts$/ }, async ({ path }) => {
+      const { description } = (await import(pathToFileURL(path).href)) as { description: object };
+      const text = JSON.stringify(description, function (this: object, name, value: unknown) {
+        const isUnread = UNREAD_OF_ENGINES.has(name) && (value === true || Array.isArray(value));
+        // The name of a field in the upstream dialect; that of a type is shown.
+        return isUnread || (name === "upstream" && !("type" in this)) ? undefined : value;
+      });
+      return { contents: moduleOf(JSON.parse(text)).replace(/export default (.*)$/s, "export const description=$1") };
     });
   },
 };

@@ -29,7 +29,7 @@ describeConsole("notifications", (suite) => {
     const row = page.getByRole("row", { name: /console-ops/ });
     await row.getByRole("button", { name: "Test" }).click();
     await page.getByText("The test of console-ops was delivered.").last().waitFor();
-    await row.getByText("Works").waitFor();
+    await row.getByText("No failure").waitFor();
     expect(await page.getByText("B0001").count()).toBe(0);
     await opened.expectClean();
 

@@ -69,8 +69,8 @@ describeConsole("secrets", (suite) => {
       await page.getByRole("button", { name: `Actions of version ${version}` }).click();
       await page.getByRole("menuitem", { name: action }).click();
     };
-    await act(1, "Write again as the newest");
-    await page.getByRole("button", { name: "Write version 3" }).click();
+    await act(1, "Roll back to this version");
+    await page.getByRole("button", { name: "Roll back to version 1" }).click();
     await page.getByRole("row", { name: /^3, newest Live .* root/ }).waitFor();
     expect(await suite().call("GET", "secret/data/console/flow")).toMatchObject({
       data: { data: { user: "ann", password: "first" } },
@@ -207,18 +207,34 @@ describeConsole("secrets", (suite) => {
     await opened.close();
   });
 
-  it("works for a token that may read one secret and list nothing", async () => {
+  it("shows the folders and secrets that the policies name to a token that may not list the engine", async () => {
+    await suite().call("PUT", "secret/data/console/named/one", { data: { a: "1" } });
     const token = await suite().tokenWith(
       "console-reader",
-      'path "secret/data/app/database" { capabilities = ["read"] }',
+      'path "secret/data/app/database" { capabilities = ["read"] } path "secret/metadata/console/named/*" { capabilities = ["list"] }',
     );
     const opened = await suite().open({ token, path: "secrets/secret", refusals: [/403 GET/] });
     const { page } = opened;
-    await page.getByLabel("Path of the secret").fill("app/database");
-    await page.getByRole("button", { name: "Open the secret" }).click();
+    await page.getByRole("treeitem", { name: "console/named/" }).click();
+    await page.getByRole("treeitem", { name: "one" }).waitFor();
+    await page.getByRole("button", { name: "More about the engine" }).click();
+    await page.getByRole("menuitem", { name: "Compare with others" }).click();
+    expect(await page.getByLabel("On the left, in secret/").inputValue()).toBe("console/named");
+    await opened.visit("secrets/secret");
+    await page.getByRole("treeitem", { name: "app/database" }).click();
     await page.getByRole("rowheader", { name: "password" }).waitFor();
     await page.getByRole("tab", { name: "Metadata" }).click();
     await page.getByText("permission denied").first().waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("asks for a path where the policies name no folder", async () => {
+    const token = await suite().tokenWith("console-pattern", 'path "secret/data/app/*" { capabilities = ["read"] }');
+    const opened = await suite().open({ token, path: "secrets/secret", refusals: [/403 GET/] });
+    await opened.page.getByLabel("Path of the secret").fill("app/database");
+    await opened.page.getByRole("button", { name: "Open the secret" }).click();
+    await opened.page.getByRole("rowheader", { name: "password" }).waitFor();
     await opened.expectClean();
     await opened.close();
   });

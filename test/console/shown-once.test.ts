@@ -20,7 +20,7 @@ const SECRETS: Readonly<Record<string, Secret>> = {
     what: "the token",
     make: async (opened) => {
       await click(opened, "Create token");
-      await dialog(opened).getByLabel("Policies").fill("default");
+      await dialog(opened).getByLabel("default").check();
       await dialog(opened).getByRole("button", { name: "Create token" }).click();
       await dialog(opened).getByText("The token is shown here only").waitFor();
     },

@@ -153,6 +153,9 @@ const PLURALS: Readonly<Record<Hit["type"], string>> = {
   volume: "volumes",
   job: "jobs",
 };
+/** Shorter than the time between two keys: one search for a word that is typed. */
+const SETTLED_MS = 90;
+
 /** Hits of each request: secrets are many, so that they have one of their own. */
 const SEARCHES: readonly (readonly [types: string, limit: number])[] = [
   ["secret", 12],
@@ -228,7 +231,7 @@ interface Entries extends Found {
 /** Entries that have all the words; without words the favourites and the recent objects come first. */
 export function useEntries(words: string): Entries {
   const wanted = words.toLowerCase().split(/\s+/).filter(Boolean);
-  const text = useSettled(words.trim(), 200);
+  const text = useSettled(words.trim(), SETTLED_MS);
   const names = useResource(["palette", secretsNamespace.value], readNames, { skip: wanted.length === 0 });
   const found = useResource(["palette", text], (signal) => search(text, signal), { skip: text === "" });
   const has = ({ label, words: others }: Entry): boolean =>

@@ -134,7 +134,7 @@ function SchemaField({ name, schema, value, onChange, texts, isRequired, problem
         />
       );
     case "choice": {
-      const unset = isRequired ? "Choose" : "Default";
+      const unset = isRequired ? "Choose" : (texts.placeholder ?? "Default");
       return (
         <SelectField
           {...shared}

@@ -167,6 +167,7 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
             />
           )}
           <RuleGenerator
+            isOpen={name === ""}
             onAdd={(rules) => {
               setText(policy === EXAMPLE || policy === "" ? rules : `${policy.trimEnd()}\n\n${rules}`);
               save.clear();

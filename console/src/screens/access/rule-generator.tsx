@@ -42,7 +42,14 @@ export function rulesFor(mount: string, version: 1 | 2, name: string, right: Rig
   ].join("");
 }
 
-export function RuleGenerator({ onAdd }: { readonly onAdd: (rules: string) => void }) {
+/** @param isOpen for a new policy */
+export function RuleGenerator({
+  isOpen,
+  onAdd,
+}: {
+  readonly isOpen: boolean;
+  readonly onAdd: (rules: string) => void;
+}) {
   const [path, setPath] = useState("");
   const [right, setRight] = useState<Right>("read");
   const mounts = useResource(["policy-mounts"], readMounts);
@@ -54,7 +61,7 @@ export function RuleGenerator({ onAdd }: { readonly onAdd: (rules: string) => vo
     version: 2,
   };
   return (
-    <details>
+    <details open={isOpen}>
       <summary>Add rules for a folder or a secret</summary>
       <div class="form">
         <TextField

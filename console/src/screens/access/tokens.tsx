@@ -6,7 +6,7 @@ import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
-import { TextField } from "../../components/field.tsx";
+import { Choices, TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Countdown } from "../../components/moments.tsx";
@@ -222,12 +222,19 @@ const listOf = (text: string): string[] =>
     .map((name) => name.trim())
     .filter(Boolean);
 
+/** Policies that are shown as a checkbox each. */
+const MAX_CHOICES = 30;
+
 /** Creates a token, and shows it once. */
 function CreateDialog({ onClose }: { readonly onClose: () => void }) {
   const [name, setName] = useState("");
   const [policies, setPolicies] = useState("");
   const [ttl, setTtl] = useState("1h");
   const [made, setMade] = useState<string | null>(null);
+  const listed = useResource(["policies of a token"], (signal) =>
+    api("LIST /v1/sys/policies/acl", { signal, quiet: true }),
+  );
+  const known = (listed.value?.data.keys ?? []).filter((each) => each !== "root");
   const body = {
     ...(name && { display_name: name }),
     policies: listOf(policies),
@@ -275,14 +282,23 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }) {
         autofocus
         hint="Shown in lists and in the audit log."
       />
-      <TextField
-        label="Policies"
-        required
-        mono
-        value={policies}
-        onChange={setPolicies}
-        hint="Names, separated by commas."
-      />
+      {known.length > 0 && known.length <= MAX_CHOICES ? (
+        <Choices
+          label="Policies"
+          names={known}
+          value={body.policies}
+          onChange={(chosen) => setPolicies(chosen.join(","))}
+        />
+      ) : (
+        <TextField
+          label="Policies"
+          required
+          mono
+          value={policies}
+          onChange={setPolicies}
+          hint="Names, separated by commas."
+        />
+      )}
       <TextField label="Time to live" mono value={ttl} onChange={setTtl} hint="Such as 30m, 8h or 7d." />
     </FormDialog>
   );

@@ -113,7 +113,9 @@ export function IssueDialog(props: Props) {
             <Properties
               items={[
                 ["Lasts", terms.value.life],
-                ["May do", "cloud_roles" in terms.value.role && <Grants key="grants" role={terms.value.role} />],
+                ...("cloud_roles" in terms.value.role
+                  ? [["May do", <Grants key="grants" role={terms.value.role} />] as const]
+                  : []),
               ]}
             />
           )}
@@ -172,7 +174,10 @@ function Credentials({ engine, issued }: { readonly engine: Engine; readonly iss
       <Properties
         items={[
           ...members.map(([name, { label, secret }]): [string, ComponentChildren] => {
-            const [text, called] = [String(data[name]), `the ${label.charAt(0).toLowerCase()}${label.slice(1)}`];
+            const [text, called] = [
+              String(data[name]),
+              `the ${/^[A-Z]{2}/.test(label) ? label : label.charAt(0).toLowerCase() + label.slice(1)}`,
+            ];
             return [label, secret ? <Masked key={name} value={text} label={called} /> : copied(text, called)];
           }),
           ["Ends in", ends !== null && <Countdown key="ends" to={ends} />],

@@ -1,4 +1,5 @@
 import { api, wireRequest } from "../../api/client.ts";
+import { href } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Ago } from "../../components/moments.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
@@ -53,8 +54,12 @@ export function Active() {
               ]}
               empty={
                 <div class="card">
-                  <Empty title="Nothing that a rule watches">
-                    Conditions are looked at every minute, and shown here while they hold.
+                  <Empty
+                    title="No active notification"
+                    actions={<a href={href("notifications", [], { tab: "rules" })}>Rules</a>}
+                  >
+                    The service checks the conditions of all rules every minute. To get messages, add a channel and a
+                    rule.
                   </Empty>
                 </div>
               }

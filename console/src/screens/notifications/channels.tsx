@@ -32,6 +32,14 @@ function unused(type: unknown): string[] {
   return type === undefined ? ["url", "secret", "from", "to"] : isMail ? [] : ["from", "to"];
 }
 
+/** Hints of the URL. */
+const URLS: Readonly<Record<string, string>> = {
+  webhook: "Begins with https://. The host must be public.",
+  slack: "The URL of an incoming webhook: https://hooks.slack.com/services/…",
+  teams: "The URL of a workflow with the trigger: When a Teams webhook request is received.",
+  mailgun: "https://api.mailgun.net/v3/DOMAIN/messages",
+};
+
 const SECRETS: Readonly<Record<string, string>> = {
   webhook: "Signing secret",
   pagerduty: "Integration key",
@@ -54,7 +62,7 @@ export function Channels() {
     try {
       const { data } = await api(TEST, { ...ROOT, path: { name } });
       if (data.delivered) toast(`The test of ${name} was delivered.`);
-      else toast(`The test of ${name} failed: ${data.error ?? "no outcome"}. It is sent again.`, "bad");
+      else toast(`The test of ${name} failed, and is sent again: ${data.error ?? "no outcome"}`, "bad");
     } catch (failure) {
       toast(failure instanceof Error ? failure.message : String(failure), "bad");
     } finally {
@@ -126,7 +134,7 @@ function State({ channel: { paused, last_error, dead_letters } }: { readonly cha
   if (paused !== null) return <Status tone="bad">{`Paused: ${paused}`}</Status>;
   if (last_error !== null) return <Status tone="warn">{`Sent again: ${last_error}`}</Status>;
   if (dead_letters > 0) return <Status tone="warn">{`${plural(dead_letters, "message")} not delivered`}</Status>;
-  return <Status tone="ok">Works</Status>;
+  return <Status tone="ok">No failure</Status>;
 }
 
 interface FormProps extends FormEnds {
@@ -170,7 +178,13 @@ function ChannelForm({ channel, onClose, onDone }: FormProps) {
             problems={problems}
             texts={{
               type: { label: "Service", names: SERVICES },
-              url: { label: "URL", ...(kept && hidden.includes("secret") ? { hint: kept } : {}) },
+              url: {
+                label: "URL",
+                hint:
+                  kept && hidden.includes("secret")
+                    ? kept
+                    : (URLS[String(value["type"])] ?? "Only for another address than the default of the service."),
+              },
               secret: {
                 label: SECRETS[String(value["type"])] ?? "Secret",
                 isSecret: true,

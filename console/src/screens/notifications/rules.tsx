@@ -126,9 +126,10 @@ function RuleForm({ rule, onClose, onDone }: FormProps) {
             advanced={ADVANCED}
             problems={problems}
             texts={{
-              condition: { names: CONDITIONS },
-              channels: { rows: 2, list: names },
-              for: { hint: "How long it must last before it is sent, such as 5m. Empty: at once." },
+              condition: { names: CONDITIONS, hint: "" },
+              channels: { rows: 2, list: names, hint: "The receivers of the message." },
+              severity: { hint: "PagerDuty and Opsgenie get it as the severity or priority of the alert." },
+              for: { hint: "How long the condition lasts before the message is sent, such as 5m. Empty: no delay." },
               text: { rows: 3 },
             }}
           />

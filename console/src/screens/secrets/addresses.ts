@@ -45,8 +45,8 @@ export function secretsPlace(): SecretsPlace {
 export const manyHref = (mount: string, folder: string): string =>
   href("secrets", [mount, MANY, ...folder.split("/").filter(Boolean)]);
 
-export const compareHref = (mount: string, path: string): string =>
-  href("secrets", [mount, COMPARE, ...path.split("/").filter(Boolean)]);
+export const compareHref = (mount: string, path: string, query: Readonly<Record<string, string | null>> = {}): string =>
+  href("secrets", [mount, COMPARE, ...path.split("/").filter(Boolean)], query);
 
 export const mountHref = (mount: string): string => href("secrets", [mount]);
 

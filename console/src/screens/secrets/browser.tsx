@@ -11,7 +11,7 @@ import { RemountDialog } from "../../components/remount.tsx";
 import { Empty } from "../../components/states.tsx";
 import { VirtualList } from "../../components/virtual-list.tsx";
 import { plural } from "../../lib/text.ts";
-import { compareHref, type KvMount, manyHref, mountHref, newNeed, parentOf, secretHref } from "./addresses.ts";
+import { compareHref, type KvMount, manyHref, mountHref, newNeed, secretHref } from "./addresses.ts";
 import { ExpiringSecrets } from "./expiring-list.tsx";
 import { disableMount, MountSettings } from "./mount-settings.tsx";
 import { OpenByName } from "./open-by-name.tsx";
@@ -53,14 +53,14 @@ export function Browser({ mount, secret, onMountChange }: BrowserProps) {
           {
             label: "Select many secrets",
             icon: "check",
-            onSelect: () => go(manyHref(mount.path, secret === null ? "" : parentOf(secret))),
+            onSelect: () => go(manyHref(mount.path, tree.folder)),
           },
           ...(mount.version === 2
             ? [
                 {
                   label: "Compare with others",
                   icon: "sync" as const,
-                  onSelect: () => go(compareHref(mount.path, secret ?? "")),
+                  onSelect: () => go(compareHref(mount.path, secret ?? tree.folder)),
                 },
               ]
             : []),
@@ -125,7 +125,7 @@ export function Browser({ mount, secret, onMountChange }: BrowserProps) {
         <SecretEditor
           mount={mount}
           path={null}
-          folder={secret === null ? "" : parentOf(secret)}
+          folder={tree.folder}
           onClose={close}
           onDone={(path) => {
             tree.reload();
@@ -152,7 +152,7 @@ function Sidebar({ mount, tree, selected }: SidebarProps) {
   const isListable = !(tree.error instanceof ApiError && tree.error.isDenied);
   return (
     <section class="secrets-side card" aria-label="Secrets of the engine">
-      {isListable && (
+      {isListable && !tree.isPartial && (
         <div class="secrets-search">
           <SearchInput label="Search all secrets by name" placeholder="Search" value={words} onChange={setWords} />
           {mount.version === 2 && (
@@ -166,6 +166,9 @@ function Sidebar({ mount, tree, selected }: SidebarProps) {
             </label>
           )}
         </div>
+      )}
+      {tree.isPartial && (
+        <p class="secrets-side-note muted small">Folders that your policies name. Ctrl K finds more by name.</p>
       )}
       {!isListable ? (
         <OpenByName mount={mount.path} />

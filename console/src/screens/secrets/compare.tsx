@@ -1,7 +1,7 @@
 /** Compares the secrets of two folders, engines or namespaces, and copies across. */
 import { useState } from "preact/hooks";
 import { secretsNamespace } from "../../api/namespaces.ts";
-import { href, place, setQuery } from "../../app/router.ts";
+import { go, href, place } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { TextField } from "../../components/field.tsx";
 import { Page, Toolbar } from "../../components/page.tsx";
@@ -10,7 +10,7 @@ import { Status, type Tone } from "../../components/status.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { useResource } from "../../lib/resource.ts";
 import { count, plural } from "../../lib/text.ts";
-import { type KvMount, mountHref } from "./addresses.ts";
+import { compareHref, type KvMount, mountHref } from "./addresses.ts";
 import { CompareDialog } from "./compare-dialog.tsx";
 import { compare, MAX_SECRETS, type Outcome, placeOf, type Side, sideText } from "./compare-reads.ts";
 import { readMounts } from "./reads.ts";
@@ -53,24 +53,33 @@ export function Compare({ mount, path }: { readonly mount: KvMount; readonly pat
   );
 }
 
-/** The form of the right side. */
+/** The form of both sides. */
 function Other({ left, right }: { readonly left: Side; readonly right: Side | null }) {
   const mounts = useResource(["compare-mounts"], readMounts);
   const [namespace, setNamespace] = useState(right?.namespace ?? left.namespace);
   const [mount, setMount] = useState(right?.mount ?? left.mount);
   const [path, setPath] = useState(right?.path ?? "");
+  const [own, setOwn] = useState(left.path);
   const list = (mounts.value?.kv ?? []).filter(({ version }) => version === 2).map((entry) => entry.path);
   return (
     <form
       class="secrets-compare-form"
-      aria-label="The right side"
+      aria-label="Both sides"
       onSubmit={(event) => {
         event.preventDefault();
         const named = trimmed(namespace);
         const of = named === ROOT ? "" : named;
-        setQuery({ with: trimmed(mount), at: trimmed(path), of: of === left.namespace ? null : of || ROOT });
+        const query = { with: trimmed(mount), at: trimmed(path), of: of === left.namespace ? null : of || ROOT };
+        go(compareHref(left.mount, trimmed(own), query));
       }}
     >
+      <TextField
+        label={`On the left, in ${left.mount}/`}
+        value={own}
+        onChange={setOwn}
+        mono
+        placeholder="the whole engine"
+      />
       <TextField label="Namespace" value={namespace} onChange={setNamespace} mono placeholder="root" />
       <TextField label="Engine" value={mount} onChange={setMount} list={list} mono required />
       <TextField label="Folder or secret" value={path} onChange={setPath} mono placeholder="the whole engine" />

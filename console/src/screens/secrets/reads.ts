@@ -69,6 +69,27 @@ export async function listFolder(
   }
 }
 
+/** Folders that the caller may list and secrets that it may read, as its rules name them, where it may not list all. */
+export async function namedByRules({ path: mount, version }: KvMount, signal?: AbortSignal): Promise<string[]> {
+  const rules = (await api("GET /v1/sys/internal/ui/resultant-acl", { signal, quiet: true })).data;
+  const [lists, reads] = version === 2 ? [`${mount}/metadata/`, `${mount}/data/`] : [`${mount}/`, `${mount}/`];
+  const named = (all: typeof rules.exact_paths, right: string, start: string): string[] =>
+    Object.entries(all).flatMap(([path, { capabilities }]) =>
+      path.startsWith(start) && path !== start && !/[+]/.test(path) && (capabilities as string[]).includes(right)
+        ? [path.slice(start.length)]
+        : [],
+    );
+  const folders = [...named(rules.glob_paths, "list", lists), ...named(rules.exact_paths, "list", lists)]
+    .map((path) => path.slice(0, path.lastIndexOf("/") + 1))
+    .filter(Boolean);
+  const isOutermost = (folder: string): boolean =>
+    !folders.some((other) => other !== folder && folder.startsWith(other));
+  const secrets = named(rules.exact_paths, "read", reads).filter(
+    (path) => !path.endsWith("/") && !folders.some((folder) => path.startsWith(folder)),
+  );
+  return [...new Set([...folders.filter(isOutermost), ...secrets])].sort();
+}
+
 export type SecretData = Readonly<Record<string, unknown>>;
 
 export interface Version {

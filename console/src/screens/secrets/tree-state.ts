@@ -1,7 +1,8 @@
 /** The folders of one mount as far as they were read. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { KvMount } from "./addresses.ts";
-import { listFolder } from "./reads.ts";
+import { ApiError } from "../../api/client.ts";
+import { type KvMount, parentOf } from "./addresses.ts";
+import { listFolder, namedByRules } from "./reads.ts";
 
 interface Folder {
   readonly names: readonly string[];
@@ -21,6 +22,10 @@ export type TreeRow =
 export interface Tree {
   readonly rows: readonly TreeRow[];
   readonly isEmpty: boolean;
+  /** The caller may not list the engine: the tree has what its rules name. */
+  readonly isPartial: boolean;
+  /** The folder that was opened last, empty or with a slash at its end. */
+  readonly folder: string;
   readonly error: unknown;
   readonly toggle: (folder: string) => void;
   readonly setOpen: (folder: string, isOpen: boolean) => void;
@@ -34,6 +39,8 @@ const ROOT = "";
 /** @param secret its folders are opened */
 export function useTree(mount: KvMount, secret: string | null): Tree {
   const [folders, setFolders] = useState<ReadonlyMap<string, Folder>>(new Map());
+  const [isPartial, setPartial] = useState(false);
+  const [last, setLast] = useState(ROOT);
   const [open, setOpenFolders] = useState<ReadonlySet<string>>(new Set([ROOT]));
 
   const read = async (folder: string, after: string | null): Promise<void> => {
@@ -41,7 +48,13 @@ export function useTree(mount: KvMount, secret: string | null): Tree {
       setFolders((before) => new Map(before).set(folder, change(before.get(folder))));
     set((before) => ({ names: before?.names ?? [], next: before?.next ?? null, isLoading: true, error: null }));
     try {
-      const page = await listFolder(mount, folder, after);
+      const page = await listFolder(mount, folder, after).catch(async (failure: unknown) => {
+        const names =
+          folder === ROOT && failure instanceof ApiError && failure.isDenied ? await namedByRules(mount) : [];
+        if (names.length === 0) throw failure;
+        setPartial(true);
+        return { names, next: null };
+      });
       set((before) => ({
         names: after === null ? page.names : [...(before?.names ?? []), ...page.names],
         next: page.next,
@@ -59,20 +72,26 @@ export function useTree(mount: KvMount, secret: string | null): Tree {
       .slice(0, -1)
       .map((_, at, all) => `${all.slice(0, at + 1).join("/")}/`);
     setOpenFolders((before) => before.union(new Set(parents)));
+    setLast(parents.at(-1) ?? ROOT);
   }, [secret]);
   useEffect(() => {
     for (const folder of open) if (!folders.has(folder)) void read(folder, null);
   }, [open, folders]);
 
+  const setOpen = (folder: string, isOpen: boolean): void => {
+    setOpenFolders((before) => (isOpen ? before.union(new Set([folder])) : before.difference(new Set([folder]))));
+    setLast(isOpen ? folder : parentOf(folder.slice(0, -1)));
+  };
   const rows = useMemo(() => rowsOf(folders, open), [folders, open]);
   const root = folders.get(ROOT);
   return {
     rows,
     isEmpty: root !== undefined && !root.isLoading && root.error === null && root.names.length === 0,
+    isPartial,
+    folder: last,
     error: root?.error ?? null,
-    toggle: (folder) => setOpenFolders((before) => before.symmetricDifference(new Set([folder]))),
-    setOpen: (folder, isOpen) =>
-      setOpenFolders((before) => (isOpen ? before.union(new Set([folder])) : before.difference(new Set([folder])))),
+    toggle: (folder) => setOpen(folder, !open.has(folder)),
+    setOpen,
     loadMore: (folder) => void read(folder, folders.get(folder)?.next ?? null),
     reload: () => {
       for (const folder of open) void read(folder, null);

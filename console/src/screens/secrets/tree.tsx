@@ -100,19 +100,22 @@ const secretId = (path: string | null): string | null => (path === null ? null :
 
 const idOf = (row: TreeRow): string => `${row.kind} ${row.path}`;
 
+/** At the top level with its folders, which the caller may not list. */
+const nameOf = ({ path, depth }: TreeRow): string => (depth === 0 ? path : baseOf(path));
+
 function TreeLabel({ row }: { readonly row: TreeRow }) {
   if (row.kind === "folder")
     return (
       <>
         <Icon name={row.isOpen ? "down" : "right"} size={12} />
-        <span class="secrets-tree-name">{baseOf(row.path)}</span>
+        <span class="secrets-tree-name">{nameOf(row)}</span>
       </>
     );
   if (row.kind === "secret")
     return (
       <>
         <Icon name="key" size={12} />
-        <span class="secrets-tree-name">{baseOf(row.path)}</span>
+        <span class="secrets-tree-name">{nameOf(row)}</span>
       </>
     );
   if (row.kind === "loading") return <span class="muted">reading …</span>;

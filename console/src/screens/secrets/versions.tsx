@@ -114,13 +114,13 @@ function actionsOf({ number, state, isNewest }: Row, at: At, newest: number, onC
     onSelect: () => go(secretHref(at.mount, at.path.path, { version: isNewest ? null : String(number) })),
   };
   const restore: MenuItem = {
-    label: "Write again as the newest",
+    label: "Roll back to this version",
     icon: "refresh",
     onSelect: () =>
       void confirm({
-        title: `Write version ${number} again?`,
+        title: `Roll back to version ${number}?`,
         text: `Its values become version ${newest + 1}. The versions between stay.`,
-        verb: `Write version ${newest + 1}`,
+        verb: `Roll back to version ${number}`,
         perform: async () => {
           const found = await readVersion(at.mount, at.path.path, number);
           if (!found?.data) throw new Error(`Version ${number} can no longer be read.`);

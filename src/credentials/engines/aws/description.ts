@@ -49,7 +49,8 @@ const config = {
 const roles = {
   credential_type: {
     label: "Credential type",
-    help: "`assumed_role`, `federation_token`, `session_token` or `iam_user`.",
+    placeholder: "Choose",
+    help: "A session of a role, a federation or session token, or an IAM user with an access key. Required.",
   },
   role_arns: { label: "Role ARNs", help: "Roles that may be assumed, of `assumed_role`." },
   policy_arns: { label: "Policy ARNs", help: "Managed policies of the user, or limits of the session." },
