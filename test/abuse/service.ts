@@ -8,7 +8,8 @@ import { freePort } from "../smoke/local-service.ts";
 
 /** The service as `npm start` runs it, with gateway, agent and providers, on a separate state. */
 
-const READY_MS = 90_000;
+/** As long as the other suites of `npm start` wait: a start takes longest beside other suites. */
+const READY_MS = 300_000;
 const STOP_MS = 20_000;
 
 /** Secrets of the deployment: no answer and no line of the log may hold one. */
