@@ -301,7 +301,7 @@ describe("access to claims", () => {
 });
 
 describe("the cost of a page depends on its size, not on the table's", () => {
-  const SIZES = [1_000, amount(20_000, 100_000)];
+  const SIZES = [1_000, amount(5_000, 100_000)];
   const PAGE = 50;
 
   /** Claims of ten namespaces and a hundred jobs, as if made one by one. */

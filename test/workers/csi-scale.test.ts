@@ -104,7 +104,7 @@ const WORK: Readonly<Record<string, (count: number) => Promise<void>>> = {
   },
 };
 
-const MANY = amount(20_000, 100_000);
+const MANY = amount(5_000, 100_000);
 
 describe("with many CSI volumes, one in five of them claimed", () => {
   it("every operation costs the same with 1 000 as with many", async () => {

@@ -57,7 +57,7 @@ describe("with many volumes and allocations", () => {
     };
     await fill(1_000);
     const few = await costs();
-    await fill(amount(20_000, 100_000));
+    await fill(amount(5_000, 100_000));
     const many = await costs();
     for (const [name, rows] of Object.entries(many)) {
       expect([name, rows <= (few[name] ?? 0) + 2, rows <= 2 * 21 + 2]).toEqual([name, true, true]);

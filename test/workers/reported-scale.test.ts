@@ -9,7 +9,7 @@ import { get } from "./client.ts";
 import { gone, job, report, uuid } from "./reports.ts";
 
 /** How many objects of each topic there are, over ten namespaces, and of how many jobs and nodes. */
-const MANY = amount(20_000, 100_000);
+const MANY = amount(5_000, 100_000);
 const SIZES = [1_000, MANY];
 const JOBS = 10;
 
