@@ -13,12 +13,15 @@ import { SECRET } from "./sides.ts";
 /** Deployments under one master key, and with one root token, so that each can restore what another has saved. */
 export class Deployments {
   readonly #dir: string;
+  readonly #root: string | undefined;
   readonly #masterKey = randomBytes(32).toString("base64");
   readonly #token = randomBytes(16).toString("hex");
   #started = 0;
 
-  constructor(dir: string) {
+  /** @param root see `Plan` */
+  constructor(dir: string, root?: string) {
     this.#dir = dir;
+    this.#root = root;
   }
 
   start(): Promise<Deployment> {
@@ -29,7 +32,7 @@ export class Deployments {
       EVENT_BUFFER_BYTES: "268435456",
     };
     const inspector = process.env["BENCH_INSPECTOR"];
-    return startDeployment(join(this.#dir, `backup-${this.#started++}`), { vars, inspector });
+    return startDeployment(join(this.#dir, `backup-${this.#started++}`), { vars, inspector, root: this.#root });
   }
 }
 

@@ -2,7 +2,7 @@
 import { randomBytes } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { Server } from "./server.ts";
+import { ROOT, Server } from "./server.ts";
 
 export interface Deployment {
   readonly server: Server;
@@ -16,24 +16,30 @@ export interface DeploymentOptions {
   readonly vars?: Readonly<Record<string, string>>;
   /** A port for a profiler. */
   readonly inspector?: string | undefined;
+  /** See `Plan`. */
+  readonly root?: string | undefined;
 }
 
 /** @param dir an empty directory for the bundle and the data */
-export async function startDeployment(dir: string, { vars, inspector }: DeploymentOptions = {}): Promise<Deployment> {
+export async function startDeployment(
+  dir: string,
+  { vars, inspector, root }: DeploymentOptions = {},
+): Promise<Deployment> {
   const settings: Record<string, string> = {
     MASTER_KEY: randomBytes(32).toString("base64"),
     DEV_ROOT_TOKEN: randomBytes(16).toString("hex"),
     ...vars,
   };
-  const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars: settings };
+  const plan = { name: "ours", config: "wrangler.toml", main: "bench/ours/worker.mts", vars: settings, root };
   const server = await Server.start(plan, dir, inspector);
   const token = settings["DEV_ROOT_TOKEN"] ?? "";
   const ask = asker(server, token);
-  const tables = readdirSync("migrations").sort();
+  const migrations = join(root ?? ROOT(), "migrations");
+  const tables = readdirSync(migrations).sort();
   await ask(
     "POST",
     "/bench/listings",
-    tables.map((name) => readFileSync(join("migrations", name), "utf8")),
+    tables.map((name) => readFileSync(join(migrations, name), "utf8")),
   );
   return { server, token, ask };
 }

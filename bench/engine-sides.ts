@@ -87,7 +87,8 @@ const UNREAD = "?bench=";
 const FILLED_AT_ONCE = 5_000;
 const POOL_POLL_MS = 100;
 
-export async function startEngines(dir: string, double: CloudDouble): Promise<EngineService> {
+/** @param root see `Plan` */
+export async function startEngines(dir: string, double: CloudDouble, root?: string): Promise<EngineService> {
   const vars = {
     CLOUD_B_LOGIN_URL: double.url,
     CLOUD_B_GRAPH_URL: double.url,
@@ -98,7 +99,7 @@ export async function startEngines(dir: string, double: CloudDouble): Promise<En
     CLOUD_C_TOKEN_URL: `${double.url}/token`,
   };
   const inspector = process.env["BENCH_INSPECTOR"];
-  const { server, token, ask } = await startDeployment(join(dir, "engine-ours"), { vars, inspector });
+  const { server, token, ask } = await startDeployment(join(dir, "engine-ours"), { vars, inspector, root });
   return {
     server,
     token,

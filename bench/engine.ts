@@ -116,7 +116,8 @@ export class EngineBench {
   }
 
   async run(): Promise<EngineResults> {
-    const costs = await this.#costs();
+    const costs = [...(await this.credentials()), await this.#pooled(), ...(await this.#others())];
+    await this.#double.ask({ kind: "begin", delayMs: 0 });
     const ended: Ended[] = [];
     const { ending, spreadsMs, throttled } = this.#scale;
     for (const spreadMs of spreadsMs) ended.push(await this.#ends(ending, spreadMs));
@@ -126,7 +127,8 @@ export class EngineBench {
 
   // ---- against the bare calls ----
 
-  async #costs(): Promise<CostRow[]> {
+  /** Credentials and their revocation. Leaves the last delay to the cloud. */
+  async credentials(atOnce: readonly number[] = AT_ONCE): Promise<CostRow[]> {
     const mount = await this.#service.mount("costs");
     const ours = this.#service.side(mount);
     for (const side of [ours, this.#bare]) {
@@ -136,7 +138,7 @@ export class EngineBench {
     for (const delayMs of DELAYS_MS) {
       await this.#double.ask({ kind: "begin", delayMs });
       const ms = delayMs === 0 ? this.#scale.sliceMs : this.#scale.slowSliceMs;
-      for (const connections of AT_ONCE) {
+      for (const connections of atOnce) {
         const how = `${connections} at a time, ${delayMs === 0 ? "answers at once" : `answers after ${delayMs} ms`}`;
         const ofOne = connections === 1 ? AIM : null;
         const time = delayMs === 0 ? ofOne : DELAYED_AIM;
@@ -159,8 +161,6 @@ export class EngineBench {
         );
       }
     }
-    rows.push(await this.#pooled(), ...(await this.#others()));
-    await this.#double.ask({ kind: "begin", delayMs: 0 });
     return rows;
   }
 

@@ -69,6 +69,8 @@ export interface Publish {
   readonly ms: number;
   /** A request of the API whose events are the lines, instead of numbered lines of a producer. */
   readonly request?: { readonly method: "PUT"; readonly token: string; readonly header?: string };
+  /** Requests that are sent together, each with its lines; 1 by default. */
+  readonly atOnce?: number;
   /** Single writes: times are counted from the answer to the request, and the next one follows after this pause. */
   readonly pauseMs?: number;
 }
@@ -257,10 +259,20 @@ async function requests(job: Requests): Promise<Measured> {
 /** A pause is this many times the median. */
 const PAUSE = 10;
 
-async function publish({ group, port, path, body, lines, ms, request, pauseMs }: Publish): Promise<Delivered> {
+async function publish({
+  group,
+  port,
+  path,
+  body,
+  lines,
+  ms,
+  request,
+  atOnce = 1,
+  pauseMs,
+}: Publish): Promise<Delivered> {
   const streams = groups.get(group);
   if (!streams) throw new Error(`no streams ${group}`);
-  const connection = await Connection.open(port);
+  const connections = await Promise.all(Array.from({ length: atOnce }, () => Connection.open(port)));
   const began = performance.now();
   const cpu = process.cpuUsage();
   let delivered = 0;
@@ -268,20 +280,23 @@ async function publish({ group, port, path, body, lines, ms, request, pauseMs }:
   while (performance.now() - began < ms) {
     const seq = published.get(group) ?? 1;
     published.set(group, seq + lines);
-    const arrived = streams.expect(lines * streams.size);
+    const all = lines * connections.length * streams.size;
+    const arrived = streams.expect(all);
     const sent = performance.now();
-    await connection.ask(
-      request
-        ? wire(request.method, path, request.token, body, undefined, request.header)
-        : wire("POST", `${path}?count=${lines}&seq=${seq}`, "", body),
-    );
+    const ask = (connection: Connection) =>
+      connection.ask(
+        request
+          ? wire(request.method, path, request.token, body, undefined, request.header)
+          : wire("POST", `${path}?count=${lines}&seq=${seq}`, "", body),
+      );
+    await Promise.all(connections.map(ask));
     const answered = performance.now();
     await arrived;
     took.push(performance.now() - (pauseMs === undefined ? sent : answered));
     if (pauseMs !== undefined) await sleep(pauseMs);
-    delivered += lines * streams.size;
+    delivered += all;
   }
-  connection.close();
+  for (const connection of connections) connection.close();
   const at = quantiles(took);
   const seconds = (performance.now() - began) / 1000;
   return { lines: delivered, seconds, p50: at(0.5), p99: at(0.99), own: ownCpu(cpu) };

@@ -1,5 +1,5 @@
 /** The parts of the bench: their servers and their reports. */
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { AccessBench, type AccessScale } from "./access.ts";
 import { accessMarkdown } from "./access-report.ts";
 import { BackupBench, type BackupScale } from "./backup.ts";
@@ -27,6 +27,8 @@ import { startClusterPeer, startSecretsPeer } from "./peers-sides.ts";
 import type { Plot } from "./plot.ts";
 import { keyValuePlots, markdown, type RunInfo } from "./report.ts";
 import { loaderBusy } from "./rounds.ts";
+import { RowsBench, type RowsScale } from "./rows.ts";
+import { rowsMarkdown } from "./rows-report.ts";
 import { Bench, type Scale } from "./scenarios.ts";
 import { type Side, startBare, startOurs } from "./sides.ts";
 import { SoakBench, type SoakScale } from "./soak.ts";
@@ -115,6 +117,24 @@ const EDGE: Scaled<EdgeScale> = {
 const PEERS: Scaled<PeersScale> = {
   full: { rounds: 5, sliceMs: 1_000, keys: 1_000, readers: [1, 100, 1_000] },
   quick: { rounds: 3, sliceMs: 400, keys: 300, readers: [1, 100] },
+};
+const ROWS: Scaled<RowsScale> = {
+  full: {
+    peers: { rounds: 5, sliceMs: 800, keys: 1_000, readers: [1, 100, 1_000] },
+    tailMs: 2_500,
+    engine: { ...ENGINE.full, rounds: 3 },
+    engineAtOnce: [1, 8, 16],
+    sync: { ...SYNC.full, slowSecrets: 500 },
+    backup: { rounds: 2, sliceMs: 1_500, sizes: [1_000, 100_000] },
+  },
+  quick: {
+    peers: { rounds: 2, sliceMs: 200, keys: 100, readers: [1, 10] },
+    tailMs: 400,
+    engine: { ...ENGINE.quick, rounds: 1 },
+    engineAtOnce: [1, 16],
+    sync: { ...SYNC.quick, rounds: 1, slowSecrets: 20 },
+    backup: { rounds: 1, sliceMs: 300, sizes: [1_000, 2_000] },
+  },
 };
 const SOAK: Scaled<SoakScale> = {
   full: { minutes: 3, each: 500, stateBytes: 1e9 },
@@ -306,13 +326,24 @@ export const PARTS = {
     const scale = scaled(stage, PEERS);
     const loader = stage.stops(new Loader());
     const ours = await stage.serves(startOurs(stage.dir));
-    const sides = {
-      ours,
-      secrets: secrets ? stage.stops(await startSecretsPeer(secrets, stage.dir)) : null,
-      cluster: cluster ? stage.stops(await startClusterPeer(cluster, stage.dir)) : null,
-    };
-    const peers = await new PeersBench(loader, sides, scale, stage.note).run();
+    const theirs = [
+      secrets ? stage.stops(await startSecretsPeer(secrets, stage.dir)) : null,
+      cluster ? stage.stops(await startClusterPeer(cluster, stage.dir)) : null,
+    ] as const;
+    const peers = await new PeersBench(loader, scale, stage.note).run(ours, ...theirs);
     return outcome(stage, { scale, loaderBusy: loaderBusy.most, peers }, peersMarkdown, () => []);
+  },
+
+  async rows(stage) {
+    const { BENCH_OLD: old = "", BAO: secrets = "", NOMAD: cluster = "", BENCH_ROWS: only = "" } = process.env;
+    if (!old && !secrets && !cluster) {
+      const markdown = "rows: skipped; BENCH_OLD names no checkout, BAO and NOMAD no programs to compare with";
+      return { report: null, markdown, plots: [], isSkipped: true };
+    }
+    const scale = scaled(stage, ROWS);
+    const bench = new RowsBench(stage, scale, { old: old && resolve(old), secrets, cluster });
+    const figures = await bench.run(only.split(",").filter((part) => part !== ""));
+    return outcome(stage, { scale: scale.peers, loaderBusy: loaderBusy.most, ...figures }, rowsMarkdown, () => []);
   },
 
   async soak(stage) {

@@ -1,9 +1,10 @@
-/** The service against other programs that do the same work, in turns. */
+/** The service against other programs that do the same work, and versions of it against each other, in turns. */
 import { setTimeout as sleep } from "node:timers/promises";
 import { TOKEN_HEADER } from "./connection.ts";
+import type { Requests } from "./load.ts";
 import type { Loader } from "./loader.ts";
 import type { Peer } from "./peers-sides.ts";
-import { inTurns, type Row, type Slice, sliceOf } from "./rounds.ts";
+import { compared, type Row, type Slice, sliceOf, turns } from "./rounds.ts";
 import { SECRET, type Side } from "./sides.ts";
 
 export interface PeersScale {
@@ -22,40 +23,60 @@ export interface PeersFigures {
 }
 
 /** One side of a comparison. */
-type Compared = Pick<Peer, "port" | "token" | "header" | "cpu"> & { readonly name: string };
+export interface Compared extends Pick<Peer, "port" | "token" | "header" | "cpu" | "memory"> {
+  readonly name: string;
+  /** Where the keys live. */
+  readonly keys: string;
+}
+
+/** The rounds of each side, by its name. */
+export interface Scenario {
+  readonly name: string;
+  readonly slices: Readonly<Record<string, readonly Slice[]>>;
+}
 
 const CONNECTIONS = [1, 8, 32] as const;
 const STREAM = "/v1/event/stream?topic=ACLPolicy";
-/** Each line with events has it once; a heartbeat does not. */
-const MARK = '"Events":[';
+/** Each event of a line has it once; a heartbeat does not. */
+const MARK = '"Topic":"ACLPolicy"';
 const POLICY = {
   path: "/v1/acl/policy/bench",
   body: JSON.stringify({ Name: "bench", Description: "of the bench", Rules: 'node { policy = "read" }' }),
 };
+const KEYS = "/v1/small/data/";
+
+export const ofSide = (name: string, { server, keys }: Side, token: string): Compared => ({
+  name,
+  port: server.port,
+  token,
+  header: TOKEN_HEADER,
+  keys: keys("small"),
+  cpu: () => server.cpu(),
+  memory: () => server.memory(),
+});
+export const ofPeer = (name: string, peer: Peer): Compared => ({ ...peer, name, keys: KEYS });
+
+export const counted = (count: number, one: string): string => `${count} ${one}${count === 1 ? "" : "s"}`;
 
 export class PeersBench {
   readonly #loader: Loader;
-  readonly #sides: { readonly ours: Side; readonly secrets: Peer | null; readonly cluster: Peer | null };
   readonly #scale: PeersScale;
   readonly #note: (text: string) => void;
 
-  constructor(
-    loader: Loader,
-    sides: { readonly ours: Side; readonly secrets: Peer | null; readonly cluster: Peer | null },
-    scale: PeersScale,
-    note: (text: string) => void,
-  ) {
+  constructor(loader: Loader, scale: PeersScale, note: (text: string) => void) {
     this.#loader = loader;
-    this.#sides = sides;
     this.#scale = scale;
     this.#note = note;
   }
 
-  async run(): Promise<PeersFigures> {
-    const { ours, secrets, cluster } = this.#sides;
-    const rows: Row[] = [];
-    if (secrets) rows.push(...(await this.#secrets(this.#ours(ours.token), { ...secrets, name: "secrets" })));
-    if (cluster) rows.push(...(await this.#events(this.#ours(ours.access.token), { ...cluster, name: "cluster" })));
+  async run(ours: Side, secrets: Peer | null, cluster: Peer | null): Promise<PeersFigures> {
+    const scenarios: Scenario[] = [];
+    if (secrets) scenarios.push(...(await this.secrets([ofSide("ours", ours, ours.token), ofPeer("theirs", secrets)])));
+    if (cluster) {
+      const sides = [ofSide("ours", ours, ours.access.token), ofPeer("theirs", cluster)];
+      for (const readers of this.#scale.readers) scenarios.push(await this.events(sides, readers, 1));
+    }
+    const rows = scenarios.map(({ name, slices: { ours = [], theirs = [] } }) => compared(name, ours, theirs));
     const programs = [secrets, cluster].flatMap((peer) => peer?.version ?? []);
     const memory = Object.fromEntries([
       ["ours", ours.server.memory()],
@@ -64,61 +85,71 @@ export class PeersBench {
     return { programs, rows, memory };
   }
 
-  #ours(token: string): Compared {
-    const { server } = this.#sides.ours;
-    return { name: "ours", port: server.port, token, header: TOKEN_HEADER, cpu: () => server.cpu() };
-  }
-
-  async #secrets(ours: Compared, theirs: Compared): Promise<Row[]> {
-    const rows: Row[] = [];
-    for (const side of [ours, theirs]) {
-      this.#note(`writing ${this.#scale.keys} keys to ${side.name}`);
-      await this.#ask(side, "PUT", 8, { once: true, ms: 60_000 });
-      await this.#ask(side, "GET", 8);
-      await this.#ask(side, "PUT", 8);
+  async secrets(sides: readonly Compared[]): Promise<Scenario[]> {
+    const { keys, sliceMs } = this.#scale;
+    const ask = (side: Compared, method: "GET" | "PUT", more: Partial<Requests>) =>
+      this.ask(side, { method, path: side.keys, keys, body: method === "PUT" ? SECRET : "", ...more });
+    for (const side of sides) {
+      this.#note(`writing ${keys} keys to ${side.name}`);
+      await ask(side, "PUT", { once: true, ms: 60_000 });
+      await ask(side, "GET", {});
+      await ask(side, "PUT", {});
     }
+    const scenarios: Scenario[] = [];
     for (const method of ["GET", "PUT"] as const) {
       for (const connections of CONNECTIONS) {
-        const slice = (side: Compared) => async () => {
-          // A write after reads of the same keys, whose leases it has to recall.
-          if (method === "PUT") await this.#ask(side, "GET", connections, { ms: this.#scale.sliceMs / 2 });
-          return this.#ask(side, method, connections);
-        };
         const name = method === "GET" ? "KV read" : "KV write after reads of the keys";
-        const counted = `${name}, ${connections} ${connections === 1 ? "connection" : "connections"}`;
-        this.#note(counted);
-        rows.push(await inTurns(counted, this.#scale.rounds, slice(ours), slice(theirs)));
+        const slice = async (side: Compared) => {
+          // A write after reads of the same keys, whose leases it has to recall.
+          if (method === "PUT") await ask(side, "GET", { connections, ms: sliceMs / 2 });
+          return ask(side, method, { connections });
+        };
+        scenarios.push(await this.inTurns(`${name}, ${counted(connections, "connection")}`, sides, slice));
       }
     }
-    return rows;
+    return scenarios;
   }
 
-  async #ask(
-    { port, token, header, cpu }: Compared,
-    method: "GET" | "PUT",
-    connections: number,
-    more: { readonly ms?: number; readonly once?: boolean } = {},
-  ): Promise<Slice> {
-    const { keys, sliceMs } = this.#scale;
-    const target = { port, token, header, method, path: "/v1/small/data/", keys, body: method === "PUT" ? SECRET : "" };
-    const before = cpu();
-    const { requests, ...rest } = await this.#loader.requests({ ...target, connections, ms: sliceMs, ...more });
-    return sliceOf({ ...rest, count: requests }, before, cpu());
-  }
-
-  async #events(ours: Compared, theirs: Compared): Promise<Row[]> {
-    const rows: Row[] = [];
-    for (const readers of this.#scale.readers) {
-      for (const side of [ours, theirs]) await this.#open(side, readers);
-      const name = `a policy written until its event is at ${readers} ${readers === 1 ? "reader" : "readers"}`;
-      this.#note(name);
-      const slice = (side: Compared) => () => this.#publish(side, readers);
-      await slice(ours)();
-      await slice(theirs)();
-      rows.push(await inTurns(name, this.#scale.rounds, slice(ours), slice(theirs)));
-      for (const { name: group } of [ours, theirs]) await this.#loader.close({ group });
+  /** @param atOnce policies that are written together */
+  async events(sides: readonly Compared[], readers: number, atOnce: number): Promise<Scenario> {
+    for (const side of sides) {
+      this.#note(`opening ${readers} streams: ${side.name}`);
+      await this.#open(side, readers);
     }
-    return rows;
+    const what = atOnce === 1 ? "a policy written until its event is" : `${atOnce} policies at once until they are`;
+    const slice = (side: Compared) => this.#publish(side, readers, atOnce);
+    for (const side of sides) await slice(side);
+    const scenario = await this.inTurns(`${what} at ${counted(readers, "reader")}`, sides, slice);
+    for (const { name: group } of sides) await this.#loader.close({ group });
+    return scenario;
+  }
+
+  async inTurns<S extends { readonly name: string }>(
+    name: string,
+    sides: readonly S[],
+    slice: (side: S) => Promise<Slice>,
+  ): Promise<Scenario> {
+    this.#note(name);
+    const each = sides.map((side) => () => slice(side));
+    const slices = await turns(this.#scale.rounds, each);
+    return { name, slices: Object.fromEntries(sides.map((side, at) => [side.name, slices[at] ?? []])) };
+  }
+
+  /** Eight connections for the time of a slice, if nothing else is said. */
+  async ask(
+    { port, token, header, cpu }: Compared,
+    job: Pick<Requests, "method" | "path" | "keys" | "body"> & Partial<Requests>,
+  ): Promise<Slice> {
+    const before = cpu();
+    const { requests, ...rest } = await this.#loader.requests({
+      ms: this.#scale.sliceMs,
+      connections: 8,
+      ...job,
+      port,
+      token,
+      header,
+    });
+    return sliceOf({ ...rest, count: requests }, before, cpu());
   }
 
   /** Opens streams, and writes until each of them has shown a line. */
@@ -139,13 +170,14 @@ export class PeersBench {
   }
 
   /** Counts writes, not lines. */
-  async #publish({ name: group, port, token, header, cpu }: Compared, readers: number): Promise<Slice> {
+  async #publish({ name: group, port, token, header, cpu }: Compared, readers: number, atOnce: number): Promise<Slice> {
     const before = cpu();
     const { lines, ...rest } = await this.#loader.publish({
       group,
       port,
       ...POLICY,
       lines: 1,
+      atOnce,
       ms: this.#scale.sliceMs,
       request: { method: "PUT", token, header },
     });

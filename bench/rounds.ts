@@ -65,15 +65,27 @@ export async function inTurns(
   bare: () => Promise<Slice>,
   aim?: number,
 ): Promise<Row> {
-  const pairs: [ours: Slice, bare: Slice][] = [];
+  const [first = [], second = []] = await turns(rounds, [ours, bare]);
+  return compared(name, first, second, aim);
+}
+
+/** Runs rounds of all sides in turns. @returns the slices of each side */
+export async function turns(rounds: number, sides: readonly (() => Promise<Slice>)[]): Promise<Slice[][]> {
+  const slices: Slice[][] = sides.map(() => []);
   for (let round = 0; round < rounds; round++) {
-    // The order alternates, so that neither side always runs on the warmer machine.
-    if (round % 2 === 0) pairs.push([await ours(), await bare()]);
-    else {
-      const second = await bare();
-      pairs.push([await ours(), second]);
+    // The first one alternates, so that no side always runs on the warmer machine.
+    for (let turn = 0; turn < sides.length; turn++) {
+      const side = (turn + round) % sides.length;
+      const slice = await sides[side]?.();
+      if (slice) slices[side]?.push(slice);
     }
   }
+  return slices;
+}
+
+/** Compares the rounds of two sides, which ran in turns. */
+export function compared(name: string, first: readonly Slice[], second: readonly Slice[], aim?: number): Row {
+  const pairs = first.flatMap((slice, round) => (second[round] ? [[slice, second[round]] as const] : []));
   const some = (values: readonly number[]) => {
     const finite = values.filter(Number.isFinite);
     return finite.length > 0 ? figure(finite) : null;
@@ -97,7 +109,7 @@ export function sliceOf(slice: Omit<Slice, "cpu">, before: number | null, after:
 const perSecond = ({ count, seconds }: Slice): number => count / seconds;
 const cpuEach = ({ count, cpu }: Slice): number => (cpu === null ? Number.NaN : (cpu / count) * 1e6);
 
-function measure(slices: readonly Slice[]): Measure {
+export function measure(slices: readonly Slice[]): Measure {
   const cpu = slices.map(cpuEach).filter(Number.isFinite);
   const p50 = slices.flatMap((slice) => slice.p50 ?? []);
   const p99 = slices.flatMap((slice) => slice.p99 ?? []);

@@ -9,6 +9,8 @@ import { loaderBusy } from "./rounds.ts";
 
 const LIMIT_MS = 600_000;
 const DEEP_LIMIT_MS = 900_000;
+/** Each part of the rows has a limit of its own. */
+const ROWS_LIMIT_MS = 3_600_000;
 
 const { values: options, positionals } = parseArgs({
   allowPositionals: true,
@@ -55,7 +57,8 @@ try {
     // The soak writes as much as a backup, after its minutes.
     const isLong = options.deep || part === "backup" || part === "soak";
     const soakMs = part === "soak" ? (minutes ?? 0) * 60_000 : 0;
-    const limit = setTimeout(tooLong, soakMs + (isLong ? DEEP_LIMIT_MS : LIMIT_MS));
+    const ownLimitMs = part === "rows" ? ROWS_LIMIT_MS : LIMIT_MS;
+    const limit = setTimeout(tooLong, soakMs + (isLong ? DEEP_LIMIT_MS : ownLimitMs));
     loaderBusy.most = 0;
     const { report, markdown, plots, isSkipped } = await PARTS[part](stage());
     clearTimeout(limit);

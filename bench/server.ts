@@ -6,9 +6,8 @@ import { createRequire } from "node:module";
 import { join, resolve } from "node:path";
 import { createInterface } from "node:readline";
 import type { Readable } from "node:stream";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { unstable_readConfig } from "wrangler";
-import { V8_FLAGS } from "../scripts/runtime.ts";
 
 export interface Plan {
   readonly name: string;
@@ -16,6 +15,8 @@ export interface Plan {
   readonly config: string;
   readonly main: string;
   readonly vars: Readonly<Record<string, string>>;
+  /** The checkout of the Worker, if it is not that of `BENCH_ROOT`. */
+  readonly root?: string | undefined;
 }
 
 const QUIET = {
@@ -51,12 +52,10 @@ export class Server {
     const code = join(dir, "code");
     const data = join(dir, "data");
     mkdirSync(data, { recursive: true });
-    await bundle(
-      { ...plan, config: join(ROOT(), plan.config), main: join(ROOT(), plan.main) },
-      code,
-      inspector !== undefined,
-    );
-    writeFileSync(join(dir, "config.capnp"), capnp(plan, readdirSync(code), data));
+    const root = plan.root ?? ROOT();
+    const rooted = { ...plan, config: join(root, plan.config), main: join(root, plan.main) };
+    await bundle(rooted, code, inspector !== undefined);
+    writeFileSync(join(dir, "config.capnp"), capnp(rooted, readdirSync(code), data, await flagsOf(root)));
     return Server.resume(plan.name, dir, inspector);
   }
 
@@ -132,7 +131,12 @@ async function bundle({ name, config, main }: Plan, outdir: string, readable: bo
  * The same configuration as `wrangler dev` would make, for the bindings that the measured paths use. Databases and queues use
  * the Workers included in workerd.
  */
-function capnp({ name, config, vars }: Plan, files: readonly string[], data: string): string {
+function capnp(
+  { name, config, vars }: Plan,
+  files: readonly string[],
+  data: string,
+  v8Flags: readonly string[],
+): string {
   const { compatibility_date, compatibility_flags, durable_objects, d1_databases, queues } = unstable_readConfig({
     config,
   });
@@ -186,14 +190,18 @@ function capnp({ name, config, vars }: Plan, files: readonly string[], data: str
   ];
   return `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
-  v8Flags = ${list(v8Flags().map(text))},
+  v8Flags = ${list(v8Flags.map(text))},
   services = ${list(services)},
   sockets = [(name = "http", address = "127.0.0.1:0", http = (), service = "main")]);
 `;
 }
 
-/** Flags of the engine, as the service itself passes them; `BENCH_V8_FLAGS` replaces them. */
-const v8Flags = (): string[] => (process.env["BENCH_V8_FLAGS"] ?? V8_FLAGS).split(" ").filter((flag) => flag !== "");
+/** Flags of the engine, as the service of a checkout passes them; `BENCH_V8_FLAGS` replaces them. */
+async function flagsOf(root: string): Promise<string[]> {
+  const runtime = pathToFileURL(join(root, "scripts", "runtime.ts")).href;
+  const { V8_FLAGS = "" } = (await import(runtime)) as { V8_FLAGS?: string };
+  return (process.env["BENCH_V8_FLAGS"] ?? V8_FLAGS).split(" ").filter((flag) => flag !== "");
+}
 
 interface Service {
   readonly module: string;

@@ -107,8 +107,8 @@ export async function startBare(dir: string): Promise<Side> {
   };
 }
 
-/** @param replicas of each place; 0 = Workers ask the owners */
-export async function startOurs(dir: string, replicas = 1): Promise<Side> {
+/** @param replicas of each place; 0 = Workers ask the owners; @param checkout see `root` of `Plan` */
+export async function startOurs(dir: string, replicas = 1, checkout?: string): Promise<Side> {
   const vars = {
     // No heartbeat among the lines that are counted.
     EVENT_HEARTBEAT_MS: "600000",
@@ -119,7 +119,7 @@ export async function startOurs(dir: string, replicas = 1): Promise<Side> {
   };
   const name = replicas === 0 ? "ours without replicas" : "ours";
   const inspector = replicas === 0 ? undefined : process.env["BENCH_INSPECTOR"];
-  const { server, token: root, ask } = await startDeployment(join(dir, name), { vars, inspector });
+  const { server, token: root, ask } = await startDeployment(join(dir, name), { vars, inspector, root: checkout });
   for (const set of KEY_SETS) await ask("PUT", `/v1/sys/mounts/${set}`, { type: "kv", options: { version: "2" } });
   await ask("PUT", "/v1/sys/policies/acl/app", { policy: `${POLICY}\nnamespace "default" { policy = "read" }` });
   const created = JSON.parse(await ask("PUT", "/v1/auth/token/create", { policies: ["app"] })) as {

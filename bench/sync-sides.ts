@@ -98,15 +98,17 @@ const accessKey = (number: number): string => `AKIABENCH${String(number).padStar
 /**
  * @param settings lead the service's calls to a double
  * @param isPaced keeps the pace of the provider's quotas
+ * @param root see `Plan`
  */
 export async function startService(
   dir: string,
   settings: Readonly<Record<string, string>>,
   isPaced = false,
+  root?: string,
 ): Promise<Service> {
   const vars = { ...settings, ...(isPaced && { BENCH_PACED: "1" }) };
   const inspector = process.env["BENCH_INSPECTOR"];
-  const { server, token, ask } = await startDeployment(join(dir, "sync-ours"), { vars, inspector });
+  const { server, token, ask } = await startDeployment(join(dir, "sync-ours"), { vars, inspector, root });
   await ask("PUT", "/v1/sys/mounts/kv", { type: "kv", options: { version: "2" } });
   const mounts = JSON.parse(await ask("GET", "/v1/sys/mounts", undefined)) as {
     data: Record<string, { uuid: string; accessor: string }>;

@@ -131,7 +131,7 @@ export class SyncBench {
       latency: await this.#latency(),
       pause: await this.#pauses(),
       drains: await this.#drains(),
-      slow: await this.#slow(),
+      slow: await this.slow(),
       spreads: await this.#spreads(),
       doubleBusy: this.#busy,
     };
@@ -287,7 +287,7 @@ export class SyncBench {
   // ---- slow answers ----
 
   /** The bare loop makes as many calls at a time for a destination as the service may. */
-  async #slow(): Promise<SyncResults["slow"]> {
+  async slow(): Promise<SyncResults["slow"]> {
     const { slowSecrets: secrets } = this.#scale;
     this.#note(`pushes of ${secrets} secrets with answers after ${SLOW_MS} ms`);
     const destinations = await this.#service.destinations("slow");
