@@ -128,7 +128,7 @@ const ROWS: Scaled<RowsScale> = {
     backup: { rounds: 2, sliceMs: 1_500, sizes: [1_000, 100_000] },
   },
   quick: {
-    peers: { rounds: 2, sliceMs: 200, keys: 100, readers: [1, 10] },
+    peers: { rounds: 2, sliceMs: 200, keys: 100, readers: [1, 100] },
     tailMs: 400,
     engine: { ...ENGINE.quick, rounds: 1 },
     engineAtOnce: [1, 16],

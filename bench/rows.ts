@@ -48,7 +48,6 @@ export interface RowsStage {
   readonly dir: string;
   note(text: string): void;
   stops<T extends { stop(): void }>(one: T): T;
-  serves<T extends { readonly server: { stop(): void } }>(side: Promise<T>): Promise<T>;
 }
 
 /** Checkout of the old version, and programs; an empty name leaves its columns or rows out. */
@@ -80,6 +79,7 @@ export class RowsBench {
   readonly #versions: readonly Version[];
   readonly #rows: GoalRow[] = [];
   readonly #failures: string[] = [];
+  readonly #running: { stop(): void }[] = [];
 
   constructor(stage: RowsStage, scale: RowsScale, programs: RowsPrograms) {
     this.#stage = stage;
@@ -97,7 +97,9 @@ export class RowsBench {
       backup: () => this.#each("backup", (version) => this.#backup(version)),
     };
     for (const [name, part] of Object.entries(parts)) {
-      if (only.length === 0 || only.includes(name)) await this.#limited(name, part);
+      if (only.length > 0 && !only.includes(name)) continue;
+      await part().catch((failure) => this.#failed(name, failure));
+      this.#stopAll();
     }
     return { failures: this.#failures, rows: this.#rows };
   }
@@ -111,7 +113,7 @@ export class RowsBench {
       for (const replicas of [1, 0]) {
         const name = replicas === 0 ? `${version} ${WITHOUT}` : version;
         const root = version === "old" ? old : undefined;
-        sides.set(name, await this.#stage.serves(startOurs(join(this.#stage.dir, name), replicas, root)));
+        sides.set(name, await this.#serves(startOurs(join(this.#stage.dir, name), replicas, root)));
       }
     }
     const ours = (of: (side: Side) => string) =>
@@ -119,7 +121,7 @@ export class RowsBench {
         const side = sides.get(version);
         return side ? [ofSide(version, side, of(side))] : [];
       });
-    const bare = await this.#stage.serves(startBare(this.#stage.dir));
+    const bare = await this.#serves(startBare(this.#stage.dir));
     await sleep(IDLE_MS);
     const memory = (name: string, most: number) => {
       const of = (version: Version) => (sides.get(version)?.server.memory() ?? Number.NaN) / 2 ** 20;
@@ -127,13 +129,13 @@ export class RowsBench {
     };
     memory("of an idle service", 120);
 
-    const loader = this.#stage.stops(new Loader());
-    const peers = new PeersBench(loader, this.#scale.peers, (text) => this.#stage.note(text));
+    const bench = () => new PeersBench(this.#stops(new Loader()), this.#scale.peers, (text) => this.#stage.note(text));
     await this.#limited("KV", async () => {
+      const peers = bench();
       const compared = [...sides].map(([name, side]) => ofSide(name, side, side.token));
       compared.push(ofSide("bare", bare, bare.token));
       if (secrets) {
-        const peer = this.#stage.stops(await startSecretsPeer(secrets, this.#stage.dir));
+        const peer = this.#stops(await startSecretsPeer(secrets, this.#stage.dir));
         compared.push(ofPeer("OpenBao", peer));
       }
       for (const scenario of await peers.secrets(compared)) this.#keyValue(scenario);
@@ -141,9 +143,10 @@ export class RowsBench {
       await this.#alone(peers, [...ours(({ token }) => token), ofSide("bare", bare, bare.token)], sides);
     });
     await this.#limited("events", async () => {
+      const peers = bench();
       const compared: Compared[] = ours(({ access }) => access.token);
       if (cluster) {
-        const peer = this.#stage.stops(await startClusterPeer(cluster, this.#stage.dir));
+        const peer = this.#stops(await startClusterPeer(cluster, this.#stage.dir));
         compared.push(ofPeer("Nomad", peer));
       }
       for (const readers of this.#scale.peers.readers) {
@@ -151,8 +154,6 @@ export class RowsBench {
       }
       memory("after the event run", 250);
     });
-    loader.stop();
-    for (const { server } of [...sides.values(), bare]) server.stop();
   }
 
   #keyValue(scenario: Scenario): void {
@@ -220,14 +221,13 @@ export class RowsBench {
 
   async #engine(version: Version): Promise<PartRow[]> {
     const dir = join(this.#stage.dir, version);
-    const loader = this.#stage.stops(new Loader());
-    const double = this.#stage.stops(await CloudDouble.start());
-    const service = await this.#stage.serves(startEngines(dir, double, this.#rootOf(version)));
-    const bare = await this.#stage.serves(startBareCloud(dir, double));
+    const loader = this.#stops(new Loader());
+    const double = this.#stops(await CloudDouble.start());
+    const service = await this.#serves(startEngines(dir, double, this.#rootOf(version)));
+    const bare = await this.#serves(startBareCloud(dir, double));
     const sides = { loader, service, bare, double };
     const bench = new EngineBench(sides, this.#scale.engine, (text) => this.#stage.note(`${version}: ${text}`));
     const rows = await bench.credentials(this.#scale.engineAtOnce);
-    for (const one of [loader, double, service.server, bare.server]) one.stop();
     return rows.flatMap(({ name, measured, ratio, aims }): PartRow[] => {
       const isSlow = name.endsWith("50 ms");
       const rate = { name: `${name}, × the script`, value: ratio.median };
@@ -239,14 +239,13 @@ export class RowsBench {
 
   async #sync(version: Version): Promise<PartRow[]> {
     const dir = join(this.#stage.dir, version);
-    const loader = this.#stage.stops(new Loader());
-    const double = this.#stage.stops(await Double.start());
-    const service = await this.#stage.serves(startService(dir, double.settings, false, this.#rootOf(version)));
-    const loop = await this.#stage.serves(startLoop(dir, double));
+    const loader = this.#stops(new Loader());
+    const double = this.#stops(await Double.start());
+    const service = await this.#serves(startService(dir, double.settings, false, this.#rootOf(version)));
+    const loop = await this.#serves(startLoop(dir, double));
     const sides = { loader, service, loop, double };
     const bench = new SyncBench(sides, this.#scale.sync, (text) => this.#stage.note(`${version}: ${text}`));
     const { written, backlog } = await bench.slow();
-    for (const one of [loader, double, service.server, loop.server]) one.stop();
     return (
       [
         ["while written", written, 0.7],
@@ -259,15 +258,14 @@ export class RowsBench {
   }
 
   async #backup(version: Version): Promise<PartRow[]> {
-    const loader = this.#stage.stops(new Loader());
+    const loader = this.#stops(new Loader());
     const dir = join(this.#stage.dir, version);
     const deployments = new Deployments(dir, this.#rootOf(version));
-    const deploy = () => this.#stage.serves(deployments.start());
-    const bare = (name: string) => this.#stage.serves(startBareDump(dir, name));
+    const deploy = () => this.#serves(deployments.start());
+    const bare = (name: string) => this.#serves(startBareDump(dir, name));
     const note = (text: string) => this.#stage.note(`${version}: ${text}`);
     const bench = new BackupBench({ dir: this.#stage.dir, loader, deploy, bare }, this.#scale.backup, note);
     const { sizes, meanwhile } = await bench.run();
-    loader.stop();
     const large = sizes[1];
     const [read] = meanwhile;
     const heldUp = large && Math.max(large.heldUp.policy.median, large.heldUp.secret.median);
@@ -297,6 +295,7 @@ export class RowsBench {
       await this.#limited(`${name}, ${version}`, async () => {
         found.set(version, await part(version));
       });
+      this.#stopAll();
     }
     const rows = found.get("new") ?? found.get("old") ?? [];
     for (const [at, row] of rows.entries()) {
@@ -311,11 +310,30 @@ export class RowsBench {
     try {
       await Promise.race([part(), limit.promise]);
     } catch (failure) {
-      this.#failures.push(`${name}: ${failure}`);
-      this.#stage.note(`${name} failed: ${failure instanceof Error ? failure.stack : failure}`);
+      this.#failed(name, failure);
     } finally {
       clearTimeout(timer);
     }
+  }
+
+  #failed(name: string, failure: unknown): void {
+    this.#failures.push(`${name}: ${failure}`);
+    this.#stage.note(`${name} failed: ${failure instanceof Error ? failure.stack : failure}`);
+  }
+
+  #stops<T extends { stop(): void }>(one: T): T {
+    this.#running.push(one);
+    return this.#stage.stops(one);
+  }
+
+  async #serves<T extends { readonly server: { stop(): void } }>(side: Promise<T>): Promise<T> {
+    const served = await side;
+    this.#stops(served.server);
+    return served;
+  }
+
+  #stopAll(): void {
+    for (const one of this.#running.splice(0)) one.stop();
   }
 
   #measures(name: string, { slices }: Scenario, of: (measured: Measure) => number | undefined, goal?: Goal): void {
