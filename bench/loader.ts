@@ -27,7 +27,7 @@ export class Loader {
       if ("failure" in reply) this.#reply.reject(new Error(reply.failure));
       else this.#reply.resolve(reply.result);
     });
-    // Nobody waits for the answer of a loader that is stopped before its first job.
+    // A loader that is stopped before its first job rejects an unused promise.
     this.#reply.promise.catch(() => undefined);
     this.#child.on("exit", () => this.#reply.reject(new Error("the load generator ended")));
   }

@@ -43,7 +43,7 @@ export interface RowsFigures {
   readonly rows: readonly GoalRow[];
 }
 
-/** What the rows take of the stage of a part. */
+/** The stage of a part, as far as the rows need it. */
 export interface RowsStage {
   readonly dir: string;
   note(text: string): void;
