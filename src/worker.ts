@@ -8,7 +8,7 @@ import { refusedBesideGateway } from "./platform/http/gateway-key.ts";
 import { writeActionsTo } from "./platform/observability/audit/actions.ts";
 import { record } from "./platform/observability/audit/batch-writer.ts";
 import { textOf, warn } from "./platform/observability/log.ts";
-import { flushCounts } from "./platform/observability/metrics/flush.ts";
+import { flushCounts, recordCronRun } from "./platform/observability/metrics/flush.ts";
 import { exportMetrics } from "./platform/observability/otlp/metrics.ts";
 import { setOutboundPolicy } from "./providers/outbound-url.ts";
 import { usePrivateNetworks } from "./providers/private-networks.ts";
@@ -65,12 +65,12 @@ export default {
 
   /**
    * The cron trigger of wrangler.toml; `SNAPSHOT_CRON` says when a snapshot is due. Metrics are exported without
-   * traffic, too.
+   * traffic, too. The time of the run is stored, so that a trigger that does not fire is seen.
    */
   async scheduled(_controller, env) {
     await loadMasterKey(env);
     const exported = exportMetrics(env, () => flushCounts().then(() => metrics(env).read()));
-    await Promise.all([storeDueSnapshot(env), exported]);
+    await Promise.all([storeDueSnapshot(env), exported, recordCronRun(Date.now())]);
   },
 } satisfies ExportedHandler<Env, WakeUpMessage>;
 

@@ -64,6 +64,8 @@ export interface Grant {
   readonly read?: KvRead;
   /** The secret at the path, when a replica gave it back because the request may change it. */
   readonly givenBack?: GivenBack;
+  /** The replica that has authorized the request; absent when `AccessControl` has. */
+  readonly replica?: string;
   /** False for tokens with limited uses and for requests that a quota counts: each must be authorized again. */
   readonly cacheable: boolean;
 }

@@ -30,12 +30,14 @@ export class Metrics extends StoredObject implements MetricsApi {
   }
 
   /** Adds the counts of an isolate since its last batch. Idempotent by reporter and batch. */
-  add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[]): void {
+  add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[], now = false): void {
     this.#counters.add(reporter, batch, increments, Date.now());
-    this.#timer ??= setTimeout(() => {
-      this.#write();
-      void exportMetrics(this.env, () => this.read());
-    }, WRITE_AFTER_MS);
+    if (now) this.#write();
+    else
+      this.#timer ??= setTimeout(() => {
+        this.#write();
+        void exportMetrics(this.env, () => this.read());
+      }, WRITE_AFTER_MS);
   }
 
   /** Writes all counts. Never throws: after a failure they stay in memory, and the next batch has them written. */

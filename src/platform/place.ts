@@ -1,11 +1,25 @@
-/** Location of a client as reported by the edge. */
+/** Location of a client as reported by the edge, or the place that the client has named. */
 export interface ClientLocation {
+  readonly place?: Region;
   readonly continent?: unknown;
   /** In degrees, as text. */
   readonly longitude?: unknown;
 }
 
 type Region = DurableObjectLocationHint;
+
+/** The location hints (https://developers.cloudflare.com/durable-objects/reference/data-location/). */
+const REGIONS = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"] as const satisfies readonly Region[];
+
+/** Names the place whose replica answers; the answer names the replica in `REPLICA_HEADER`. */
+export const PLACE_HEADER = "X-Sallyport-Place";
+export const REPLICA_HEADER = "X-Sallyport-Replica";
+
+/** The location of a client that names a place; null for an unknown one. */
+export function locationNamed(name: string): ClientLocation | null {
+  const place = REGIONS.find((each) => each === name);
+  return place ? { place } : null;
+}
 
 /**
  * Continents by Durable Object location hint; a meridian separates continents with two. The parts of `apac` have no
@@ -21,7 +35,8 @@ const PLACES: ReadonlyMap<unknown, readonly [west: Region, from: number, east: R
 ]);
 
 /** The nearest location hint; null when the location is unknown. */
-export function nearestPlace({ continent, longitude }: ClientLocation): Region | null {
+export function nearestPlace({ place, continent, longitude }: ClientLocation): Region | null {
+  if (place) return place;
   const known = PLACES.get(continent);
   if (!known) return null;
   const [west, from, east] = known;

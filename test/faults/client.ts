@@ -16,6 +16,11 @@ const PATIENCE_MS = 100_000;
 /** A connection that is kept may have been cut off that long ago, without its owner's having noticed. */
 const NOTICED_MS = 5_000;
 
+/** A refusal during set-up: the version of the code that answers does not offer it. */
+export class Refused extends Error {
+  override readonly name = "Refused";
+}
+
 export const isSuccess = (answer: Answer | null): answer is Answer & { readonly ok: true } => answer?.ok === true;
 
 /** Clients of the service over a connection that may be disturbed. */
@@ -133,7 +138,7 @@ export class Client {
       const answer = await this.call(method, path, body);
       if (isSuccess(answer)) return answer;
       if (answer) last = `${answer.status} ${answer.text.slice(0, 300)}`;
-      if (answer && answer.status < 500) break;
+      if (answer && answer.status < 500) throw new Refused(`${method} ${path}: ${last}`);
     }
     throw new Error(`${method} ${path}: ${last}`);
   }

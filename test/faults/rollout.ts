@@ -38,6 +38,9 @@ export class Rollout {
   #classes: readonly string[] = [];
   #moved = 0;
   #answered = 0;
+  #isFirst = true;
+  /** What the former version does not offer, and the load leaves out. */
+  readonly leftOut: string[] = [];
 
   /** @param commit of the former version */
   constructor(commit: string, random: Random) {
@@ -65,21 +68,24 @@ export class Rollout {
     );
   }
 
-  /** The part of the former version in the next run. */
+  /** The part of the former version in the next run: all of it in the first one, which shows what it offers. */
   next(): Former {
-    if (this.#classes.length > 0 && this.#random() * MOVES < 1) {
+    const isFirst = this.#isFirst;
+    this.#isFirst = false;
+    if (!isFirst && this.#classes.length > 0 && this.#random() * MOVES < 1) {
       const moved = pick(this.#random, this.#classes);
       this.#classes = this.#classes.filter((each) => each !== moved);
       this.#moved++;
     }
-    const answers = this.#random() < 0.5;
+    const answers = isFirst || this.#random() < 0.5;
     if (answers) this.#answered++;
     return { builtDir: this.#builtDir, classes: this.#classes, answers };
   }
 
   told(): string {
     const left = this.#classes.length === 0 ? "none is left" : `left: ${this.#classes.join(", ")}`;
-    return `from ${this.#commit}: ${this.#moved} classes moved, ${left}; its Worker answered in ${this.#answered} runs`;
+    const without = this.leftOut.length === 0 ? "" : `; it does not offer ${this.leftOut.join(", ")}`;
+    return `from ${this.#commit}: ${this.#moved} classes moved, ${left}; its Worker answered in ${this.#answered} runs${without}`;
   }
 
   async end(): Promise<void> {

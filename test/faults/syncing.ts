@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
-import { type Client, isSuccess } from "./client.ts";
+import { type Client, isSuccess, Refused } from "./client.ts";
 import { Tally } from "./counts.ts";
 import type { Providers } from "./providers.ts";
 import type { Secrets } from "./secrets.ts";
@@ -46,11 +46,21 @@ export class Syncing implements Workload {
   readonly #done = new Tally();
   /** Destinations that were made to be purged. */
   readonly #passing = new Map<string, Doubt<"there" | "gone">>();
-  readonly #destinations: readonly string[];
+  #destinations: readonly string[];
+  /** Where types are noted that the service does not offer; undefined when it must offer all. */
+  readonly #leftOut: string[] | undefined;
+  #isRuled = false;
   /** The team whose secrets the rule matches. */
   readonly #team = new Doubt<number>(0);
 
-  constructor(client: Client, randomFor: RandomFor, providers: Providers, secrets: Secrets) {
+  constructor(
+    client: Client,
+    randomFor: RandomFor,
+    providers: Providers,
+    secrets: Secrets,
+    leftOut: string[] | undefined,
+  ) {
+    this.#leftOut = leftOut;
     this.#client = client;
     this.#randomFor = randomFor;
     this.#providers = providers;
@@ -61,14 +71,18 @@ export class Syncing implements Workload {
   async begin(): Promise<void> {
     for (const destination of this.#destinations) {
       const [type = ""] = destination.split("/");
-      await this.#client.must("POST", `${AT}/${destination}`, this.#providers.stores[type]?.body ?? {});
+      if (!(await this.#isOffered(destination, `${AT}/${destination}`, this.#providers.stores[type]?.body ?? {}))) {
+        this.#destinations = this.#destinations.filter((each) => each !== destination);
+        continue;
+      }
       for (const { name } of this.#secrets.all.slice(0, 4)) {
         await this.#client.must("POST", `${AT}/${destination}/associations/set`, { mount: "kv", secret_name: name });
         this.#of(destination, name).wish.answered("set");
       }
     }
-    await this.#client.must("POST", `${AT}/${RULED}`, this.#providers.stores["https"]?.body);
-    await this.#client.must("POST", RULE, ruleFor(0));
+    this.#isRuled =
+      (await this.#isOffered(RULED, `${AT}/${RULED}`, this.#providers.stores["https"]?.body ?? {})) &&
+      (await this.#isOffered(`rules of ${RULED}`, RULE, ruleFor(0)));
   }
 
   async run(going: () => boolean): Promise<void> {
@@ -82,6 +96,17 @@ export class Syncing implements Workload {
       repeatedly(going, purging, 8_000, () => this.#fillAndPurge(purging)),
       repeatedly(going, pausing, 30_000, () => this.#pause(pausing, going)),
     ]);
+  }
+
+  async #isOffered(what: string, path: string, body: object): Promise<boolean> {
+    try {
+      await this.#client.must("POST", path, body);
+      return true;
+    } catch (failure) {
+      if (!this.#leftOut || !(failure instanceof Refused)) throw failure;
+      this.#leftOut.push(what);
+      return false;
+    }
   }
 
   #of(destination: string, secret: string): Association {
@@ -119,7 +144,7 @@ export class Syncing implements Workload {
   /** Changes the rule, or repeats it. */
   async #rule(random: Random): Promise<void> {
     const team = pick(random, TEAMS);
-    if (!this.#client.isServed) return;
+    if (!this.#client.isServed || !this.#isRuled) return;
     const answer = await this.#client.call("POST", RULE, ruleFor(team));
     if (isSuccess(answer)) this.#team.answered(team);
     else if (answer === null || answer.status >= 500) this.#team.unanswered(team);
@@ -129,7 +154,10 @@ export class Syncing implements Workload {
 
   /** Purges a separate destination with synced secrets. */
   async #fillAndPurge(random: Random): Promise<void> {
-    const type = pick(random, Object.keys(this.#providers.stores));
+    const [type = ""] = pick(
+      random,
+      this.#destinations.filter((each) => each !== "in-mem/main"),
+    ).split("/");
     const name = `passing-${this.#passing.size}`;
     const destination = `${type}/${name}`;
     const there = new Doubt<"there" | "gone">("gone");
@@ -176,7 +204,7 @@ export class Syncing implements Workload {
     const newest = new Map(
       await mapFew(this.#secrets.all, 4, async ({ name }) => [name, await this.#secrets.newest(name)] as const),
     );
-    for (const destination of [...this.#destinations, RULED, ...this.#passing.keys()]) {
+    for (const destination of [...this.#destinations, ...(this.#isRuled ? [RULED] : []), ...this.#passing.keys()]) {
       const answer = await this.#client.call("GET", `${AT}/${destination}/associations`);
       const passing = this.#passing.get(destination);
       if (answer?.status === 404 && passing?.may("gone")) continue;

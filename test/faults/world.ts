@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { randomFrom } from "../crash/random.ts";
 import { Chaos } from "./chaos.ts";
-import { Client } from "./client.ts";
+import { Client, Refused } from "./client.ts";
 import { Credentials } from "./credentials.ts";
 import { CsiVolumes } from "./csi-volumes.ts";
 import { Engine } from "./engines.ts";
@@ -76,12 +76,12 @@ export class World {
     const area = this.#area;
     const engines = area === "pools" ? [] : providers.engines;
     const others = area === "all" ? await this.#others(client, providers, agents.url) : [];
-    this.#workloads = [
-      ...others,
+    const credentials: Workload[] = [
       new Credentials(client, this.#randomFor, providers.directory, area === "pools"),
       ...engines.map((provider) => new Engine(client, this.#randomFor, provider)),
     ];
-    for (const workload of this.#workloads) await workload.begin();
+    this.#workloads = [...others, ...credentials];
+    await this.#beginAll(credentials);
     this.#chaos = new Chaos({
       service,
       providers: area === "all" ? providers.all : [providers.directory, ...engines],
@@ -92,6 +92,20 @@ export class World {
     });
   }
 
+  /** In a rollout the first version decides which types the load uses. */
+  async #beginAll(engines: readonly Workload[]): Promise<void> {
+    const leftOut = this.#rollout?.leftOut;
+    for (const workload of this.#workloads) {
+      try {
+        await workload.begin();
+      } catch (failure) {
+        if (!leftOut || !(failure instanceof Refused) || !engines.includes(workload)) throw failure;
+        leftOut.push(workload.name);
+        this.#workloads = this.#workloads.filter((each) => each !== workload);
+      }
+    }
+  }
+
   async #others(client: Client, providers: Providers, agents: string): Promise<Workload[]> {
     const nodes = new Nodes(client, NODES, agents);
     this.#nodes = nodes;
@@ -99,7 +113,7 @@ export class World {
     const secrets = new Secrets(client, this.#randomFor, SECRETS);
     return [
       secrets,
-      new Syncing(client, this.#randomFor, providers, secrets),
+      new Syncing(client, this.#randomFor, providers, secrets, this.#rollout?.leftOut),
       new Streams(client, this.#randomFor),
       new HostVolumes(client, this.#randomFor, nodes),
       new CsiVolumes(client, this.#randomFor, nodes),

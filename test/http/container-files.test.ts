@@ -6,7 +6,7 @@ import { parse, parseAllDocuments } from "yaml";
 import { SERVE_SETTINGS } from "../../scripts/serve-settings.ts";
 import { WORKER_SETTINGS } from "../../scripts/settings.ts";
 
-/** The compose file, the Helm chart and the DaemonSet of deploy/. Templates use only values and `quote`, so that this test renders them. */
+/** The compose file, the Helm chart and the DaemonSet of deploy/. Templates use only values, `quote` and a plain `if`, so that this test renders them. */
 
 /** The path of helm 3, which is not among the dependencies: `go install helm.sh/helm/v3/cmd/helm@v3.19.0` builds it. */
 const HELM = process.env["HELM"] ?? "";
@@ -16,26 +16,43 @@ const SETTINGS = [...SERVE_SETTINGS, ...WORKER_SETTINGS, "MASTER_KEY"];
 const values = parse(readFileSync(join(CHART, "values.yaml"), "utf8"));
 const used = new Set<string>();
 
+/** A block of whole lines, which stay when a value is not empty. */
+const BLOCK = /^ *\{\{- if (\.Values[\w.]+) \}\}\n(.*?)^ *\{\{- end \}\}\n/gms;
+
+type Values = typeof values;
+
+const valueAt = (path: string, given: Values): unknown => {
+  used.add(path.replace(/^\.?Values\./, ""));
+  const scope: unknown = { Values: given, Release: { Name: "vault" } };
+  return path
+    .replace(/^\./, "")
+    .split(".")
+    .reduce((at: unknown, key) => (at as Record<string, unknown> | undefined)?.[key], scope);
+};
+
 /** The text of a template. @throws Error for an action that the renderer does not know, and for an absent value */
-function rendered(template: string): string {
+function rendered(text: string, given: Values): string {
+  const template = text.replace(BLOCK, (_block, path: string, lines: string) => (valueAt(path, given) ? lines : ""));
   return template.replace(/\{\{(.*?)\}\}/g, (_action, inner: string) => {
     const [, path = "", quote] = /^ \.((?:Values|Release)(?:\.\w+)+)( \| quote)? $/.exec(inner) ?? [];
-    used.add(path.replace(/^Values\./, ""));
-    const scope: unknown = { Values: values, Release: { Name: "vault" } };
-    const value = path
-      .split(".")
-      .reduce((at: unknown, key) => (at as Record<string, unknown> | undefined)?.[key], scope);
+    const value = valueAt(path, given);
     if (value === undefined || typeof value === "object") throw new Error(`no value for {{${inner}}}`);
     return quote ? JSON.stringify(String(value)) : String(value);
   });
 }
 
-const documents = Object.fromEntries(
-  readdirSync(join(CHART, "templates")).map((name) => {
-    const document = parse(rendered(readFileSync(join(CHART, "templates", name), "utf8")));
-    return [document.kind as string, document];
-  }),
-);
+/** The documents by kind. */
+const documentsOf = (given: Values) =>
+  Object.fromEntries(
+    readdirSync(join(CHART, "templates")).map((name) => {
+      const document = parse(rendered(readFileSync(join(CHART, "templates", name), "utf8"), given));
+      return [document.kind as string, document];
+    }),
+  );
+const documents = documentsOf(values);
+/** With private authorities in a Secret. */
+const trusting = { ...values, trustedCas: { name: "corporate", kind: "secret", key: "tls.pem" } };
+const trustingDocuments = documentsOf(trusting);
 const pod = documents["StatefulSet"].spec.template;
 const [container] = pod.spec.containers;
 
@@ -87,14 +104,36 @@ describe("deploy/helm/sallyport", () => {
     const seconds = Number.parseInt(env["STOP_TIMEOUT"] ?? "", 10);
     expect(pod.spec.terminationGracePeriodSeconds).toBeGreaterThan(seconds + 10);
   });
+
+  it("mounts private authorities where TRUSTED_CAS reads them, and only when they are named", () => {
+    expect(JSON.stringify(documents)).not.toMatch(/TRUSTED_CAS|"cas"/);
+    const { containers, volumes } = trustingDocuments["StatefulSet"].spec.template.spec;
+    const [{ env, volumeMounts }] = containers;
+    const mount = volumeMounts.find(({ name }: { name: string }) => name === "cas");
+    expect(mount.readOnly).toBe(true);
+    expect(volumes.find(({ name }: { name: string }) => name === "cas").projected.sources).toEqual([
+      { secret: { name: "corporate", items: [{ key: "tls.pem", path: "authorities.pem" }] } },
+    ]);
+    expect(env).toContainEqual({ name: "TRUSTED_CAS", value: `${mount.mountPath}/authorities.pem` });
+  });
 });
 
 describe.runIf(HELM)("deploy/helm/sallyport, rendered by the program that HELM names", () => {
   it("has the same documents", () => {
-    const args = ["template", "vault", CHART, "--kube-version", "1.31.0"];
-    const text = execFileSync(HELM, args, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
-    const theirs = parseAllDocuments(text).map((each) => each.toJS());
-    expect(Object.fromEntries(theirs.map((each) => [each.kind, each]))).toEqual(documents);
+    const { name, kind, key } = trusting.trustedCas;
+    const trustedCas = [
+      "--set",
+      `trustedCas.name=${name},trustedCas.kind=${kind},trustedCas.key=${key.replace(".", "\\.")}`,
+    ];
+    for (const [settings, ours] of [
+      [[], documents],
+      [trustedCas, trustingDocuments],
+    ] as const) {
+      const args = ["template", "vault", CHART, "--kube-version", "1.31.0", ...settings];
+      const text = execFileSync(HELM, args, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+      const theirs = parseAllDocuments(text).map((each) => each.toJS());
+      expect(Object.fromEntries(theirs.map((each) => [each.kind, each]))).toEqual(ours);
+    }
     expect(() => execFileSync(HELM, ["lint", CHART], { stdio: "pipe" })).not.toThrow();
   });
 });
@@ -110,7 +149,11 @@ describe("deploy/compose.yaml", () => {
 
   it("has settings that are read, its state on a volume, and its key in a secret", () => {
     expect(Object.keys(sallyport.environment).filter((name) => !SETTINGS.includes(name))).toEqual([]);
-    expect(sallyport.volumes).toEqual([`${Object.keys(volumes)[0]}:${sallyport.environment.STATE_DIR}`]);
+    const [state, authorities] = sallyport.volumes;
+    expect(state).toBe(`${Object.keys(volumes)[0]}:${sallyport.environment.STATE_DIR}`);
+    // Without a file of the host, the setting is empty and the mount has nothing.
+    const path = /^\$\{TRUSTED_CAS_FILE:\+(.+)\}$/.exec(sallyport.environment.TRUSTED_CAS)?.[1];
+    expect(authorities).toBe(`\${TRUSTED_CAS_FILE:-/dev/null}:${path}:ro`);
     expect(Object.keys(secrets)).toEqual(sallyport.secrets);
     expect(sallyport.environment.MASTER_KEY_FILE).toBe(`/run/secrets/${sallyport.secrets[0]}`);
   });

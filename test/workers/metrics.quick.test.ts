@@ -1,4 +1,4 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { createScheduledController, evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/objects/event-log.ts";
@@ -10,6 +10,7 @@ import { flushCounts } from "../../src/platform/observability/metrics/flush.ts";
 import { count, keyOf } from "../../src/platform/observability/metrics/isolate-counters.ts";
 import { measureAnswer } from "../../src/platform/observability/metrics/requests.ts";
 import { metrics } from "../../src/rpc/stubs.ts";
+import worker from "../../src/worker.ts";
 import { holderOf } from "./access.ts";
 import { get, mountKv, put } from "./client.ts";
 import { parseText, type Sample, valueIn } from "./metrics-text.ts";
@@ -309,5 +310,28 @@ describe("an object without health stats", () => {
     clock.mockReturnValue(now + 1_001);
     await scrape();
     expect(vitals).toHaveBeenCalledTimes(2);
+  });
+});
+
+describe("the cron trigger", () => {
+  const RUN = "sallyport_cron_last_run_timestamp_seconds";
+  const run = async () => (await metrics(env).read()).find(({ name }) => name === RUN)?.value;
+
+  it("leaves the time of its last run, which an eviction keeps", async () => {
+    expect(await run()).toBeUndefined();
+    const before = Math.floor(Date.now() / 1000);
+    await worker.scheduled(createScheduledController(), env);
+    await evictDurableObject(object());
+    const first = Number(await run());
+    expect(first).toBeGreaterThanOrEqual(before);
+    vi.spyOn(Date, "now").mockReturnValue((first + 300) * 1000);
+    await worker.scheduled(createScheduledController(), env);
+    expect(await run()).toBe(first + 300);
+  });
+
+  it("waits for no object that fails", async () => {
+    vi.spyOn(Metrics.prototype, "add").mockRejectedValue(new Error("gone"));
+    await worker.scheduled(createScheduledController(), env);
+    expect(await run()).toBeUndefined();
   });
 });

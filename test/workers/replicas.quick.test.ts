@@ -270,3 +270,20 @@ describe("the next read at every place sees", () => {
     expect(await seen(SECRET, "my-own-token")).toEqual([1, 1]);
   });
 });
+
+describe("X-Sallyport-Place", () => {
+  const asking = (place: string) => send("GET", SECRET, undefined, { headers: { "X-Sallyport-Place": place } });
+
+  it("has the replica of that place answer, and name itself", async () => {
+    for (const place of ["weur", "enam"]) {
+      const { status, headers } = await asking(place);
+      expect([status, headers.get("X-Sallyport-Replica")]).toEqual([200, `${place}-0`]);
+    }
+    expect((await readAt("sam", SECRET)).headers.get("X-Sallyport-Replica")).toBeNull();
+  });
+
+  it("returns 400 for a place that the platform does not have", async () => {
+    const { status, text } = await asking("moon");
+    expect([status, text]).toEqual([400, expect.stringContaining("X-Sallyport-Place: unknown place")]);
+  });
+});

@@ -79,7 +79,8 @@ async function authorizeNear(env: Env, { ask, location, version, changes }: Auth
   const shard = `${ask.namespace} ${ask.path ?? ask.token}`;
   const name = placedName(place ?? "anywhere", shard, settings(env).READ_REPLICAS);
   try {
-    return await within(REPLICA_MS, readReplica(env, name, place).authorize(ask, version, changes));
+    const answer = await within(REPLICA_MS, readReplica(env, name, place).authorize(ask, version, changes));
+    return answer.ok ? { ...answer, replica: name } : answer;
   } catch (failure) {
     warn("replica-failed", { replica: name, because: textOf(failure) });
     return authorizeWithRetry(env, ask);

@@ -53,6 +53,8 @@ export interface Exchange {
   mount: string | null;
   /** The caller's limit by a quota, if one counts the request. */
   rate: RateLimit | null;
+  /** The replica that authorized the request, where the caller named a place. */
+  replica: string | null;
 }
 
 /** A completed exchange, as of the start of its answer: a stream continues behind it. */
@@ -83,6 +85,7 @@ export function beginExchange(
     namespaceId: null,
     mount: null,
     rate: null,
+    replica: null,
   };
 }
 

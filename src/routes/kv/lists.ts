@@ -18,6 +18,7 @@ const DETAILED_PAGE = 200;
 /** Longest answer with metadata, in characters; it is built in memory. */
 const MAX_DETAILED = 16 * 1024 * 1024;
 
+/** During a gradual deployment, the store may be of a version without attributions and versions of metadata. */
 export const metadataData = ({ row, versions }: MetadataView) => ({
   versions: Object.fromEntries(
     versions.map((version) => [
@@ -26,13 +27,13 @@ export const metadataData = ({ row, versions }: MetadataView) => ({
         created_time: timestamp(version.created),
         deletion_time: timestamp(version.deletion),
         destroyed: version.destroyed === 1,
-        ...(version.created_by !== null && { created_by: JSON.parse(version.created_by) }),
-        ...(version.deleted_by !== null && { deleted_by: JSON.parse(version.deleted_by) }),
+        ...(version.created_by && { created_by: JSON.parse(version.created_by) }),
+        ...(version.deleted_by && { deleted_by: JSON.parse(version.deleted_by) }),
       },
     ]),
   ),
   current_version: row.current_version,
-  current_metadata_version: row.metadata_version,
+  current_metadata_version: row.metadata_version ?? 0,
   oldest_version: row.oldest_version,
   created_time: timestamp(row.created),
   updated_time: timestamp(row.updated),

@@ -14,7 +14,7 @@ import type { AuthMount } from "../../contracts/auth.ts";
 import type { Capability } from "../../contracts/policies.ts";
 import { namespaceOf, tokenOf } from "../../platform/http/caller.ts";
 import { diskRefusal } from "../../platform/http/disk.ts";
-import { asRequestError, denied, RequestError, refusalError, unwrap } from "../../platform/http/errors.ts";
+import { asRequestError, badRequest, denied, RequestError, refusalError, unwrap } from "../../platform/http/errors.ts";
 import {
   type Answered,
   beginExchange,
@@ -34,6 +34,7 @@ import { auditAnswer, auditRequest } from "../../platform/observability/audit/re
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { measureAnswer } from "../../platform/observability/metrics/requests.ts";
 import { traceAnswer, traced } from "../../platform/observability/otlp/spans.ts";
+import { locationNamed, PLACE_HEADER, REPLICA_HEADER } from "../../platform/place.ts";
 import { routesOf } from "../../rights/mount-routes.ts";
 import { listLimit } from "../../rights/path-rules.ts";
 import { accessControl } from "../../rpc/stubs.ts";
@@ -110,6 +111,7 @@ async function respond(received: Pick<Base, "routes" | "request" | "env" | "exec
   if (exchange.rate) {
     for (const [name, value] of Object.entries(rateHeaders(exchange.rate))) response.headers.set(name, value);
   }
+  if (exchange.replica !== null && response.webSocket === null) response.headers.set(REPLICA_HEADER, exchange.replica);
   if (area === "secrets" && response.status < 400 && response.webSocket === null)
     response.headers.set(STATE_INDEX_HEADER, stateIndex(Date.now()));
   // Browsers must not guess the content type.
@@ -331,8 +333,12 @@ async function authorizeCall(
         };
   const version = exchange.area === "secrets" && target.verb === "GET" ? versionIn(request.url) : null;
   const changes = exchange.area === "secrets" && CHANGES.has(target.verb);
-  const answer = await authorize(env, { ask: question, fresh, location: request.cf, version, changes });
+  const named = headers.get(PLACE_HEADER);
+  const location = named === null ? request.cf : locationNamed(named);
+  if (named !== null && location === null) throw badRequest(`${PLACE_HEADER}: unknown place`);
+  const answer = await authorize(env, { ask: question, fresh, location, version, changes });
   if (!answer.ok) throw refusalError(answer);
+  if (named !== null) exchange.replica = answer.replica ?? null;
   exchange.rate = answer.rate ?? exchange.rate;
   recordTarget(exchange, answer);
   return answer;

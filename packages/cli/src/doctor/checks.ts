@@ -106,7 +106,8 @@ async function metricsOf(api: Api): Promise<Metrics> {
 
 const METRICS_RIGHT = 'agent { policy = "read" }, or read on sys/metrics';
 
-const metrics: Check = (api) => guarded("metrics", METRICS_RIGHT, async () => metricFindings(await metricsOf(api)));
+const metrics: Check = (api) =>
+  guarded("metrics", METRICS_RIGHT, async () => metricFindings(await metricsOf(api), Date.now()));
 
 /** The namespace with those below it, as far as the token may list them. */
 async function namespacesOf(root: Api): Promise<Api[]> {

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { type Api, ApiError } from "../api.ts";
 import { textOf } from "../command.ts";
 import { deepAgent } from "./deep-agent.ts";
+import { deepReplicas } from "./deep-replicas.ts";
 import { type Finding, findings } from "./finding.ts";
 import { firstMessage } from "./socket.ts";
 import type { DeepApi, Trial } from "./trial.ts";
@@ -57,6 +58,12 @@ const lists: DeepCheck = {
     eventually(QUICK_MS, "the list does not have the secret", async () =>
       (await api.list(`${name}/metadata/`)).includes("app") ? "the database lists the secret" : null,
     ),
+};
+
+const replicas: DeepCheck = {
+  check: "replicas",
+  action: "objects ReadReplica: replica-failed and invalidation-failed in the service's log",
+  run: deepReplicas,
 };
 
 const pushes: DeepCheck = {
@@ -187,6 +194,7 @@ const metrics: DeepCheck = {
 const CHECKS: readonly DeepCheck[] = [
   secrets,
   lists,
+  replicas,
   pushes,
   streams,
   sockets,
@@ -221,11 +229,6 @@ export async function deepChecks(service: DeepApi): Promise<Finding[]> {
     await work().catch((failure: unknown) =>
       found.push(warning(textOf(failure), `remove what has the name ${trial.name}`)),
     );
-  const { unknown } = findings("not checked");
-  found.push(
-    unknown("a cron trigger shows itself within 5 minutes: npx wrangler tail, event type cron"),
-    unknown("objects of other regions cannot be checked from here: run this again from there"),
-  );
   return found;
 }
 

@@ -3,8 +3,11 @@ import { describe, expect, it } from "vitest";
 import { isMetric } from "../../../../src/platform/observability/metrics/catalogue.ts";
 import { lastSnapshot, metricFindings, readMetrics } from "./metrics.ts";
 
+const NOW = 1_800_000_000_000;
+const RUN = "sallyport_cron_last_run_timestamp_seconds";
+
 const findingsOf = (...lines: string[]) =>
-  metricFindings(readMetrics(lines.join("\n")))
+  metricFindings(readMetrics(lines.join("\n")), NOW)
     .filter(({ status }) => status !== "ok")
     .map(({ check, status, message }) => `${status} ${check}: ${message}`);
 
@@ -20,7 +23,11 @@ describe("metricFindings", () => {
 
   it("finds nothing in an idle service", () => {
     expect(
-      findingsOf("sallyport_sync_queue_capacity 1000000", 'sallyport_csi_plugin_instances{health="healthy"} 3'),
+      findingsOf(
+        `${RUN} 1799999700`,
+        "sallyport_sync_queue_capacity 1000000",
+        'sallyport_csi_plugin_instances{health="healthy"} 3',
+      ),
     ).toEqual([]);
   });
 
@@ -50,7 +57,14 @@ describe("metricFindings", () => {
       "warning requests: 3 of 100 requests failed with 5xx",
     ],
   ])("finds %j", (lines, finding) => {
-    expect(findingsOf(...lines.map((line) => `sallyport_${line}`))).toEqual([finding]);
+    expect(findingsOf(`${RUN} 1799999700`, ...lines.map((line) => `sallyport_${line}`))).toEqual([finding]);
+  });
+
+  it.each([
+    [[], "unknown cron: no run is recorded; on Cloudflare the first one is up to 20 minutes after the deployment"],
+    [[`${RUN} 1799998980`], "problem cron: the last run was 17 minutes ago"],
+  ])("finds of the cron trigger, with %j", (lines, finding) => {
+    expect(findingsOf(...lines)).toEqual([finding]);
   });
 });
 

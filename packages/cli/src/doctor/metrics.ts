@@ -25,9 +25,12 @@ const OUTBOX_SECONDS = 300;
 const ALARM_SECONDS = 120;
 const QUEUE_SHARE = 0.9;
 const MAX_FAILURES = 0.02;
+/** The trigger of wrangler.toml fires every five minutes. */
+const CRON_MINUTES = 15;
 const REQUESTS = 100;
 
-export function metricFindings(metrics: Metrics): Finding[] {
+/** @param now ms since 1970 */
+export function metricFindings(metrics: Metrics, now: number): Finding[] {
   const all = (name: string, where: (sample: Sample) => boolean = () => true) =>
     (metrics.get(`sallyport_${name}`) ?? []).filter(where);
   const sum = (name: string, where?: (sample: Sample) => boolean) =>
@@ -40,6 +43,7 @@ export function metricFindings(metrics: Metrics): Finding[] {
     ...plugins(all),
     ...requests(sum),
     ...leases(all),
+    ...cron(all, now),
   ];
 }
 
@@ -141,6 +145,17 @@ function leases(all: All): Finding[] {
   return [
     problem(`irrevocable: ${few(names)}`, "GET sys/leases?type=irrevocable has the errors; then revoke with force"),
   ];
+}
+
+function cron(all: All, now: number): Finding[] {
+  const { ok, problem, unknown } = findings("cron");
+  const [run] = all("cron_last_run_timestamp_seconds");
+  if (!run)
+    return [unknown("no run is recorded; on Cloudflare the first one is up to 20 minutes after the deployment")];
+  const minutes = Math.max(0, now / 60_000 - run.value / 60);
+  const text = `the last run was ${minutes.toFixed(0)} minutes ago`;
+  if (minutes <= CRON_MINUTES) return [ok(text)];
+  return [problem(text, "the trigger does not fire: npx wrangler triggers deploy, then npx wrangler tail")];
 }
 
 const DAY_S = 86_400;

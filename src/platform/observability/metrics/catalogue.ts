@@ -37,6 +37,10 @@ export const METRICS = {
   ),
   sallyport_snapshot_late: gauge("1 while a scheduled snapshot is due for more than an hour."),
 
+  sallyport_cron_last_run_timestamp_seconds: gauge(
+    "When the cron trigger last ran, in seconds since 1970; absent before its first run.",
+  ),
+
   sallyport_sync_paused: gauge("1 while syncing is paused."),
   sallyport_sync_queue_capacity: gauge("Maximum number of pending sync operations."),
   sallyport_sync_queue_granted: gauge("Queue quota granted to destinations."),

@@ -109,7 +109,9 @@ export class Counters {
     const series = this.#values.get(name) ?? new Map<Key, number>();
     this.#values.set(name, series);
     const to = series.has(key) || series.size < MAX_SERIES ? key : otherOf(name, part);
-    series.set(to, (series.get(to) ?? 0) + by);
+    const before = series.get(to) ?? 0;
+    // A gauge is a time here.
+    series.set(to, definitionOf(name).type === "gauge" ? Math.max(before, by) : before + by);
     this.#unwritten.add(name);
   }
 }

@@ -2,7 +2,7 @@ import { env, waitUntil } from "cloudflare:workers";
 import { objectStub } from "../../durable/jurisdiction.ts";
 import { remote } from "../../durable/rpc.ts";
 import { textOf, warn } from "../log.ts";
-import { hasCounts, type Key, takeCounts } from "./isolate-counters.ts";
+import { hasCounts, type Key, keyOf, takeCounts } from "./isolate-counters.ts";
 
 /**
  * Transfers counts from an isolate to the object `Metrics`. An isolate that dies loses its counts since the last flush.
@@ -10,7 +10,7 @@ import { hasCounts, type Key, takeCounts } from "./isolate-counters.ts";
 
 /** The method of the object `Metrics` that isolates call. */
 interface CounterStore {
-  add(reporter: string, batch: number, counts: readonly (readonly [Key, number])[]): void;
+  add(reporter: string, batch: number, counts: readonly (readonly [Key, number])[], now?: boolean): void;
 }
 
 /** Work behind an answer has 30 s. */
@@ -55,4 +55,14 @@ export async function flushCounts(): Promise<void> {
   }
   // Only after an earlier failure can further counts have gathered.
   if (again) await flushCounts();
+}
+
+/** Stores the time of a run of the cron trigger, at once. Never rejects: the next run stores its own. */
+export async function recordCronRun(now: number): Promise<void> {
+  try {
+    const run = [keyOf("sallyport_cron_last_run_timestamp_seconds", []), Math.floor(now / 1000)] as const;
+    await remote<CounterStore>(objectStub(env, env.METRICS, "main")).add("cron", now, [run], true);
+  } catch (failure) {
+    warn("cron-run-not-recorded", { because: textOf(failure) });
+  }
 }
