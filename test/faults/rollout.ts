@@ -39,7 +39,7 @@ export class Rollout {
   #moved = 0;
   #answered = 0;
   #isFirst = true;
-  /** What the former version does not offer, and the load leaves out. */
+  /** Parts of the load that the former version does not offer. */
   readonly leftOut: string[] = [];
 
   /** @param commit of the former version */
