@@ -79,14 +79,23 @@ export class Credentials implements Workload {
   readonly #client: Client;
   readonly #randomFor: RandomFor;
   readonly #directory: Directory;
-  readonly #roles: Readonly<Record<string, Role>>;
+  /** Parts of the load that the service does not offer; undefined when it must offer all. */
+  readonly #leftOut: string[] | undefined;
+  #roles: Readonly<Record<string, Role>>;
   readonly #leases: Lease[] = [];
   readonly #done = new Tally();
   #before: Everything | null = null;
   #keys = 0;
 
   /** @param onlyPools leaves out the roles without a pool */
-  constructor(client: Client, randomFor: RandomFor, directory: Directory, onlyPools: boolean) {
+  constructor(
+    client: Client,
+    randomFor: RandomFor,
+    directory: Directory,
+    onlyPools: boolean,
+    leftOut: string[] | undefined,
+  ) {
+    this.#leftOut = leftOut;
     this.#client = client;
     this.#randomFor = randomFor;
     this.#directory = directory;
@@ -100,6 +109,13 @@ export class Credentials implements Workload {
     this.#before = this.#directory.everything();
     for (const [name, { body }] of Object.entries(this.#roles))
       await this.#client.must("POST", `/v1/${MOUNT}/roles/${name}`, { ttl: "1h", max_ttl: "24h", ...body });
+    const [pooled] = Object.entries(this.#roles).find(([, role]) => isPooled(role)) ?? [];
+    if (!this.#leftOut || pooled === undefined) return;
+    const { body } = await this.#client.must("GET", `/v1/${MOUNT}/roles/${pooled}`);
+    if ("pool_size" in body.data) return;
+    // A former version ignores the pool of a role.
+    this.#leftOut.push("pools");
+    this.#roles = Object.fromEntries(Object.entries(this.#roles).filter(([, role]) => !isPooled(role)));
   }
 
   async run(going: () => boolean): Promise<void> {

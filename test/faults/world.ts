@@ -77,7 +77,7 @@ export class World {
     const engines = area === "pools" ? [] : providers.engines;
     const others = area === "all" ? await this.#others(client, providers, agents.url) : [];
     const credentials: Workload[] = [
-      new Credentials(client, this.#randomFor, providers.directory, area === "pools"),
+      new Credentials(client, this.#randomFor, providers.directory, area === "pools", this.#rollout?.leftOut),
       ...engines.map((provider) => new Engine(client, this.#randomFor, provider)),
     ];
     this.#workloads = [...others, ...credentials];

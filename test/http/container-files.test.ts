@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
@@ -156,6 +156,40 @@ describe("deploy/compose.yaml", () => {
     expect(authorities).toBe(`\${TRUSTED_CAS_FILE:-/dev/null}:${path}:ro`);
     expect(Object.keys(secrets)).toEqual(sallyport.secrets);
     expect(sallyport.environment.MASTER_KEY_FILE).toBe(`/run/secrets/${sallyport.secrets[0]}`);
+  });
+});
+
+describe.each(["deploy/Containerfile", "packages/relay/Containerfile"])("%s", (path) => {
+  const lines = readFileSync(path, "utf8")
+    .replaceAll("\\\n", " ")
+    .split("\n")
+    .filter((line) => line !== "" && !line.startsWith("#"));
+  const steps = lines.map((line) => [line.split(" ", 1)[0] ?? "", line.slice(line.indexOf(" ") + 1)] as const);
+  const of = (name: string) => steps.filter(([step]) => step === name).map(([, rest]) => rest);
+
+  it("has steps that every builder knows, from a base of the supported Node", () => {
+    const known = "FROM WORKDIR COPY RUN USER ENV VOLUME EXPOSE STOPSIGNAL HEALTHCHECK CMD ENTRYPOINT LABEL ARG".split(
+      " ",
+    );
+    expect(steps.filter(([step]) => !known.includes(step))).toEqual([]);
+    expect(of("FROM")).toEqual([expect.stringMatching(/^(docker\.io\/library\/)?node:24-/)]);
+  });
+
+  it("copies what is there, and starts programs that are there", () => {
+    const sources = of("COPY").flatMap((rest) =>
+      rest
+        .split(/ +/)
+        .filter((word) => !word.startsWith("--"))
+        .slice(0, -1),
+    );
+    expect(sources.filter((source) => !existsSync(source) && !/(^|\/)(dist|build)\//.test(source))).toEqual([]);
+    const programs = [
+      ...of("CMD"),
+      ...of("ENTRYPOINT"),
+      ...of("HEALTHCHECK").map((rest) => rest.replace(/^.*CMD /, "")),
+    ];
+    expect(programs.length).toBeGreaterThan(0);
+    for (const program of programs) expect(JSON.parse(program)).toEqual(expect.arrayContaining([expect.any(String)]));
   });
 });
 

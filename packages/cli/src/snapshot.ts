@@ -42,6 +42,9 @@ digest in the form of sha256sum. FILE appears when the snapshot is whole. The to
   },
 });
 
+const EDGE_LIMIT =
+  "the edge takes no body of this size: copy the file into the bucket of SNAPSHOT_BUCKET, and restore it with --object";
+
 export const snapshotRestore = command({
   words: ["snapshot", "restore"],
   summary: "restore a snapshot into an empty deployment",
@@ -66,8 +69,12 @@ snapshot are valid. The token needs \`update\` and \`sudo\` on sys/snapshot.`,
     const query = values.object === undefined ? "" : `?${new URLSearchParams({ object: values.object })}`;
     const response = await open(server, "POST", `sys/snapshot${query}`, file);
     const answer = await bodyOf(response);
-    if (response.statusCode !== 200)
-      throw new ApiError(response.statusCode ?? 0, "POST sys/snapshot", reasonIn(answer));
+    const { statusCode = 0 } = response;
+    if (statusCode !== 200) {
+      // The service itself has no limit for a snapshot.
+      const reason = reasonIn(answer) || (statusCode === 413 ? EDGE_LIMIT : "");
+      throw new ApiError(statusCode, "POST sys/snapshot", reason);
+    }
     const { data, warnings } = JSON.parse(answer);
     for (const warning of warnings ?? []) io.note(warning);
     if (values.json) io.out(JSON.stringify(data));
