@@ -97,7 +97,7 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
     const done = await confirmed(
       {
         title: `Delete the policy ${name}`,
-        text: "Tokens that have it lose its rights at once.",
+        text: "Tokens with this policy lose its rights at once.",
         verb: "Delete the policy",
         isDangerous: true,
       },

@@ -42,7 +42,7 @@ export function RightsCheck() {
           mono
           value={accessor}
           onChange={setAccessor}
-          hint="Left empty, your own token is asked about."
+          hint="Empty: your own token."
         />
         <TextField
           label="Paths"
@@ -51,7 +51,7 @@ export function RightsCheck() {
           rows={3}
           value={text}
           onChange={setText}
-          hint="One in a line, as in a policy."
+          hint="One per line, as in a policy."
         />
         <div>
           <Button kind="primary" type="submit" isBusy={ask.isBusy} disabled={paths.length === 0}>

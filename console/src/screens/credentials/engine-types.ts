@@ -65,7 +65,7 @@ export function formFor({ type }: EngineDescription, path: string, fields: RoleK
     schema,
     texts: Object.fromEntries(
       Object.entries(fields).map(([name, { label, help, placeholder, rows, secret }]): [string, FieldTexts] => {
-        const hint = [help?.replaceAll("`", ""), ...(secret ? ["Empty: it stays as it is."] : [])].join(" ");
+        const hint = [help?.replaceAll("`", ""), ...(secret ? ["Empty: no change."] : [])].join(" ");
         return [
           name,
           { label, hint, isSecret: secret === true, ...(placeholder && { placeholder }), ...(rows && { rows }) },

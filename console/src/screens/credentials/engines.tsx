@@ -251,7 +251,7 @@ function Enable({ onClose }: { readonly onClose: () => void }) {
             value={ttl}
             onChange={setTtl}
             placeholder="1h"
-            hint="Where a role says nothing else. Empty: 768 hours."
+            hint="The default for roles without a TTL of their own. Empty: 768 hours."
             error={problems["config.default_lease_ttl"]}
           />
           <TextField

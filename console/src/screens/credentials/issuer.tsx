@@ -122,7 +122,7 @@ function Configure({ issuer, onChanged }: { readonly issuer: string; readonly on
           onChange={setEntered}
           mono
           placeholder="https://vault.example"
-          hint="The public origin of this service. Empty: the deployment's setting PUBLIC_URL, else the address that was asked."
+          hint="The public origin of this service. Empty: the setting PUBLIC_URL, else the address of the request."
         />
         {save.error !== null && <ErrorPanel error={save.error} />}
         <div class="row">

@@ -108,7 +108,7 @@ export function RevokePrefix({ prefix: initial, onClose, onDone }: Props) {
           {below.error !== null && <ErrorPanel error={below.error} />}
           <Checkbox
             label="Forget those that cannot be removed at the provider (force)"
-            hint="What is left there may still work, and has to be removed by hand."
+            hint="Remaining credentials may still work at the provider. Remove them by hand."
             checked={isForced}
             onChange={setForced}
           />

@@ -242,7 +242,7 @@ function Nothing({
   readonly filters: Filters;
 }) {
   if (state.name === "connecting") return <Loading label="Connecting" />;
-  if (search) return <Empty title="Nothing that is kept has this text" />;
+  if (search) return <Empty title="No stored line has this text" />;
   return (
     <div class="card">
       <Empty title={filters.from === "now" ? "Nothing has happened yet" : "There is no event of this kind yet"}>

@@ -52,7 +52,7 @@ export function NodePage({ id }: { readonly id: string }) {
     const done = await confirmed(
       {
         title: `End the drain of ${value?.Name}`,
-        text: "What was moved away stays where it is. The node becomes eligible.",
+        text: "Allocations that have moved stay on their new nodes. The node becomes eligible.",
         verb: "End the drain",
       },
       "PUT /v1/node/{id}/drain",

@@ -6,10 +6,7 @@ import { Rules } from "./rules.tsx";
 
 export default function NotificationsScreen() {
   return (
-    <Page
-      title="Notifications"
-      about="Rules watch conditions of the deployment, and tell channels of people about them."
-    >
+    <Page title="Notifications" about="Rules watch conditions of the deployment, and send messages to channels.">
       <Tabs
         label="Parts of notifications"
         tabs={[

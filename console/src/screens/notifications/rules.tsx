@@ -73,7 +73,7 @@ export function Rules() {
       none="No rule yet"
       request={wireRequest(LIST, ROOT)}
     >
-      A rule says which condition is told to which channels. Add a channel first.
+      A rule sends a message to its channels while its condition holds. Add a channel first.
     </ListScreen>
   );
 }

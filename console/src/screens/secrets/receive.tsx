@@ -86,7 +86,7 @@ function Opening({ link }: { readonly link: ShareLink }) {
   if (!about.value) return <Loading label="Looking at the link" />;
   return (
     <>
-      <p>It can be opened once. Open it where nobody looks over your shoulder.</p>
+      <p>It can be opened once. Open it where other people cannot see the screen.</p>
       <Properties
         items={[
           ["Secret", <span class="mono">{about.value.path}</span>],
@@ -128,7 +128,9 @@ function Spent({ ends, isLost }: { readonly ends: number | null; readonly isLost
         <p>
           <strong>The link has ended</strong>, on {timeText(ends)}.
         </p>
-        <p>Nobody can open it any more; whether it was opened before its end is in the audit log. Ask for a new one.</p>
+        <p>
+          The link can no longer be opened. The audit log shows if it was opened before its end. Ask for a new link.
+        </p>
       </div>
     );
   return (

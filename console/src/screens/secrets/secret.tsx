@@ -52,7 +52,7 @@ export function Secret({ mount, path, onChange }: SecretProps) {
     void confirmed(
       {
         title: `Delete the newest version of ${baseOf(path)}?`,
-        text: "Readers get nothing from then on, destinations the version before. It can be brought back with Undelete.",
+        text: "Readers then get no values, and destinations get the version before. Undelete brings it back.",
         verb: "Delete the newest version",
         isDangerous: true,
       },

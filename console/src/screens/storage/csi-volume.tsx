@@ -324,7 +324,7 @@ function Operations({ id, namespace, nodes }: PartProps) {
             rows={rows}
             columns={columns}
             keyOf={(row) => row.ID}
-            empty={<Empty title="Nothing was asked of its plugin in the last hour" />}
+            empty={<Empty title="No operation of its plugin in the last hour" />}
           />
         )}
       </Loaded>

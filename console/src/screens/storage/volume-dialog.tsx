@@ -201,7 +201,7 @@ export function VolumeDialog({ draft, onClose }: { readonly draft: Draft; readon
               label="Capacity"
               value={sizes.min}
               onChange={(min) => setSizes({ ...sizes, min })}
-              hint="How much room there is; for people who read it."
+              hint="The free space, as text for readers."
             />
           )
         )}

@@ -88,7 +88,7 @@ export function DeleteDestination({ destination, onClose, onDone }: Props) {
             </p>
             <Checkbox
               label="Delete the objects at the provider first (purge)"
-              hint="Behind the answer; the destination is deleted after the last one."
+              hint="Continues after the response; the destination is deleted after the last object."
               checked={isPurge}
               onChange={setPurge}
             />
@@ -96,7 +96,7 @@ export function DeleteDestination({ destination, onClose, onDone }: Props) {
               label={
                 isPurge ? "Delete the destination even if that fails" : "Delete the destination and leave the objects"
               }
-              hint="What could not be deleted is left at the provider."
+              hint="Objects that could not be deleted stay at the provider."
               checked={isForced}
               onChange={setForced}
             />

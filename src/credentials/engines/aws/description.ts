@@ -4,7 +4,7 @@ const config = {
   access_key: { label: "Access key ID", help: "The key that the engine calls the provider with." },
   secret_key: {
     label: "Secret access key",
-    help: "Excludes `identity_token_audience`. Never answered.",
+    help: "Not with `identity_token_audience`. Never returned.",
     secret: true,
   },
   region: { placeholder: "us-east-1", label: "Region", help: "The region of STS; `us-east-1` by default." },

@@ -16,7 +16,7 @@ const config = {
   client_id: { label: "Client ID", help: "The application that the engine logs in as." },
   client_secret: {
     label: "Client secret",
-    help: "Excludes `identity_token_audience`. Never answered.",
+    help: "Not with `identity_token_audience`. Never returned.",
     secret: true,
   },
   root_password_ttl: {

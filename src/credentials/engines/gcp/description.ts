@@ -6,7 +6,7 @@ const config = {
   credentials: {
     rows: 6,
     label: "Credentials",
-    help: "The JSON key of the engine's service account. Excludes `identity_token_audience`. Never answered.",
+    help: "The JSON key of the engine's service account. Not with `identity_token_audience`. Never returned.",
     secret: true,
   },
   service_account_email: {

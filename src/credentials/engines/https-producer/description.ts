@@ -13,7 +13,7 @@ export const description = {
       label: "URL",
       help: "The address that all calls are sent to, without a slash at its end.",
     },
-    secrets: { label: "Secrets", help: "Values of `{{secrets.name}}` by name. Never answered.", secret: true },
+    secrets: { label: "Secrets", help: "Values of `{{secrets.name}}` by name. Never returned.", secret: true },
     vars: { label: "Variables", help: "Values of `{{vars.name}}` by name, after those of roles." },
     producer: {
       rows: 16,
