@@ -56,6 +56,29 @@ export function polledForFormerWorker<Answer extends PollResult | Refusal | null
   return { ...polled, end: { ...polled.end, issued: { ...issued, clientId, clientSecret } } };
 }
 
+type FormerPollResult = PollResult & { readonly claim?: WorkLease | null };
+
+/** The answer of an engine that runs the code of version 0.2.0, for minutes after a deploy, in the present names. */
+export function polledOfFormerEngine<Answer extends PollResult | Refusal | null | undefined>(answer: Answer): Answer {
+  if (!answer || "ok" in answer) return answer;
+  const polled: FormerPollResult = answer;
+  const lease = polled.claim ?? null;
+  if (polled.kind === "steps") return { ...polled, lease: polled.lease ?? lease } as Answer;
+  if (polled.kind === "wait") return { ...polled, lease: polled.lease ?? lease } as Answer;
+  if (polled.kind !== "end" || !polled.end.ok || !polled.end.issued || polled.end.issued.data) return answer;
+  const { clientId, clientSecret, ...issued } = polled.end.issued as unknown as Record<string, unknown>;
+  const data = { client_id: clientId, client_secret: clientSecret };
+  return { ...polled, end: { ...polled.end, issued: { ...issued, data } } } as unknown as Answer;
+}
+
+/** The first task of a job that an engine of version 0.2.0 may have started. */
+export const firstTaskOf = ({ polled, turn }: Started & { readonly turn?: PollResult | null }): PollResult | null =>
+  polledOfFormerEngine(polled === undefined ? (turn ?? null) : polled);
+
+/** Whether a call failed because its object runs code without the method. */
+export const isMethodMissing = (failure: unknown): boolean =>
+  failure instanceof TypeError && failure.message.includes("does not implement the method");
+
 /** A started job, whose first task was named `turn`. */
 export function startedForFormerWorker<S extends Started>(started: S): S {
   const polled = polledForFormerWorker(started.polled);

@@ -19,10 +19,16 @@ import { tracedWork } from "../../platform/observability/otlp/spans.ts";
 import { settings } from "../../platform/settings.ts";
 import { tenantSender } from "../../providers/outbound-url.ts";
 import { sender } from "../../providers/outcome.ts";
+import {
+  type FormerCredentialEngineApi,
+  firstTaskOf,
+  isMethodMissing,
+  polledOfFormerEngine,
+} from "../../rpc/renamed-methods.ts";
 import { credentialEngine } from "../../rpc/stubs.ts";
 import { assertionFor } from "../assertion.ts";
 import type { EngineType, Perform } from "../engines/engine-type.ts";
-import { engineType } from "../engines/index.ts";
+import { engineType, FIRST_TYPE } from "../engines/index.ts";
 import { groupsOf, LATE_CALL_MS, MIN_CALL_MS } from "./saga.ts";
 
 /** Jobs that one Worker performs concurrently for one engine after a wake-up. */
@@ -57,11 +63,12 @@ async function clientOf(env: Env, type: EngineType, account: object, deadlineMs:
 export async function performJob(
   env: Env,
   engine: string,
-  { wanted, polled }: Started,
+  started: Started,
   budgetMs: number,
   caller: AbortSignal | null = null,
 ): Promise<JobEnd | null> {
-  return performPolls(env, () => credentialEngine(env, engine), wanted, polled, Date.now() + budgetMs, caller);
+  const object = () => credentialEngine(env, engine);
+  return performPolls(env, object, started.wanted, firstTaskOf(started), Date.now() + budgetMs, caller);
 }
 
 /**
@@ -71,10 +78,11 @@ export async function performJob(
 export async function performRemoval(
   env: Env,
   engine: string,
-  { wanted, polled }: Started,
+  started: Started,
   { end, verifyUntil }: { readonly end: number; readonly verifyUntil: number },
 ): Promise<JobEnd | null> {
-  for (let first = polled; ; first = null) {
+  const { wanted } = started;
+  for (let first = firstTaskOf(started); ; first = null) {
     const over = await performJob(env, engine, { wanted, polled: first }, end - Date.now());
     if (!over?.ok || over.goesOnAt === null || over.goesOnAt > verifyUntil) return over;
     await scheduler.wait(Math.max(over.goesOnAt - Date.now(), RECHECK_MS));
@@ -125,7 +133,8 @@ async function performPolls(
         const { lease, steps, seq, account, deadlineMs } = polled;
         // A caller's last call ends with its wait; the job repeats it afterwards.
         const callMs = wanted ? Math.min(deadlineMs, Math.max(end - Date.now(), MIN_CALL_MS)) : deadlineMs;
-        const type = engineType(polled.type);
+        // An engine of version 0.2.0 has one type, and does not say so.
+        const type = engineType(polled.type ?? FIRST_TYPE);
         const perform = await clientOf(env, type, account, callMs);
         const atOnce = wanted ? CALLS_OF_A_REQUEST : 1;
         const attempt = () => performSteps(perform, steps, { atOnce, concurrent: type.calls.concurrent });
@@ -188,7 +197,16 @@ async function poll(
   hasLeft: boolean,
   goesOn: boolean,
 ): Promise<PollResult | Refusal> {
-  const ask = () => object().poll(wanted, report, hasLeft, goesOn);
+  const ask = async () => {
+    try {
+      return await object().poll(wanted, report, hasLeft, goesOn);
+    } catch (failure) {
+      if (!isMethodMissing(failure)) throw failure;
+      const former = object() as unknown as Remote<FormerCredentialEngineApi>;
+      const told = report && { claim: report.lease, done: report.done };
+      return polledOfFormerEngine(await former.turn(wanted, told, hasLeft, goesOn));
+    }
+  };
   try {
     return await ask();
   } catch (failure) {
