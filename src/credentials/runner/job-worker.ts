@@ -197,6 +197,7 @@ async function poll(
   hasLeft: boolean,
   goesOn: boolean,
 ): Promise<PollResult | Refusal> {
+  const rest = [hasLeft, goesOn] as const;
   const ask = async () => {
     try {
       return await object().poll(wanted, report, hasLeft, goesOn);
@@ -204,7 +205,7 @@ async function poll(
       if (!isMethodMissing(failure)) throw failure;
       const former = object() as unknown as Remote<FormerCredentialEngineApi>;
       const told = report && { claim: report.lease, done: report.done };
-      return polledOfFormerEngine(await former.turn(wanted, told, hasLeft, goesOn));
+      return polledOfFormerEngine(await former.turn(wanted, told, ...rest));
     }
   };
   try {
