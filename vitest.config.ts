@@ -35,6 +35,8 @@ const PROVIDERS = "cloud-*|deploy-project-*|destination-*|repo-host-*|provider-*
 
 /** `npm run test:long` sets it: all rows and rounds, see test/support/long.ts. */
 const LONG_TESTS = String(process.env["LONG_TESTS"] === "1");
+/** The steps of each random walk against the model of rules, instead of its own number. */
+const RANDOM_STEPS = String(Number(process.env["RANDOM_STEPS"] ?? 0));
 
 export default defineConfig({
   test: {
@@ -50,7 +52,7 @@ export default defineConfig({
     silent: "passed-only",
     projects: [
       {
-        define: { LONG_TESTS },
+        define: { LONG_TESTS, RANDOM_STEPS },
         plugins: [
           cloudflareTest(async ({ inject }) => ({
             wrangler: { configPath: "./wrangler.toml" },
@@ -103,7 +105,7 @@ export default defineConfig({
         },
       },
       {
-        define: { LONG_TESTS },
+        define: { LONG_TESTS, RANDOM_STEPS },
         test: {
           name: "unit",
           include: [
@@ -117,7 +119,7 @@ export default defineConfig({
         },
       },
       {
-        define: { LONG_TESTS },
+        define: { LONG_TESTS, RANDOM_STEPS },
         test: {
           name: "doubles",
           include: ["test/doubles/**/*.test.ts"],
@@ -129,7 +131,7 @@ export default defineConfig({
         },
       },
       {
-        define: { LONG_TESTS },
+        define: { LONG_TESTS, RANDOM_STEPS },
         test: {
           name: "http",
           // Not by `exclude`, which would replace that of the command line (scripts/test.ts).
@@ -144,7 +146,7 @@ export default defineConfig({
         },
       },
       {
-        define: { LONG_TESTS },
+        define: { LONG_TESTS, RANDOM_STEPS },
         test: {
           name: "providers",
           include: [`test/http/@(${PROVIDERS}).test.ts`],
@@ -156,7 +158,7 @@ export default defineConfig({
         },
       },
       {
-        define: { LONG_TESTS },
+        define: { LONG_TESTS, RANDOM_STEPS },
         test: {
           name: "smoke",
           include: ["test/smoke/**/*.test.ts", "test/abuse/**/*.test.ts"],

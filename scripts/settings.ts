@@ -14,7 +14,7 @@ export interface LocalSettings {
   agents: number;
   /** Print a line for every request. */
   log: boolean;
-  /** Start the five providers of secret sync on this machine, too. */
+  /** Start the providers of secret sync on this machine, too. */
   playground: boolean;
 }
 

@@ -138,7 +138,10 @@ function banner({ baseUrl, token }: Service, settings: LocalSettings, nodes: str
     `export SALLYPORT_ADDR=${baseUrl} SALLYPORT_TOKEN=${token}`,
     ...(nodes.length > 0 ? [`export VOLUMES=${volumes}`] : []),
     ...(settings.playground
-      ? [`export PROVIDERS=${resolve(settings.stateDir, "providers")}  # see docs/guides/sync.md`]
+      ? [
+          `export PROVIDERS=${resolve(settings.stateDir, "providers")}`,
+          "# The values for the console's form of a new destination: cat $PROVIDERS/TYPE.json, with the TYPE of its address",
+        ]
       : []),
     ...steps,
     "",

@@ -1,8 +1,8 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { amount } from "../support/long.ts";
-import { del, mountKv, put } from "../workers/client.ts";
+import { amount, walkLength } from "../support/long.ts";
+import { del, get, mountKv, put } from "../workers/client.ts";
 import {
   eventually,
   makeDestination,
@@ -13,6 +13,7 @@ import {
 } from "../workers/sync-helpers.ts";
 import { RemotePlace } from "../workers/sync-places.ts";
 import { randomFrom } from "./random.ts";
+import { type ModelLimits, RuleModel } from "./rule-model.ts";
 
 /** Rules, requests and secrets in random order, with objects that are evicted between, against a naive model. */
 
@@ -25,6 +26,7 @@ const RULES: readonly { readonly body: object; readonly matches: (path: string, 
     matches: (path, mode) => path.startsWith("web/") && mode === "prod",
   },
   { body: { match_all: true, exclude_glob: ["app/**"] }, matches: (path) => !path.startsWith("app/") },
+  { body: { match_all: true }, matches: () => true },
 ];
 const NAMES = ["one", "two"];
 
@@ -45,88 +47,160 @@ beforeEach(async () => {
   mount = (await mountKv()).uuid;
 });
 
-describe.each(["in-mem", "cloud-a-ps"])("the objects of a destination of type %s", (type) => {
+/** `free`: changes follow each other at once. `limited`: rules rest and have limits, so each change is awaited. */
+describe.each([
+  ["in-mem", "free"],
+  ["cloud-a-ps", "free"],
+  ["in-mem", "limited"],
+  ["cloud-a-ps", "limited"],
+] as const)("the objects of a destination of type %s, with rules that are %s", (type, kind) => {
   const D = `${type}/d`;
   const AT = `/v1/sys/sync/destinations/${D}`;
-  const seeds = Array.from({ length: amount(2, 50) }, (_, index) => index + 1);
+  const seeds = Array.from({ length: amount(kind === "free" ? 2 : 1, 50) }, (_, index) => index + 1);
 
   it.each(seeds)("are those that rules and requests want (seed %i)", { timeout: 0 }, async (seed) => {
     const place = type === "in-mem" ? null : await RemotePlace.open(type);
     await makeDestination(type, "d", place?.body);
     await place?.write("of_another_hand", FOREIGN);
-    const held = async (): Promise<string[]> => {
-      const values = place ? await place.values() : await objects("d");
-      return Object.values(values).sort();
-    };
     const random = randomFrom(seed);
     const below = (bound: number): number => Math.floor(random() * bound);
     const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
-    /** By path: the newest value, and the mode in the metadata. */
-    const secrets = new Map<string, { value: string; mode: string }>();
+    const model = new RuleModel();
     let versions = 0;
-    const rules = new Map<string, number>();
-    const manual = new Set<string>();
     let faultsEnd = 0;
-    const steps: (() => Promise<unknown>)[] = [
-      async () => {
-        const path = pick(PATHS);
-        const data = { of: path, version: ++versions };
-        await write(path, data);
-        secrets.set(path, { value: JSON.stringify(data), mode: secrets.get(path)?.mode ?? "" });
-      },
-      async () => {
-        const path = pick(PATHS);
-        const secret = secrets.get(path);
-        if (!secret) return;
-        secret.mode = pick(["prod", "test"]);
-        await put(`/v1/kv/metadata/${path}`, { custom_metadata: { env: secret.mode } });
-      },
-      async () => {
-        const path = pick(PATHS);
-        await del(`/v1/kv/metadata/${path}`);
-        secrets.delete(path);
-      },
-      async () => {
-        const [name, index] = [pick(NAMES), below(RULES.length)];
-        const body = { mount: "kv", max_removals: 1_000, ...RULES[index]?.body };
-        const answer = await put(`${AT}/rules/${name}`, body);
-        // A rule whose deletion is under way cannot be written.
-        if (answer.status === 200) rules.set(name, index);
-        else expect(answer.status, answer.text).toBe(409);
-      },
-      async () => {
-        const name = pick(NAMES);
-        await del(`${AT}/rules/${name}`);
-        rules.delete(name);
-      },
-      async () => {
-        const path = pick(PATHS);
-        if (!secrets.has(path)) return;
-        expect((await setWithoutWaiting(D, path)).status).toBe(200);
-        manual.add(path);
-      },
-      async () => {
-        const path = pick(PATHS);
-        await removeAssociation(D, path);
-        manual.delete(path);
-      },
-      async () => {
-        const [fault, times] = [pick(FAULTS), 1 + below(2)];
-        const writes = (await place?.writes()) ?? 0;
-        // Those before have ended: more would outlast the last check by the back-off of each.
-        if (writes < faultsEnd) return;
-        faultsEnd = writes + times;
-        await place?.fail(fault, times);
-      },
-      () => evicted(env.SYNC_DESTINATION.getByName(D)),
-      () => evicted(env.KV_STORE.getByName(mount)),
-    ];
-    for (let step = 0; step < amount(40, 200); step++) await pick(steps)();
-    const wanted = [...secrets].filter(
-      ([path, { mode }]) => manual.has(path) || [...rules.values()].some((index) => RULES[index]?.matches(path, mode)),
-    );
-    await eventually(async () => {
-      expect(await held()).toEqual([...wanted.map(([, { value }]) => value), ...(place ? [FOREIGN] : [])].sort());
+
+    /** All rules show the status and the counts of the model. */
+    const settled = () =>
+      eventually(async () => {
+        for (const name of NAMES) {
+          const read = await get(`${AT}/rules/${name}`);
+          const { status, progress } = read.body.data ?? {};
+          expect([name, read.status === 404 ? null : { status, progress }]).toEqual([name, model.view(name)]);
+        }
+      });
+    const holdsWhatIsWanted = () =>
+      eventually(async () => {
+        const held = Object.entries(place ? await place.values() : await objects("d"));
+        const wanted = model.wanted();
+        const values = [...wanted.map(({ value }) => value), ...(place ? [FOREIGN] : [])];
+        expect(held.map(([, value]) => value).sort()).toEqual(values.sort());
+        for (const { value, namedBy } of wanted) {
+          const name = held.find((object) => object[1] === value)?.[0] ?? "";
+          expect([value, namedBy]).toEqual([
+            value,
+            expect.arrayContaining([/^\/?of-(one|two)\//.exec(name)?.[1] ?? "manual"]),
+          ]);
+        }
+      });
+    const limits = (): ModelLimits => ({
+      priority: pick([50, 100, 150]),
+      maxSecrets: kind === "free" ? 1_000 : pick([1, 2, 3, 1_000]),
+      maxRemovals: kind === "free" ? 1_000 : pick([0, 1, 2, 1_000]),
+      paused: kind !== "free" && below(4) === 0,
     });
+
+    /** Weights by which secrets and rules of two origins are common. */
+    const weighted: readonly (readonly [weight: number, step: () => Promise<unknown>])[] = [
+      [
+        4,
+        async () => {
+          const path = pick(PATHS);
+          const data = { of: path, version: ++versions };
+          await write(path, data);
+          model.secrets.set(path, { value: JSON.stringify(data), mode: model.secrets.get(path)?.mode ?? "" });
+        },
+      ],
+      [
+        2,
+        async () => {
+          const path = pick(PATHS);
+          const secret = model.secrets.get(path);
+          if (!secret) return;
+          secret.mode = pick(["prod", "test"]);
+          await put(`/v1/kv/metadata/${path}`, { custom_metadata: { env: secret.mode } });
+        },
+      ],
+      [
+        1,
+        async () => {
+          const path = pick(PATHS);
+          await del(`/v1/kv/metadata/${path}`);
+          model.secrets.delete(path);
+        },
+      ],
+      [
+        4,
+        async () => {
+          const [name, given, another] = [pick(NAMES), limits(), pick(RULES)];
+          const former = RULES.find(({ matches }) => matches === model.rules.get(name)?.matches);
+          const { body, matches } = (below(2) === 0 && former) || another;
+          const { priority, maxSecrets: max_secrets, maxRemovals: max_removals, paused } = given;
+          const naming = { name_template: `/of-${name}/{{ .SecretPath }}` };
+          const rule = { mount: "kv", ...naming, ...body, priority, max_secrets, max_removals, paused };
+          const answer = await put(`${AT}/rules/${name}`, rule);
+          // A rule whose deletion is under way cannot be written.
+          if (answer.status === 200) model.put(name, matches, given);
+          else expect(answer.status, answer.text).toBe(409);
+        },
+      ],
+      [
+        1,
+        async () => {
+          const name = pick(NAMES);
+          await del(`${AT}/rules/${name}`);
+          model.rules.delete(name);
+        },
+      ],
+      [
+        1,
+        async () => {
+          const path = pick(PATHS);
+          if (!model.secrets.has(path)) return;
+          expect((await setWithoutWaiting(D, path)).status).toBe(200);
+          model.manual.add(path);
+        },
+      ],
+      [
+        2,
+        async () => {
+          const path = pick(PATHS);
+          await removeAssociation(D, path);
+          model.manual.delete(path);
+        },
+      ],
+      [
+        1,
+        async () => {
+          const [fault, times] = [pick(FAULTS), 1 + below(2)];
+          const writes = (await place?.writes()) ?? 0;
+          // Those before have ended: more would outlast the last check by the back-off of each.
+          if (writes < faultsEnd) return;
+          faultsEnd = writes + times;
+          await place?.fail(fault, times);
+        },
+      ],
+      [1, () => evicted(env.SYNC_DESTINATION.getByName(D))],
+      [1, () => evicted(env.KV_STORE.getByName(mount))],
+      [
+        2,
+        async () => {
+          const name = pick(NAMES);
+          if (kind === "free" || !model.rules.has(name)) return;
+          const { plan_id = "pl_of_another_rule" } = (await get(`${AT}/rules/${name}`)).body.data;
+          const waits = model.rules.get(name)?.status === "confirmation_required";
+          const confirmed = await put(`${AT}/rules/${name}/confirm`, { plan_id });
+          expect([confirmed.status, waits], confirmed.text).toEqual([waits ? 200 : 409, waits]);
+          if (waits) model.confirm(name);
+        },
+      ],
+    ];
+    const steps = weighted.flatMap(([weight, step]) => Array.from({ length: weight }, () => step));
+    for (let step = 0; step < walkLength(40, 200); step++) {
+      await pick(steps)();
+      model.compare();
+      if (kind === "limited") await settled();
+      if (kind === "limited" && step % 5 === 4) await holdsWhatIsWanted();
+    }
+    await holdsWhatIsWanted();
   });
 });

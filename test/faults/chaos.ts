@@ -23,6 +23,8 @@ export interface Targets {
   answered(): number;
   /** The longest that the runtime is left alone in a storm. In a breeze it always is. */
   readonly peaceMs: number;
+  /** Whether the runtime is killed as often as possible, and all else rarely. */
+  readonly isAtService: boolean;
 }
 
 /** After one of this many kills of the runtime, its files are read before the restart. */
@@ -34,6 +36,9 @@ const FROZEN = 0.3;
 const STORM_MS = 25_000;
 const BREEZE_MS = 20_000;
 const BREEZE = 4;
+/** Of faults at the service: a shorter breeze, and how much longer the other processes are left alone. */
+const BREEZE_AT_SERVICE_MS = 5_000;
+const ASIDE = 5;
 
 /** Kills and disturbs all processes at random times, with one random sequence per kind; ends with all of them healthy. */
 export class Chaos {
@@ -70,7 +75,13 @@ export class Chaos {
 
   /** How much longer pauses are now than in a storm. */
   get #pause(): number {
-    return (Date.now() - this.#began) % (STORM_MS + BREEZE_MS) < STORM_MS ? 1 : BREEZE;
+    const breezeMs = this.#targets.isAtService ? BREEZE_AT_SERVICE_MS : BREEZE_MS;
+    return (Date.now() - this.#began) % (STORM_MS + breezeMs) < STORM_MS ? 1 : BREEZE;
+  }
+
+  /** The same for kills of the processes beside the service. */
+  get #pauseAside(): number {
+    return this.#pause * (this.#targets.isAtService ? ASIDE : 1);
   }
 
   /** Often shortly after its restart, sometimes later: by the number of its answers, for any speed. */
@@ -115,7 +126,7 @@ export class Chaos {
     if (mortals.length === 0) return;
     while (going()) {
       const [mortal, before, away] = [pick(random, mortals), random() * 2_500, random() * 800];
-      await sleep(before * this.#pause);
+      await sleep(before * this.#pauseAside);
       if (!going()) return;
       await mortal.kill();
       this.kills.add(mortal.name);
@@ -127,7 +138,7 @@ export class Chaos {
   async #killProvider(provider: Provider, random: Random, going: () => boolean): Promise<void> {
     while (going()) {
       const [before, away] = [random() * 6_000, random() * 1_200];
-      await sleep(before * this.#pause);
+      await sleep(before * this.#pauseAside);
       if (!going()) return;
       for (const line of provider.lines) line.close();
       this.kills.add(provider.name);

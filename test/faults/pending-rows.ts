@@ -5,6 +5,19 @@ import { DatabaseSync } from "node:sqlite";
 /** A runtime that is there may have it for itself for a moment. */
 const READING = { readOnly: true, timeout: 10_000 };
 
+/** Opens a file for reading. A transaction that a kill has cut is rolled back first, as the next start does. */
+function opened(path: string): DatabaseSync {
+  const database = new DatabaseSync(path, READING);
+  try {
+    database.prepare("SELECT count(*) FROM sqlite_master").get();
+    return database;
+  } catch (failure) {
+    database.close();
+    if (!String(failure).includes("readonly database")) throw failure;
+    return new DatabaseSync(path, { ...READING, readOnly: false });
+  }
+}
+
 type Row = Record<string, string | number | bigint | null>;
 
 interface StoredObject {
@@ -25,7 +38,7 @@ function withObjects<T>(dataDir: string, look: (object: StoredObject) => T[]): T
     const files = readdirSync(join(root, directory)).filter((file) => /^[0-9a-f]{64}\.sqlite$/.test(file));
     return files.flatMap((file) => {
       const id = file.slice(0, 64);
-      const database = new DatabaseSync(at(file), READING);
+      const database = opened(at(file));
       try {
         const rows = (sql: string) => database.prepare(sql).all() as Row[];
         const tables = new Set(rows("SELECT name FROM sqlite_master WHERE type = 'table'").map(({ name }) => name));
@@ -43,7 +56,7 @@ function withObjects<T>(dataDir: string, look: (object: StoredObject) => T[]): T
 }
 
 function rowsOf(path: string, sql: string): Row[] {
-  const database = new DatabaseSync(path, READING);
+  const database = opened(path);
   try {
     const statement = database.prepare(sql);
     // Times are in nanoseconds.

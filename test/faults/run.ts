@@ -7,6 +7,8 @@
  *   FAULTS_SETTLE=60     how long all may take to come to rest; 300 otherwise
  *   FAULTS_AREA=engines  only credentials of engines, so that the service is killed more often and they are issued more often
  *   FAULTS_AREA=pools    only credentials of pools
+ *   FAULTS_AREA=sync     only secrets, and destinations of every type
+ *   FAULTS_AIM=service   kills the service as often as it serves, and providers, agents and drivers a fifth as often
  *   FAULTS_FROM=v0.1     a commit whose code serves beside the present, as in a gradual deployment
  *   FAULTS_KEEP=1        the service's state stays on disk when something is wrong
  */
@@ -20,14 +22,16 @@ const mostKills = Number(process.env["FAULTS_KILLS"] ?? Number.POSITIVE_INFINITY
 const settleMs = Number(process.env["FAULTS_SETTLE"] ?? 300) * 1_000;
 
 /** Time limit of the run; its processes end with it. */
-const LIMIT_MS = 15 * 60_000;
+const LIMIT_MS = Math.max(15 * 60_000, seconds * 1_000 + settleMs + 5 * 60_000);
 
 const began = performance.now();
 const say = (what: string) => console.log(`${((performance.now() - began) / 1000).toFixed(0).padStart(4)} s  ${what}`);
 
 const area = process.env["FAULTS_AREA"] ?? "all";
 if (!isArea(area)) throw new Error(`FAULTS_AREA: one of ${AREAS.join(", ")}`);
-const world = new World(seed, process.env["FAULTS_FROM"] ?? null, area);
+const aim = process.env["FAULTS_AIM"] ?? "";
+if (!["", "service"].includes(aim)) throw new Error("FAULTS_AIM: service, or none");
+const world = new World(seed, process.env["FAULTS_FROM"] ?? null, { area, isAtService: aim === "service" });
 setTimeout(() => {
   say(`BROKEN: not at its end after ${LIMIT_MS / 60_000} minutes\n${world.told()}`);
   process.exit(1);
@@ -63,7 +67,7 @@ else {
   for (const fault of faults.slice(1, 20)) console.log(`        ${fault}`);
   if (faults.length > 20) console.log(`        and ${faults.length - 20} more`);
   const from = process.env["FAULTS_FROM"] ? `FAULTS_FROM=${process.env["FAULTS_FROM"]} ` : "";
-  const of = area === "all" ? "" : `FAULTS_AREA=${area} `;
+  const of = `${area === "all" ? "" : `FAULTS_AREA=${area} `}${aim === "" ? "" : `FAULTS_AIM=${aim} `}`;
   console.log(`\nAgain: ${from}${of}FAULTS_SEED=${seed} FAULTS_SECONDS=${seconds} npm run test:faults`);
 }
 process.exit(faults.length === 0 ? 0 : 1);

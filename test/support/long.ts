@@ -4,6 +4,7 @@
  */
 
 declare const LONG_TESTS: boolean;
+declare const RANDOM_STEPS: number;
 
 export const isLong: boolean = LONG_TESTS;
 
@@ -17,6 +18,9 @@ export function part<T>(rows: readonly T[], first = 0, share = SHARE): T[] {
 
 /** A number of rounds, of random requests, of kills, or of objects whose cost is counted. */
 export const amount = (short: number, long: number): number => (isLong ? long : short);
+
+/** Steps of a random walk; the environment may ask for another number. */
+export const walkLength = (short: number, long: number): number => RANDOM_STEPS || amount(short, long);
 
 /** Options of a test of random cases. It computes without a pause: a limit of time would only measure the machine. */
 export const PROPERTY = { timeout: 0 } as const;

@@ -147,6 +147,23 @@ describe("a rule", () => {
     await holds();
   });
 
+  it("leaves the name of a shared object to the rule that comes first after a change of priorities", async () => {
+    await add("app/db");
+    const named = (name: string, priority: number) => {
+      const body = { path_prefix: "app", name_template: `${name}/{{ .SecretPath }}`, priority };
+      return rule(name, body);
+    };
+    const isNamed = (name: string) =>
+      eventually(async () => expect(Object.keys(await objects("d"))).toEqual([`${name}/app/db`]));
+    await named("one", 50);
+    await named("two", 100);
+    await isNamed("one");
+    await named("one", 150);
+    await isNamed("two");
+    await named("one", 50);
+    await isNamed("one");
+  });
+
   it("is an origin by which drift is counted", async () => {
     await add("app/a", "app/b", "other");
     await setAssociation("in-mem/d", "other");

@@ -142,6 +142,16 @@ export class RuleStore {
     );
   }
 
+  /** Sets the associations that a rule shares with others again, because another one may come first now. */
+  setSharedAgain({ name, mount_uuid }: Pick<RuleRow, "name" | "mount_uuid">): void {
+    this.#sql.exec(
+      `UPDATE rule_matches SET applied = 3 WHERE applied = 1 AND rule IN (SELECT name FROM rules WHERE mount_uuid = ?2 AND name <> ?1)
+       AND secret_name IN (SELECT secret_name FROM rule_matches WHERE rule = ?1)`,
+      name,
+      mount_uuid,
+    );
+  }
+
   /** Sets an association that exists again. */
   again(rule: string, secretName: string): void {
     this.#sql.exec("UPDATE rule_matches SET applied = 3 WHERE rule = ? AND secret_name = ?", rule, secretName);

@@ -85,6 +85,7 @@ export class RuleWork {
     this.#store.put(name, mount, definition);
     const isSame = was && AGAIN.every((field) => JSON.stringify(was[field]) === JSON.stringify(definition[field]));
     if (!isSame) this.#store.setAllAgain(name);
+    if (before && before.priority !== definition.priority) this.#store.setSharedAgain(before);
     this.#announce(mount.uuid);
     this.forget();
   }

@@ -70,9 +70,14 @@ export function newTexts(type: string): Readonly<Record<string, FieldTexts>> {
   return { ...texts, secret_name_template: { ...template, hint } };
 }
 
-/** Never part of a form: the form's own button, and older names of fields. */
+/** Never part of a form: the form's own button, fields that are always refused, and older names of fields. */
 export const HIDDEN: readonly string[] = [
   "dry_run",
+  ...(schema.anyOf ?? []).flatMap(({ title = "", properties = {} }: JsonSchema) =>
+    Object.entries(properties).flatMap(([name, own]) =>
+      Object.keys(own).length === 0 && !byType.get(title)?.fields[name] ? [name] : [],
+    ),
+  ),
   ...descriptions.flatMap(({ fields }) => Object.keys(fields).filter((name) => fields[name]?.hidden)),
 ];
 
