@@ -36,13 +36,24 @@ const effects: Readonly<Record<DestinationDescription["effect"], string>> = {
 };
 
 const providers = table(
-  ["Type", "Upstream name", "Provider", "Objects", "Login", "Drift is found by", "A new value takes effect", "Limits"],
+  [
+    "Type",
+    "Upstream name",
+    "Provider",
+    "Objects",
+    "Login",
+    "Federation",
+    "Drift is found by",
+    "A new value takes effect",
+    "Limits",
+  ],
   types.map(({ type, description: of }) => [
     code(type),
     of.upstream === undefined ? "the same" : code(of.upstream),
     of.label,
     of.about,
     of.login,
+    of.federation ? "identity tokens" : "none",
     reads[of.reads],
     effects[of.effect],
     of.limits,

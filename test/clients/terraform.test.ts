@@ -53,7 +53,7 @@ describe.runIf(missing === null)("a configuration of the Vault provider", () => 
     };
     const applied = await run(dir, "apply", "-auto-approve");
     expect(applied.code, applied.output).toBe(0);
-    expect(applied.output).toContain("Resources: 15 added");
+    expect(applied.output).toContain("Resources: 23 added");
     const planned = await run(dir, "plan", "-detailed-exitcode");
     expect(planned.code, planned.output).toBe(0);
     // A change of a rule, and the deletion of a destination, by another hand.

@@ -1,4 +1,4 @@
-/** A naive model of the rules of a destination: small sets, all of them compared anew after every change. */
+/** A naive model of the rules of a destination: small sets, all of them compared again after every change. */
 
 export type RuleState = "active" | "paused" | "limit_exceeded" | "confirmation_required";
 

@@ -413,6 +413,26 @@ describe("a rule", () => {
   });
 });
 
+it("a match that a rule may not set keeps no object, and no name", async () => {
+  await add("app/db", "app/web");
+  await setAssociation("in-mem/d", "app/db");
+  const stopped = { path_prefix: "app", max_secrets: 1, priority: 1 };
+  expect((await rule("stopped", stopped)).body.data.status).toBe("limit_exceeded");
+  const named = (name: string) => rule("web", { path_prefix: "app", name_template: `${name}/{{ .SecretPath }}` });
+  const names = async () => Object.keys(await objects("d")).sort();
+  await named("one");
+  await removeAssociation("in-mem/d", "app/db");
+  await eventually(async () => expect(await names()).toEqual(["one/app/db", "one/app/web"]));
+  await named("two");
+  await eventually(async () => expect(await names()).toEqual(["two/app/db", "two/app/web"]));
+  await setAssociation("in-mem/d", "app/db");
+  expect((await del(`${AT}/rules/web`)).status).toBe(204);
+  await holds("app/db");
+  await removeAssociation("in-mem/d", "app/db");
+  await holds();
+  expect(await read("stopped")).toMatchObject({ progress: { matched: 2, applied: 0 } });
+});
+
 describe("a removal of many", () => {
   it("waits for a confirmation of exactly its plan", async () => {
     await add(...Array.from({ length: 12 }, (_, n) => `app/${n}`), "app/keep/x");

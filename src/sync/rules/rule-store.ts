@@ -236,12 +236,17 @@ export class RuleStore {
       .one();
   }
 
-  /** The rules of a secret of a mount that want its association, the one that decides about its name first. */
+  /**
+   * The rules of a secret of a mount that want its association, the one that decides about its name first. A match that is
+   * not set yet counts while its rule may set it: not of one that is paused, or stopped by a limit.
+   */
   origins(mountUuid: string, secretName: string): RuleRow[] {
     return this.#sql
       .exec<RuleRow>(
         `SELECT rules.* FROM rule_matches JOIN rules ON rules.name = rule_matches.rule
-         WHERE rule_matches.secret_name = ? AND rules.mount_uuid = ? AND rule_matches.applied NOT IN ${REFUSED} ORDER BY priority, name`,
+         WHERE rule_matches.secret_name = ? AND rules.mount_uuid = ? AND rule_matches.applied NOT IN ${REFUSED}
+           AND (rule_matches.applied <> 0 OR (rules.status IN ('active', 'scanning') AND rule_matches.generation = rules.generation))
+         ORDER BY priority, name`,
         secretName,
         mountUuid,
       )

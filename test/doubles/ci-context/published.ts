@@ -1,3 +1,4 @@
+import { object, text } from "../../support/json-schemas.ts";
 import type { PublishedApi } from "../../support/published-api.ts";
 
 /**
@@ -6,13 +7,6 @@ import type { PublishedApi } from "../../support/published-api.ts";
  * https://circleci.com/docs/api/v2.
  */
 
-const text = { type: "string" };
-const object = (properties: object, required: readonly string[] = []) => ({
-  type: "object",
-  properties,
-  required,
-  additionalProperties: false,
-});
 const page = (items: object) =>
   object({ items: { type: "array", items }, next_page_token: { type: ["string", "null"] } }, ["items"]);
 const ofContext = object(

@@ -1,3 +1,4 @@
+import { flag, object, text } from "../../support/json-schemas.ts";
 import type { PublishedApi } from "../../support/published-api.ts";
 
 /**
@@ -6,14 +7,6 @@ import type { PublishedApi } from "../../support/published-api.ts";
  * of the client that it names (npm `@gitbeaker/core` 43.8.0, `ProjectVariableSchema`).
  */
 
-const text = { type: "string" };
-const flag = { type: "boolean" };
-const object = (properties: object, required: readonly string[] = []) => ({
-  type: "object",
-  properties,
-  required,
-  additionalProperties: false,
-});
 const variable = object(
   {
     variable_type: { enum: ["env_var", "file"] },

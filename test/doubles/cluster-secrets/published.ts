@@ -1,3 +1,4 @@
+import { integer, list, object, text } from "../../support/json-schemas.ts";
 import type { PublishedApi } from "../../support/published-api.ts";
 
 /**
@@ -6,16 +7,7 @@ import type { PublishedApi } from "../../support/published-api.ts";
  * apis__authorization.k8s.io__v1_openapi.json beside it. It names 401 as a refusal only; each refusal is a Status.
  */
 
-const text = { type: "string" };
-const integer = { type: "integer" };
 const map = { type: "object", additionalProperties: text };
-const list = (items: object) => ({ type: "array", items });
-const object = (properties: object, required: readonly string[] = []) => ({
-  type: "object",
-  properties,
-  required,
-  additionalProperties: false,
-});
 
 const metadata = object({
   annotations: map,

@@ -2,20 +2,13 @@ import { Ajv2020 } from "ajv/dist/2020.js";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import { deployEnvironment } from "../../../src/sync/destinations/deploy-environment/adapter.ts";
 import { driverOf } from "../../support/adapter-driver.ts";
+import { flag, object, text } from "../../support/json-schemas.ts";
 import { type Call, operationOf, startDeployEnvironment } from "./server.ts";
 import { bodyOf } from "./stand-in.ts";
 
 // The adapter's operations are valid by the provider's published schema:
 // https://github.com/railwayapp/cli/blob/df3838bf/src/gql/schema.json (2026-08-21).
 
-const text = { type: "string" };
-const flag = { type: "boolean" };
-const object = (properties: object, required: string[]) => ({
-  type: "object",
-  properties,
-  required,
-  additionalProperties: false,
-});
 const at = { projectId: text, environmentId: text, serviceId: text };
 
 /** The arguments of each field, those of `input` unwrapped, and the kind of its operation. */

@@ -1,3 +1,4 @@
+import { object, text } from "../../support/json-schemas.ts";
 import type { PublishedApi } from "../../support/published-api.ts";
 
 /**
@@ -6,13 +7,6 @@ import type { PublishedApi } from "../../support/published-api.ts";
  * refusals it has the envelope only.
  */
 
-const text = { type: "string" };
-const object = (properties: object, required: readonly string[]) => ({
-  type: "object",
-  properties,
-  required,
-  additionalProperties: false,
-});
 const note = { type: "array", items: { type: "object", properties: { code: { type: "integer" }, message: text } } };
 const enveloped = (result: object, more: object = {}) => ({
   type: "object",

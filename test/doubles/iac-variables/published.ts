@@ -1,3 +1,4 @@
+import { flag, text } from "../../support/json-schemas.ts";
 import type { PublishedApi } from "../../support/published-api.ts";
 
 /**
@@ -6,8 +7,6 @@ import type { PublishedApi } from "../../support/published-api.ts";
  * https://developer.hashicorp.com/terraform/cloud-docs/api-docs/workspace-variables and JSON:API.
  */
 
-const text = { type: "string" };
-const flag = { type: "boolean" };
 const object = (properties: object, required: readonly string[] = [], more = false) => ({
   type: "object",
   properties,

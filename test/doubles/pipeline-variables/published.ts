@@ -1,3 +1,4 @@
+import { nullable, object, text } from "../../support/json-schemas.ts";
 import type { PublishedApi } from "../../support/published-api.ts";
 
 /**
@@ -6,14 +7,6 @@ import type { PublishedApi } from "../../support/published-api.ts";
  * example of a read shows that secret values are null. It gives refusals no body, and says nothing of a missing group.
  */
 
-const text = { type: "string" };
-const nullable = { type: ["string", "null"] };
-const object = (properties: object, required: readonly string[] = []) => ({
-  type: "object",
-  properties,
-  required,
-  additionalProperties: false,
-});
 const variable = object({ isReadOnly: { type: "boolean" }, isSecret: { type: "boolean" }, value: nullable });
 const references = {
   type: "array",

@@ -1,22 +1,12 @@
+import { flag, integer, list, nullable, object, text } from "../../support/json-schemas.ts";
 import type { PublishedApi } from "../../support/published-api.ts";
 import type { ProviderName } from "./account.ts";
 
 /** Facts of the APIs of examples/producers, in our words: each says where its provider publishes them. */
 
-const text = { type: "string" };
-const flag = { type: "boolean" };
-const integer = { type: "integer" };
-const nullable = { type: ["string", "null"] };
 const moment = { type: "string", pattern: "^\\d{4}-\\d\\d-\\d\\dT\\d\\d:\\d\\d:\\d\\d(\\.\\d+)?Z$" };
 const date = { type: "string", pattern: "^\\d{4}-\\d\\d-\\d\\d$" };
 const hex = (digits: number) => ({ type: "string", pattern: `^[\\da-f]{${digits}}$` });
-const list = (items: object) => ({ type: "array", items });
-const object = (properties: object, required: readonly string[] = []) => ({
-  type: "object",
-  properties,
-  required,
-  additionalProperties: false,
-});
 
 /**
  * GitLab: https://docs.gitlab.com/api/project_access_tokens/ and the entities of the API that it names (`PersonalAccessToken`

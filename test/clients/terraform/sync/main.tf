@@ -9,18 +9,27 @@ terraform {
 provider "vault" {}
 
 locals {
+  id = "11111111-2222-4333-8444-555555555555"
   destinations = {
-    cloud-a-ps       = { region = "eu-west-1", access_key_id = "AKIA1", secret_access_key = "s", tier = "Standard" }
-    app-config       = { access_token = "t", app = "shop" }
-    ci-context       = { access_token = "t", project_slug = "gh/acme/web" }
-    ci-variables     = { access_token = "t", project_id = "42", environment_scope = "production" }
-    deploy-service   = { api_key = "t", service_id = "srv-0123456789abcdef0123" }
-    deploy-site      = { access_token = "t", account_id = "acme", site_id = "site-1", deploy_context = "production" }
-    edge-worker      = { api_token = "t", account_id = "0123456789abcdef0123456789abcdef", script_name = "shop" }
-    function-secrets = { access_token = "t", project_ref = "abcdefghijklmnopqrst" }
-    iac-variables    = { access_token = "t", workspace_id = "ws-web1234567890abc", sensitive = false }
-    in-mem           = {}
-    machine-secrets  = { api_token = "t", app = "shop" }
+    app-config          = { access_token = "t", app = "shop" }
+    ci-context          = { access_token = "t", project_slug = "gh/acme/web" }
+    ci-variables        = { access_token = "t", project_id = "42", environment_scope = "production" }
+    cloud-a-ps          = { region = "eu-west-1", access_key_id = "AKIA1", secret_access_key = "s", tier = "Standard" }
+    cloud-b-ac          = { endpoint = "https://acme-web.azconfig.io", access_key_id = "id", access_key_secret = "c2VjcmV0", allow_plaintext = true }
+    cluster-secrets     = { host = "https://cluster.example.com:6443", namespace = "default", token = "t" }
+    deploy-environment  = { access_token = "t", project_id = local.id, environment_id = local.id, skip_deploys = true }
+    deploy-service      = { api_key = "t", service_id = "srv-0123456789abcdef0123" }
+    deploy-site         = { access_token = "t", account_id = "acme", site_id = "site-1", deploy_context = "production" }
+    edge-store          = { api_token = "t", account_id = "0123456789abcdef0123456789abcdef", store_id = "0123456789abcdef0123456789abcdef" }
+    edge-worker         = { api_token = "t", account_id = "0123456789abcdef0123456789abcdef", script_name = "shop" }
+    function-secrets    = { access_token = "t", project_ref = "abcdefghijklmnopqrst" }
+    https               = { url = "https://api.example.com/secrets/{{ .Name }}", headers = { authorization = "Bearer t" } }
+    iac-variables       = { access_token = "t", workspace_id = "ws-web1234567890abc", sensitive = false }
+    in-mem              = {}
+    kv-v2               = { address = "https://vault.example.com:8200", mount = "secret", token = "t" }
+    machine-secrets     = { api_token = "t", app = "shop" }
+    pipeline-variables  = { organization = "acme", project = "web", variable_group_id = 42, access_token = "t" }
+    repo-host-variables = { repository_owner = "acme", repository_name = "web", access_token = "t", allow_plaintext = true }
   }
   rules = {
     by-prefix   = { path_prefix = "app", exclude_glob = ["app/private/**"] }

@@ -1,3 +1,4 @@
+import { object, text } from "../../../support/json-schemas.ts";
 import type { PublishedApi } from "../../../support/published-api.ts";
 import { bearerOf, fieldsOf, Refusal, type Reply, startTokenDouble } from "../../http-double.ts";
 import type { Received } from "../../loopback.ts";
@@ -51,13 +52,6 @@ export const startDouble = () =>
     refusals: refusalsIn(error("REQUEST_LIMIT_EXCEEDED")),
   });
 
-const text = { type: "string" };
-const object = (properties: object, required: readonly string[] = []) => ({
-  type: "object",
-  properties,
-  required,
-  additionalProperties: false,
-});
 const answer = object({ error_code: text, message: text }, ["error_code"]);
 const metadata = object({ key: text, last_updated_timestamp: { type: "integer" } });
 
