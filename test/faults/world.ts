@@ -23,21 +23,29 @@ const NODES = 2;
 /** The longest time between two kills of the service; what engines do takes less time alone. */
 const PEACE_MS = 8_000;
 const PEACE_OF_ENGINES_MS = 2_500;
+const PEACE_AT_SERVICE_MS = 1_500;
 /** How long what has been begun may take to end. */
 const LAST_WORDS_MS = 120_000;
 /** How long events of the last changes may take. */
 const LAST_EVENTS_MS = 60_000;
 
 /** Loads: everything, credentials of engines without nodes and destinations, credentials of pools. */
-export const AREAS = ["all", "engines", "pools"] as const;
+export const AREAS = ["all", "engines", "pools", "sync"] as const;
 type Area = (typeof AREAS)[number];
 export const isArea = (word: string): word is Area => (AREAS as readonly string[]).includes(word);
+
+/** Parts of the load, and which faults prevail. */
+export interface Scope {
+  readonly area: Area;
+  /** The service is killed as often as possible, all else rarely. */
+  readonly isAtService: boolean;
+}
 
 /** The service with its providers and nodes, its clients, and the faults. */
 export class World {
   readonly #seed: number;
   readonly #rollout: Rollout | null;
-  readonly #area: Area;
+  readonly #scope: Scope;
   #providers: Providers | undefined;
   #service: Service | undefined;
   #client: Client | undefined;
@@ -47,9 +55,9 @@ export class World {
   #workloads: readonly Workload[] = [];
 
   /** @param from a commit whose code serves beside the present; null: none */
-  constructor(seed: number, from: string | null, area: Area) {
+  constructor(seed: number, from: string | null, scope: Scope) {
     this.#seed = seed;
-    this.#area = area;
+    this.#scope = scope;
     this.#rollout = from === null ? null : new Rollout(from, this.#randomFor("rollout"));
   }
 
@@ -73,22 +81,32 @@ export class World {
     const client = new Client(service, clients);
     this.#client = client;
     await service.create();
-    const area = this.#area;
-    const engines = area === "pools" ? [] : providers.engines;
-    const others = area === "all" ? await this.#others(client, providers, agents.url) : [];
+    const { area, isAtService } = this.#scope;
+    const engines = area === "pools" || area === "sync" ? [] : providers.engines;
+    const secrets = new Secrets(client, this.#randomFor, SECRETS);
+    const syncing = [secrets, new Syncing(client, this.#randomFor, providers, secrets, this.#rollout?.leftOut)];
+    const others = area === "all" ? await this.#others(client, agents.url) : [];
     const credentials: Workload[] = [
-      new Credentials(client, this.#randomFor, providers.directory, area === "pools", this.#rollout?.leftOut),
+      ...(area === "sync"
+        ? []
+        : [new Credentials(client, this.#randomFor, providers.directory, area === "pools", this.#rollout?.leftOut)]),
       ...engines.map((provider) => new Engine(client, this.#randomFor, provider)),
     ];
-    this.#workloads = [...others, ...credentials];
+    this.#workloads = [...(area === "all" || area === "sync" ? syncing : []), ...others, ...credentials];
     await this.#beginAll(credentials);
     this.#chaos = new Chaos({
       service,
-      providers: area === "all" ? providers.all : [providers.directory, ...engines],
+      providers: {
+        all: providers.all,
+        engines: [providers.directory, ...engines],
+        pools: [providers.directory],
+        sync: Object.values(providers.stores),
+      }[area],
       mortals: this.#nodes?.processes ?? [],
       lines: this.#lines,
       answered: () => client.answered,
-      peaceMs: area === "engines" ? PEACE_OF_ENGINES_MS : PEACE_MS,
+      peaceMs: isAtService ? PEACE_AT_SERVICE_MS : area === "engines" ? PEACE_OF_ENGINES_MS : PEACE_MS,
+      isAtService,
     });
   }
 
@@ -106,14 +124,11 @@ export class World {
     }
   }
 
-  async #others(client: Client, providers: Providers, agents: string): Promise<Workload[]> {
+  async #others(client: Client, agents: string): Promise<Workload[]> {
     const nodes = new Nodes(client, NODES, agents);
     this.#nodes = nodes;
     await nodes.begin();
-    const secrets = new Secrets(client, this.#randomFor, SECRETS);
     return [
-      secrets,
-      new Syncing(client, this.#randomFor, providers, secrets, this.#rollout?.leftOut),
       new Streams(client, this.#randomFor),
       new HostVolumes(client, this.#randomFor, nodes),
       new CsiVolumes(client, this.#randomFor, nodes),
