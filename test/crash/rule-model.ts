@@ -27,6 +27,11 @@ export class RuleModel {
   readonly secrets = new Map<string, { value: string; mode: string }>();
   readonly manual = new Set<string>();
   readonly rules = new Map<string, ModelRule>();
+  readonly #names: readonly string[];
+
+  constructor(names: readonly string[]) {
+    this.#names = names;
+  }
 
   put(name: string, matches: Matches, limits: ModelLimits): void {
     const { matched, has, removed } = this.rules.get(name) ?? { matched: new Set(), has: new Set(), removed: 0 };
@@ -70,7 +75,7 @@ export class RuleModel {
     });
   }
 
-  /** A request comes before rules, a rule of lower priority before others. One that rests has not set its name perhaps. */
+  /** A request comes before rules, a rule of lower priority before others. While the first one rests, a former name stays. */
   #namedBy(path: string): string[] {
     if (this.manual.has(path)) return ["manual"];
     const origins = [...this.rules]
@@ -78,6 +83,6 @@ export class RuleModel {
       .sort(([one, { priority: first }], [other, { priority: second }]) => first - second || (one < other ? -1 : 1));
     const [first] = origins;
     if (!first) return [];
-    return first[1].status === "active" ? [first[0]] : ["manual", ...origins.map(([name]) => name)];
+    return first[1].status === "active" ? [first[0]] : ["manual", ...this.#names];
   }
 }

@@ -65,7 +65,7 @@ describe.each([
     const random = randomFrom(seed);
     const below = (bound: number): number => Math.floor(random() * bound);
     const pick = <T>(list: readonly T[]): T => list[below(list.length)] as T;
-    const model = new RuleModel();
+    const model = new RuleModel(NAMES);
     let versions = 0;
     let faultsEnd = 0;
 
