@@ -255,6 +255,19 @@ describeConsole("cloud credentials", (suite) => {
     await opened.close();
   });
 
+  it("shows how many credentials of a pool are ready, also when none is", async () => {
+    const everything = new URL(providerValue(suite().bench, "CLOUD_B_EVERYTHING"));
+    const faults = `${everything.origin}/_double/faults${everything.search}`;
+    await control(faults, "POST", { count: 500, operation: "CreateApplication", fault: "error", status: 503 });
+    await suite().call("POST", `${MOUNT}/roles/reader`, { pool_size: 1 });
+    const opened = await suite().open({ path: `credentials/${MOUNT}?tab=roles`, refusals: EMPTY_LISTS });
+    await opened.page.getByRole("table", { name: "Roles" }).getByText("reader").click();
+    await opened.page.getByText(/Ready in the pool\s*0/).waitFor();
+    await opened.close();
+    await suite().call("POST", `${MOUNT}/roles/reader`, { pool_size: 0 });
+    await control(faults, "DELETE");
+  });
+
   it("revokes leases by prefix and shows the progress", async () => {
     for (let n = 0; n < 3; n++) await suite().call("GET", `${MOUNT}/creds/reader`);
     const opened = await suite().open({ path: `credentials/${MOUNT}?tab=leases`, refusals: EMPTY_LISTS });

@@ -11,8 +11,9 @@ import { SECRET_WORD } from "./cli-source.ts";
 import { Service } from "./events-service.ts";
 
 /*
- * `sallyport import vault --only engines` into a service beside the doubles of Azure and Google Cloud. The source has the
- * answers of Vault 1.21: vault-plugin-secrets-azure 0.23 and vault-plugin-secrets-gcp 0.23, with every field that they show.
+ * `sallyport import vault --only engines` into a service beside the doubles of Azure and Google Cloud. The source
+ * answers with every field that the read functions of vault-plugin-secrets-azure and vault-plugin-secrets-gcp show in
+ * their public sources (commits 81fae24 and b68b342); its answers are written after them, not recorded.
  */
 
 const dir = mkdtempSync(join(tmpdir(), "sallyport-cli-engines-"));

@@ -16,6 +16,8 @@ const CPU_SECONDS = 30;
 const TICKS_PER_SECOND = 100;
 /** The most events of one report, and nearly the largest body. */
 const EVENTS = 20_000;
+/** Backtracking would take years. */
+const COSTLY = 'Name matches "(j|o|b|-)*(a+)+(j.*o.*b.*){3,9}$"';
 const NOTE = "x".repeat(1_400);
 
 const service = new Service({ RATE_LIMITS: "off" });
@@ -71,6 +73,7 @@ describe("the CPU time of a single request", { timeout: 600_000 }, () => {
     ["the largest report", ["PUT", "/v1/cluster/objects?full=true&topic=Job", report({})]],
     ["a report that changes all of it", ["PUT", "/v1/cluster/objects?full=true&topic=Job", report({ n: 1 })]],
     ["a list of all of it", ["GET", "/v1/jobs"]],
+    ["a costly filter over all of it", ["GET", `/v1/jobs?filter=${encodeURIComponent(COSTLY)}`]],
     ["the deletion of all of it", ["PUT", "/v1/cluster/objects?full=true&topic=Job", []]],
     ["a large secret", ["POST", "/v1/secret/data/large", JSON.parse(text)]],
   ])("is far below the limit for %s", async (_name, [method, path, body]) => {

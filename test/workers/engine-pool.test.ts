@@ -96,6 +96,20 @@ describe("a role with a pool", () => {
     await byItself(uuid, nothingIsLeft);
   });
 
+  it("has its size, what is ready and its hits in the metrics", async () => {
+    await pooledRole(2);
+    await fills(2);
+    expect((await creds("web")).status).toBe(200);
+    await fills(2);
+    const { text } = await get("/v1/metrics?format=prometheus");
+    const lines = text.split("\n").filter((line: string) => line.startsWith("sallyport_engine_pool"));
+    expect(lines.toSorted()).toEqual([
+      'sallyport_engine_pool_ready{mount="cloud-b/",role="web"} 2',
+      'sallyport_engine_pool_requests_total{mount="cloud-b/",outcome="hit"} 1',
+      'sallyport_engine_pool_size{mount="cloud-b/",role="web"} 2',
+    ]);
+  });
+
   it("verifies principals before they are ready, and asks nothing more for verify=true", async () => {
     await tenant.call({ change: "SetLags", lags: { password: { ms: 4_000 } } });
     await pooledRole(1);

@@ -154,7 +154,8 @@ function Settings({ kind, role }: { readonly kind: RoleKind; readonly role: Engi
         <Properties
           items={[...fields, ...POOL].flatMap(([name, { label }]): [string, ComponentChildren][] => {
             const value = role[name];
-            return isEmpty(value) ? [] : [[label, shownValue(name, value)]];
+            const isLeftOut = name === "pool_ready" ? !role["pool_size"] : isEmpty(value);
+            return isLeftOut ? [] : [[label, shownValue(name, value)]];
           })}
         />
       </Card>
