@@ -38,6 +38,15 @@ describe("a snapshot restored into a new deployment", () => {
     // Deletions of earlier tests may still be on their way to the list.
     await eventually(async () => expect((await listed())[0]).toHaveLength(2));
     const listedBefore = await listed();
+    // The log tells a subscription of its newest line after the change, also while a snapshot is taken.
+    await eventually(async () => {
+      const rows = Object.entries(await rowsOf(all));
+      expect(rows.filter(([name, { length }]) => name.endsWith(" outbox") && length > 0)).toEqual([]);
+      const newest = await eventLog(env).newest();
+      expect(rows.filter(([name]) => name.endsWith(" subscription"))).toMatchObject([
+        [expect.anything(), [{ newest }]],
+      ]);
+    });
     const file = await snapshot();
     const before = atTheCut();
     expect(Object.keys(before)).toContain(`kv-store ${destroyedMount} settings`);
