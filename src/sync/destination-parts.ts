@@ -76,7 +76,7 @@ export function destinationParts(object: ObjectContext, resumed: () => void) {
   const ruleWork = new RuleWork(object, ruleStore, record, associations, desiredState, changes);
 
   const limits = new LeaseLimits(work, breaker);
-  const leasing = new TaskLeasing(record, work, associations, remoteObjects, limits);
+  const leasing = new TaskLeasing(record, work, associations, remoteObjects, limits, ruleStore);
   const completion = new TaskCompletion(record, associations, storedObjects, purge, limits);
 
   return {

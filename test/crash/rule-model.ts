@@ -27,6 +27,12 @@ export class RuleModel {
   readonly secrets = new Map<string, { value: string; mode: string }>();
   readonly manual = new Set<string>();
   readonly rules = new Map<string, ModelRule>();
+  /** The objects at the destination: values by path. */
+  readonly #pushed = new Map<string, string>();
+  /** Paths that only paused rules want. */
+  #resting: ReadonlySet<string> = new Set();
+  /** Of these, those whose secret was deleted while another rule wanted it: its object may be gone. */
+  readonly #uncertain = new Set<string>();
   readonly #names: readonly string[];
 
   constructor(names: readonly string[]) {
@@ -56,6 +62,36 @@ export class RuleModel {
       else if (leaving > 0 && rule.removed + leaving > rule.maxRemovals) rule.status = "confirmation_required";
       else Object.assign(rule, { removed: rule.removed + leaving, has: rule.matched, status: "active" });
     }
+    this.#push();
+  }
+
+  /** Objects that only paused rules want stay as they are. */
+  #push(): void {
+    const paths = [...new Set([...this.secrets.keys(), ...this.#pushed.keys()])];
+    const resting = new Set(paths.filter((path) => this.#rests(path)));
+    for (const path of paths) {
+      const secret = this.secrets.get(path);
+      if (resting.has(path)) {
+        if (!secret && !this.#resting.has(path)) this.#uncertain.add(path);
+        continue;
+      }
+      this.#uncertain.delete(path);
+      if (secret && this.#namedBy(path).length > 0) this.#pushed.set(path, secret.value);
+      else this.#pushed.delete(path);
+    }
+    this.#resting = resting;
+  }
+
+  #rests(path: string): boolean {
+    const origins = this.#origins(path);
+    return !this.manual.has(path) && origins.length > 0 && origins.every(([, { status }]) => status === "paused");
+  }
+
+  /** The rules that have a path, the one that comes first at the beginning. */
+  #origins(path: string): [string, ModelRule][] {
+    return [...this.rules]
+      .filter(([, { has }]) => has.has(path))
+      .sort(([one, { priority: first }], [other, { priority: second }]) => first - second || (one < other ? -1 : 1));
   }
 
   /** The status and the counts that a read of a rule shows; null without the rule. */
@@ -68,20 +104,18 @@ export class RuleModel {
   }
 
   /** The wanted objects: values, and the origins that may have named each. */
-  wanted(): { readonly value: string; readonly namedBy: readonly string[] }[] {
-    return [...this.secrets].flatMap(([path, { value }]) => {
-      const namedBy = this.#namedBy(path);
-      return namedBy.length === 0 ? [] : [{ value, namedBy }];
-    });
+  wanted(): { readonly value: string; readonly namedBy: readonly string[]; readonly isCertain: boolean }[] {
+    return [...this.#pushed].map(([path, value]) => ({
+      value,
+      namedBy: this.#namedBy(path),
+      isCertain: !this.#uncertain.has(path),
+    }));
   }
 
   /** A request comes before rules, a rule of lower priority before others. While the first one rests, a former name stays. */
   #namedBy(path: string): string[] {
     if (this.manual.has(path)) return ["manual"];
-    const origins = [...this.rules]
-      .filter(([, { has }]) => has.has(path))
-      .sort(([one, { priority: first }], [other, { priority: second }]) => first - second || (one < other ? -1 : 1));
-    const [first] = origins;
+    const [first] = this.#origins(path);
     if (!first) return [];
     return first[1].status === "active" ? [first[0]] : ["manual", ...this.#names];
   }

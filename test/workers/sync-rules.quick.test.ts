@@ -400,16 +400,51 @@ describe("a rule", () => {
     await eventually(async () => expect((await get("/v1/sys/sync/destinations/in-mem/d")).status).toBe(404));
   });
 
-  it("that is paused neither adds nor removes", async () => {
-    await add("app/db");
+  it("that is paused neither adds, removes nor pushes", async () => {
+    await Promise.all(["app/db", "app/web"].map((name) => write(name, { of: `${name} 1` })));
     await rule("web", { path_prefix: "app" });
-    await holds("app/db");
+    await holds("app/db 1", "app/web 1");
     expect((await rule("web", { path_prefix: "app", paused: true })).body.data.status).toBe("paused");
     await add("app/new");
+    await write("app/web", { of: "app/web 2" });
     await del("/v1/kv/metadata/app/db");
+    await eventually(async () =>
+      expect(await association("in-mem/d", "app/web")).toMatchObject({
+        sync_status: "PENDING",
+        note: "not pushed: its rules are paused",
+        synced_version: 1,
+      }),
+    );
     expect((await read("web")).progress).toMatchObject({ pending_removals: 0 });
+    await holds("app/db 1", "app/web 1");
     await rule("web", { path_prefix: "app" });
-    await holds("app/new");
+    await holds("app/new", "app/web 2");
+    expect(await association("in-mem/d", "app/web")).not.toHaveProperty("note");
+  });
+
+  it("that goes on pushes what another paused one, which comes first, has not pushed", async () => {
+    await write("app/web", { of: "1" });
+    await rule("first", { path_prefix: "app", priority: 1 });
+    await rule("second", { path_prefix: "app", paused: true });
+    await holds("1");
+    await rule("first", { path_prefix: "app", priority: 1, paused: true });
+    await write("app/web", { of: "2" });
+    await eventually(async () => expect(await association("in-mem/d", "app/web")).toHaveProperty("note"));
+    await holds("1");
+    await rule("second", { path_prefix: "app" });
+    await holds("2");
+    await write("app/web", { of: "3" });
+    await holds("3");
+  });
+
+  it("that is paused does not keep a request from pushing", async () => {
+    await write("app/web", { of: "1" });
+    await rule("web", { path_prefix: "app" });
+    await holds("1");
+    await rule("web", { path_prefix: "app", paused: true });
+    await write("app/web", { of: "2" });
+    await setAssociation("in-mem/d", "app/web");
+    await holds("2");
   });
 });
 

@@ -83,7 +83,7 @@ const fields = {
   max_secrets: "With more matches the rule adds nothing.",
   max_removals: "More removals in an hour wait for `confirm`: a number, or a percentage of the matches, at least 10.",
   priority: "Of two rules for one secret the lower one names the object.",
-  paused: "Nothing is evaluated, set or removed.",
+  paused: "Nothing is evaluated, set, pushed or removed.",
   dry_run: "Returns a plan without changes.",
 };
 

@@ -197,6 +197,22 @@ export class Associations {
     this.#work.forget(id);
   }
 
+  /** Takes a push from the queue: all rules that want the association are paused. It is pending until one goes on. */
+  rest({ id }: AssociationRow, now: number): void {
+    this.#sql.exec(
+      "UPDATE associations SET status = 'PENDING', error_code = ?, error_message = NULL, updated = ? WHERE id = ?",
+      RESTING,
+      now,
+      id,
+    );
+    this.#work.forget(id);
+  }
+
+  /** Queues a push again that has waited for a paused rule. */
+  resume(row: AssociationRow, now: number): void {
+    if (row.error_code === RESTING) this.setDesired(row, "present", now, "many");
+  }
+
   /** Ends the wish of requests; rules may still want the association. */
   endManual(id: string): void {
     this.#sql.exec("UPDATE associations SET manual = 0 WHERE id = ?", id);
@@ -334,7 +350,9 @@ export class Associations {
     const waits = work !== null && !work.leased && (attempts > 0 || openUntil > 0);
     // A pending state or a failure of the whole association takes precedence over the status of its objects.
     const own = row.status === "PENDING" || row.error_code !== null || copy === null;
-    const { status, error_code, error_message, updated } = own ? row : copy;
+    const rests = row.error_code === RESTING;
+    const { status, error_message, updated } = own ? row : copy;
+    const error_code = rests ? null : (own ? row : copy).error_code;
     const leftAlone = copy?.left_alone === 1;
     const version = copy === null ? row.synced_version : leftAlone ? null : copy.version;
     const origins = this.originsOf(row);
@@ -354,6 +372,7 @@ export class Associations {
       ...(leftAlone && { note: "an object was there already, and update_policy if-not-exists leaves it" }),
       ...(copy?.owed && { note: owedNote(copy.owed) }),
       ...(row.wish === "held" && { note: HELD }),
+      ...(rests && { note: RESTS }),
       ...(version !== null && { synced_version: version }),
       ...(attempts > 0 && { attempts }),
       ...(waits && { next_attempt_at: new Date(Math.max(work.readyAt, openUntil)).toISOString() }),
@@ -423,6 +442,11 @@ function namingIn(names: Pick<SetNaming, "granularity" | "template">, content: s
   if (content === ADOPTED) return { ...names, adopted: true };
   return content === "" ? names : { ...names, content: JSON.parse(content) as ContentRule };
 }
+
+/** The `error_code` in the row of an association whose push waits for a paused rule. Answers show a note instead. */
+export const RESTING = "rule_paused";
+
+const RESTS = "not pushed: its rules are paused";
 
 const HELD = "held: no rule matches the secret any more; set the association to push it again, or remove it";
 

@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import type { RuleDefinition, RuleMatch, RuleMount, RuleStatus } from "../../contracts/sync-rules.ts";
+import { RESTING } from "../associations/associations.ts";
 import type { AssociationRow } from "../schema.ts";
 import type { SyncEvents } from "../sync-events.ts";
 
@@ -249,6 +250,27 @@ export class RuleStore {
          ORDER BY priority, name`,
         secretName,
         mountUuid,
+      )
+      .toArray();
+  }
+
+  /** Whether an association is not pushed now, because all rules that want it are paused. */
+  isResting(row: AssociationRow): boolean {
+    if (row.manual === 1 || row.wish !== "present" || !this.any()) return false;
+    const rules = this.origins(row.mount_uuid, row.secret_name);
+    return rules.length > 0 && rules.every(({ status }) => status === "paused");
+  }
+
+  /** Associations of a rule whose pushes have waited for a paused rule. */
+  resting({ name, mount_uuid }: RuleRow, limit: number): AssociationRow[] {
+    return this.#sql
+      .exec<AssociationRow>(
+        `SELECT associations.* FROM associations JOIN rule_matches ON rule_matches.secret_name = associations.secret_name
+         WHERE associations.mount_uuid = ? AND associations.error_code = ? AND rule_matches.rule = ? LIMIT ?`,
+        mount_uuid,
+        RESTING,
+        name,
+        limit,
       )
       .toArray();
   }

@@ -218,6 +218,7 @@ export class RuleWork {
       await outbox.drain(RULES, row.mount_uuid);
       if (outbox.holds(RULES, row.mount_uuid)) return this.#later();
     }
+    if (row.cursor === "" && this.#resumeSome(row)) return true;
     const definition = definitionOf(row);
     const page = await kvStore(env, row.mount_uuid).survey(definition.path_prefix, row.cursor, SCANNED);
     this.#commit(() => {
@@ -238,6 +239,17 @@ export class RuleWork {
         this.#store.set(row.name, { status: "active", cursor: "", evaluated: Date.now(), problem: null });
       }
     });
+    return true;
+  }
+
+  /** Queues pushes that have waited while the rule was paused. @returns whether there were some */
+  #resumeSome(row: RuleRow): boolean {
+    const resting = this.#store.resting(row, SCANNED);
+    if (resting.length === 0) return false;
+    this.#commit(() => {
+      for (const association of resting) this.#associations.resume(association, Date.now());
+    });
+    this.#changes.wake();
     return true;
   }
 
@@ -336,7 +348,10 @@ export class RuleWork {
     const association = this.#associations.find(associationId(secret));
     const [first] = this.#store.origins(secret.mountUuid, secret.secretName);
     const isOthers = association?.manual === 1 || (first !== undefined && first.name !== row.name);
-    return association?.wish === "present" && isOthers ? "settled" : "set";
+    if (association?.wish !== "present" || !isOthers) return "set";
+    // The rule that comes first may be paused.
+    this.#associations.resume(association, Date.now());
+    return "settled";
   }
 
   #later(): false {

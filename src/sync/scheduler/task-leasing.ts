@@ -5,6 +5,7 @@ import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import type { Associations, SetNaming } from "../associations/associations.ts";
 import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
 import { objectTask, type RemoteObjects } from "../objects/remote-objects.ts";
+import type { RuleStore } from "../rules/rule-store.ts";
 import type { AssociationRow, RemoteObjectRow } from "../schema.ts";
 import { batchOf, type Caller, type LeaseLimits } from "./lease-limits.ts";
 
@@ -19,6 +20,7 @@ export class TaskLeasing {
   readonly #associations: Associations;
   readonly #remoteObjects: RemoteObjects;
   readonly #limits: LeaseLimits;
+  readonly #rules: Pick<RuleStore, "isResting">;
 
   constructor(
     record: DestinationRecord,
@@ -26,12 +28,14 @@ export class TaskLeasing {
     associations: Associations,
     remoteObjects: RemoteObjects,
     limits: LeaseLimits,
+    rules: Pick<RuleStore, "isResting">,
   ) {
     this.#record = record;
     this.#work = work;
     this.#associations = associations;
     this.#remoteObjects = remoteObjects;
     this.#limits = limits;
+    this.#rules = rules;
   }
 
   /** When a task may be ready (ms since 1970), or null. */
@@ -70,6 +74,10 @@ export class TaskLeasing {
     // Held associations have no work.
     if (!row || row.wish === "held") {
       this.#work.forget(lease.id);
+      return [];
+    }
+    if (this.#rules.isResting(row)) {
+      this.#associations.rest(row, now);
       return [];
     }
     const rows = this.#remoteObjects.of(row.id);
