@@ -19,7 +19,8 @@ type Row = readonly [screen: string, action: RegExp, right: string];
 
 const ROWS: readonly Row[] = [
   ["secrets", /^Enable engine$/, "sys/mounts/*: update"],
-  ["secrets", /^New secret$/, "secret/data/*: update"],
+  // With several engines a menu of them.
+  ["secrets", /^(New secret|In secret\/)$/, "secret/data/*: update"],
   ["secrets/secret", /^New secret$/, "secret/data/*: update"],
   ["secrets/secret", /^Move to another path$/, "sys/remount: update"],
   ["secrets/secret", /^Disable the engine$/, "sys/mounts/secret: delete"],
