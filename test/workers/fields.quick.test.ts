@@ -190,7 +190,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [
     /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,
     "paused",
-    "sync-rules › that is paused neither adds nor removes",
+    "sync-rules › that is paused neither adds, removes nor pushes",
   ],
   [
     /^POST \/sys\/sync\/destinations\/:type\/:name\/rules\/:rule$/,

@@ -261,12 +261,12 @@ export class RuleStore {
     return rules.length > 0 && rules.every(({ status }) => status === "paused");
   }
 
-  /** Associations of a rule whose pushes have waited for a paused rule. */
+  /** Associations that a rule has set, and whose pushes have waited for a paused rule. */
   resting({ name, mount_uuid }: RuleRow, limit: number): AssociationRow[] {
     return this.#sql
       .exec<AssociationRow>(
         `SELECT associations.* FROM associations JOIN rule_matches ON rule_matches.secret_name = associations.secret_name
-         WHERE associations.mount_uuid = ? AND associations.error_code = ? AND rule_matches.rule = ? LIMIT ?`,
+         WHERE associations.mount_uuid = ? AND associations.error_code = ? AND rule_matches.rule = ? AND applied IN (1, 3) LIMIT ?`,
         mount_uuid,
         RESTING,
         name,
