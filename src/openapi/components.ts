@@ -1,5 +1,6 @@
 import { clusterHeader, requestHeader } from "../compat/dialect.ts";
 import type { Area } from "../platform/http/areas.ts";
+import { PLACE_HEADER, REGIONS, REPLICA_HEADER } from "../platform/place.ts";
 import type { Json, JsonSchema } from "./json-schema.ts";
 
 /** Shared parts of operations, under `components` of the document. */
@@ -62,7 +63,16 @@ export const NAMESPACE = {
   schema: { type: "string" },
 } as const;
 
-export const HEADERS = {
+/** Of requests with a token: no replica authorizes the others. */
+export const PLACE = {
+  name: PLACE_HEADER,
+  in: "header",
+  description: `The request is answered through the replica of this place, which ${REPLICA_HEADER} names, to compare places.`,
+  schema: { type: "string", enum: [...REGIONS] },
+} as const;
+
+/** Of answers of the cluster API. */
+export const INDEX_HEADERS = {
   [clusterHeader.index[0]]: {
     description: "The index of the data, for a blocking query.",
     schema: { type: "integer" },
@@ -72,6 +82,20 @@ export const HEADERS = {
     schema: { type: "string" },
   },
 };
+
+/** Of any answer, except a WebSocket's. */
+export const REPLICA_HEADERS = {
+  [REPLICA_HEADER]: {
+    description: `The replica that answered, such as \`enam-0\`. Only for a request with ${PLACE_HEADER}, and absent when \`AccessControl\` itself authorized it.`,
+    schema: { type: "string" },
+  },
+};
+
+export const HEADERS: Readonly<Record<string, Json>> = { ...INDEX_HEADERS, ...REPLICA_HEADERS };
+
+/** The headers of an answer, as references. */
+export const headersOf = (described: object): Json =>
+  Object.fromEntries(Object.keys(described).map((name) => [name, ref("headers", name)]));
 
 /** Meaning of each status, shared by all operations. */
 export const REFUSALS: Readonly<Record<number, string>> = {
@@ -97,6 +121,7 @@ export const REFUSALS: Readonly<Record<number, string>> = {
 /** An error response in the convention of its area. */
 export const refusal = (area: Area, description: string): Json => ({
   description,
+  headers: headersOf(REPLICA_HEADERS),
   content:
     area === "secrets"
       ? { "application/json": { schema: ref("schemas", "Errors") } }

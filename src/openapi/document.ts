@@ -6,7 +6,19 @@ import type { Verb } from "../platform/http/target.ts";
 import { RELEASE } from "../platform/version.ts";
 import type { AnyRoute } from "../routes/server/route.ts";
 import { authRoutes, clusterRoutes, mountRoutes, mountTable, secretsRoutes } from "../routes/table.ts";
-import { ENVELOPE, ERRORS, HEADERS, NAMESPACE, REFUSALS, ref, refusal } from "./components.ts";
+import {
+  ENVELOPE,
+  ERRORS,
+  HEADERS,
+  headersOf,
+  INDEX_HEADERS,
+  NAMESPACE,
+  PLACE,
+  REFUSALS,
+  REPLICA_HEADERS,
+  ref,
+  refusal,
+} from "./components.ts";
 import examples from "./examples.json" with { type: "json" };
 import { GUIDE, TAGS } from "./guide.ts";
 import { type Json, type JsonSchema, SchemaWriter } from "./json-schema.ts";
@@ -170,7 +182,10 @@ function operationObject({ route, operation, tag, path }: Described, writer: Sch
   const refusals = [...new Set(statuses)].sort().map((status) => [status, ref("responses", `${area}-${status}`)]);
   const answers = Object.entries(operation.answers).map(([status, answer]) => [
     status,
-    answerObject(answer, writer, example?.answers[status]),
+    withHeaders(answerObject(answer, writer, example?.answers[status]), {
+      ...(answer.kind === "json" && answer.headers && INDEX_HEADERS),
+      ...(answer.kind !== "socket" && route.access !== "none" && REPLICA_HEADERS),
+    }),
   ]);
   return {
     operationId: id,
@@ -213,7 +228,7 @@ function parametersOf(route: AnyRoute, operation: Operation, area: Area, writer:
     return { name, in: "path", required: true, description, schema: { type: "string" }, ...more };
   });
   const listed: Json[] = route.verb === "LIST" ? listParameters(scansOf(route)) : [];
-  const own = area === "secrets" && route.access !== "none" ? [NAMESPACE] : [];
+  const own = route.access === "none" ? [] : area === "secrets" ? [NAMESPACE, PLACE] : [PLACE];
   return [...inPath, ...listed, ...own, ...given(query, "query"), ...given(headers, "header")];
 }
 
@@ -298,7 +313,15 @@ function withFields(schema: JsonSchema, body: Body | undefined): JsonSchema {
   };
 }
 
-function answerObject(answer: Answer, writer: SchemaWriter, example: Json | undefined): Json {
+function withHeaders({ description, ...answer }: JsonSchema, headers: object): Json {
+  return {
+    description: description ?? "",
+    ...(Object.keys(headers).length > 0 && { headers: headersOf(headers) }),
+    ...answer,
+  };
+}
+
+function answerObject(answer: Answer, writer: SchemaWriter, example: Json | undefined): JsonSchema {
   const { kind, description } = answer;
   const shown = example === undefined ? {} : { example };
   if (kind === "empty") return { description };
@@ -308,13 +331,9 @@ function answerObject(answer: Answer, writer: SchemaWriter, example: Json | unde
     return { description, content: { "application/json": { schema: envelope(answer.parts, writer), ...shown } } };
   const schema = writer.output(answer.schema);
   if (kind === "json") {
-    const headers = answer.headers
-      ? { headers: Object.fromEntries(Object.keys(HEADERS).map((name) => [name, ref("headers", name)])) }
-      : {};
     const texts = (answer.texts ?? []).map((type) => [type, { schema: { type: "string" } }]);
     return {
       description,
-      ...headers,
       content: { "application/json": { schema, ...shown }, ...Object.fromEntries(texts) },
     };
   }
@@ -330,7 +349,7 @@ function answerObject(answer: Answer, writer: SchemaWriter, example: Json | unde
   };
 }
 
-function socketObject(answer: Extract<Answer, { kind: "socket" }>, writer: SchemaWriter): Json {
+function socketObject(answer: Extract<Answer, { kind: "socket" }>, writer: SchemaWriter): JsonSchema {
   const { description, protocol, sends, takes } = answer;
   const chosen = (name: string) => ({
     description: "The protocol.",

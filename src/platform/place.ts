@@ -9,7 +9,17 @@ export interface ClientLocation {
 type Region = DurableObjectLocationHint;
 
 /** The location hints (https://developers.cloudflare.com/durable-objects/reference/data-location/). */
-const REGIONS = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"] as const satisfies readonly Region[];
+export const REGIONS = [
+  "wnam",
+  "enam",
+  "sam",
+  "weur",
+  "eeur",
+  "apac",
+  "oc",
+  "afr",
+  "me",
+] as const satisfies readonly Region[];
 
 /** Names the place whose replica answers; the answer names the replica in `REPLICA_HEADER`. */
 export const PLACE_HEADER = "X-Sallyport-Place";

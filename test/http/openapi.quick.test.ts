@@ -55,6 +55,21 @@ describe("docs/openapi.json", () => {
     }
   });
 
+  it("describes the place of a replica in each operation with a token, and in its answers", () => {
+    const [place, replica] = ["parameters/X-Sallyport-Place", "headers/X-Sallyport-Replica"].map((name) => ({
+      $ref: `#/components/${name}`,
+    }));
+    for (const { operationId, parameters, responses, ...operation } of operations) {
+      const isPublic = "security" in operation;
+      expect(isPublic || parameters.some(({ $ref }) => $ref === place?.$ref), operationId).toBe(true);
+      for (const [status, answer] of Object.entries(responses)) {
+        const { headers } = (answer.$ref ? at(answer.$ref) : answer) as { headers?: Record<string, unknown> };
+        const hasNone = status === "101" || (isPublic && !answer.$ref);
+        expect(headers?.["X-Sallyport-Replica"], `${operationId} ${status}`).toEqual(hasNone ? undefined : replica);
+      }
+    }
+  });
+
   it("has no dangling references and no unused components", () => {
     const refs = new Set([...text.matchAll(/"\$ref":"(#[^"]+)"/g)].map(([, ref = ""]) => ref));
     expect([...refs].filter((ref) => at(ref) === undefined)).toEqual([]);
