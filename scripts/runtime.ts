@@ -91,11 +91,13 @@ export class Runtime {
    * The process starts at once, to load its code before its work.
    * @param builtDir the Worker, and the runtime's temporary files, which no other program removes there
    * @param script calls `serveWorkers`
+   * @param v8Flags of all its isolates
    */
   constructor(
     builtDir: string,
     stdio: "inherit" | "pipe" | "ignore" = "inherit",
     script = import.meta.resolve("./runtime-child.ts"),
+    v8Flags = V8_FLAGS,
   ) {
     const tmp = join(builtDir, "tmp");
     mkdirSync(tmp, { recursive: true, mode: 0o700 });
@@ -104,7 +106,7 @@ export class Runtime {
       detached: true,
       stdio: ["ignore", stdio, stdio, "ipc"],
       execArgv: [],
-      env: { ...process.env, ...QUIET_WRANGLER, MINIFLARE_WORKERD_V8_FLAGS: V8_FLAGS, TMPDIR: resolve(tmp) },
+      env: { ...process.env, ...QUIET_WRANGLER, MINIFLARE_WORKERD_V8_FLAGS: v8Flags, TMPDIR: resolve(tmp) },
     });
     this.#exited = once(this.#child, "exit").then(() => undefined);
     try {

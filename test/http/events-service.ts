@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { Runtime } from "../../scripts/runtime.ts";
+import { Runtime, V8_FLAGS } from "../../scripts/runtime.ts";
 import { prepareService } from "./prepared-service.ts";
 
 export interface Answer {
@@ -20,6 +20,7 @@ export class Service {
   readonly dataDir = mkdtempSync(join(tmpdir(), "sallyport-events-"));
   readonly #settings: Record<string, string>;
   readonly #logs: boolean;
+  readonly #v8Flags: string;
   #runtime: Runtime | undefined;
   /** Empty without a process. */
   base = "";
@@ -28,9 +29,10 @@ export class Service {
   /** The output of the service, if it is recorded. */
   log = "";
 
-  constructor(settings: Record<string, string>, { logs = false } = {}) {
+  constructor(settings: Record<string, string>, { logs = false, v8Flags = V8_FLAGS } = {}) {
     this.#settings = settings;
     this.#logs = logs;
+    this.#v8Flags = v8Flags;
   }
 
   async create(): Promise<void> {
@@ -39,7 +41,7 @@ export class Service {
   }
 
   async start(): Promise<void> {
-    const runtime = new Runtime(this.#builtDir, this.#logs ? "pipe" : "ignore");
+    const runtime = new Runtime(this.#builtDir, this.#logs ? "pipe" : "ignore", undefined, this.#v8Flags);
     this.#runtime = runtime;
     for (const stream of runtime.outputs)
       stream.on("data", (text) => {
