@@ -33,8 +33,9 @@ export function goProgram(sources: string, name: string, target = ".", tags = ""
 }
 
 /** Builds a program in a folder with its go.mod. */
-export function builtFrom(folder: string, path: string, target = "."): GoProgram {
-  const { status } = spawnSync("nice", ["go", "build", "-o", path, target], { cwd: folder, timeout: BUILD_MS });
+export function builtFrom(folder: string, path: string, ...args: readonly string[]): GoProgram {
+  const command = ["go", "build", "-o", path, ...(args.length > 0 ? args : ["."])];
+  const { status } = spawnSync("nice", command, { cwd: folder, timeout: BUILD_MS });
   return { path, missing: status === 0 ? null : "it cannot be built" };
 }
 

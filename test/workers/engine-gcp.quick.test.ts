@@ -60,6 +60,37 @@ describe("the configuration", () => {
   });
 });
 
+describe("a login with identity tokens", () => {
+  const audience = `https://iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/${crypto.randomUUID()}/providers/p`;
+  const federated = () => ({
+    credentials: "",
+    identity_token_audience: audience,
+    service_account_email: project.root,
+    identity_token_ttl: "10m",
+  });
+  const key = () => ({ secret_type: "service_account_key", project: project.account, bindings: project.bindings });
+
+  it("makes, issues, renews and removes what a key does, and is refused until the provider trusts the mount", async () => {
+    expect((await put("/v1/gcp/config", federated())).status).toBe(204);
+    expect(await errorsOf("roleset/build", key())).toEqual([
+      expect.stringMatching(/identity token was not exchanged: .*identity_token_audience does not accept its issuer/),
+    ]);
+    expect(await project.everything()).toEqual(fresh);
+    await project.trust("gcp", audience);
+    succeeded(await put("/v1/gcp/roleset/build", key()));
+    const issued = succeeded(await get("/v1/gcp/roleset/build/key")).body;
+    succeeded(await put("/v1/sys/leases/renew", { lease_id: issued.lease_id }));
+    const existing = await project.add("existing");
+    const impersonated = { service_account_email: existing, token_scopes: SCOPES };
+    succeeded(await put("/v1/gcp/impersonated-account/ci", impersonated));
+    expect(succeeded(await get("/v1/gcp/impersonated-account/ci/token")).body.data.token).toMatch(/^ya29/);
+    succeeded(await put("/v1/sys/leases/revoke", { lease_id: issued.lease_id }));
+    expect((await del("/v1/gcp/roleset/build")).status).toBe(204);
+    await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
+    expect((await project.everything()).filter((each) => each.includes("vault"))).toEqual([]);
+  });
+});
+
 describe("an impersonated account", () => {
   it("gives access tokens without a lease, for the TTL of the account", async () => {
     const email = await project.add("existing");

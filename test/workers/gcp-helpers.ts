@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import type { Fault } from "../doubles/cloud-c/server.ts";
+import { get } from "./client.ts";
 
 /** A project at the double of Google's IAM, with the key of the engine's account. */
 export async function openProject() {
@@ -30,6 +31,15 @@ export async function openProject() {
         bindings: [{ role: "roles/iam.serviceAccountTokenCreator", members: [`serviceAccount:${root}`] }],
       });
       return email;
+    },
+    /** Trusts the identity tokens of a mount to act as the engine's account. The key set is copied, because doubles cannot fetch it. */
+    async trust(mount: string, audience: string): Promise<void> {
+      const documents = "/v1/identity/oidc/plugins/.well-known";
+      const { issuer } = (await get(`${documents}/openid-configuration`, { token: null })).body;
+      const keys = (await get(`${documents}/keys`, { token: null })).body;
+      const subject = `plugin-identity:root:secret:${(await get(`/v1/sys/mounts/${mount}`)).body.data.accessor}`;
+      const trust = { issuer, subject, audience, keys, provider: audience.replace("https:", ""), email: root };
+      await fetch(`${env.TEST_DOUBLES.cloudC}/_double/trust`, { method: "POST", body: JSON.stringify(trust) });
     },
   };
 }

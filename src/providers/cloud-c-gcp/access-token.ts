@@ -54,11 +54,14 @@ export function tokensOf(connection: CloudCConnection, { settings, send, identit
 const failed = (outcome: Failure) => ({ ok: false as const, outcome });
 const NO_CREDENTIALS = failed(failure("client", "credentials_missing", "credentials must be given."));
 
+/** A token of the token exchange has up to 12 KiB, and Google reserves the right to raise that (Security Token Service API v1). */
+const TOKEN = /^[\x21-\x7e]{1,16384}$/;
+
 /** STS and service account credentials answer (RFC 8693, 2.2.1; IAM Service Account Credentials API v1). */
-const Exchanged = memo(() => z.object({ access_token: z.string().regex(/^[\x21-\x7e]{1,8192}$/) }));
+const Exchanged = memo(() => z.object({ access_token: z.string().regex(TOKEN) }));
 const Generated = memo(() =>
   z.object({
-    accessToken: z.string().regex(/^[\x21-\x7e]{1,8192}$/),
+    accessToken: z.string().regex(TOKEN),
     expireTime: z.iso.datetime({ offset: true }),
   }),
 );
@@ -136,7 +139,7 @@ function exchangeRefusal(status: number, text: string): Failure {
 /** RFC 7519 NumericDate and lifetimes are seconds. */
 const TokenAnswer = memo(() =>
   z.object({
-    access_token: z.string().regex(/^[\x21-\x7e]{1,8192}$/),
+    access_token: z.string().regex(TOKEN),
     expires_in: z.number().positive().max(86_400),
     token_type: z.string().regex(/^bearer$/i),
   }),

@@ -26,6 +26,15 @@ interface Received {
   body: Buffer;
 }
 
+/** The members of a form, as Google's clients send it: the names of RFC 8693. */
+const formOf = (text: string): Record<string, string> =>
+  Object.fromEntries(
+    [...new URLSearchParams(text)].map(([name, value]) => [
+      name.replaceAll(/_[a-z]/g, ([, letter = ""]) => letter.toUpperCase()),
+      value,
+    ]),
+  );
+
 /**
  * Google's Security Token Service and the IAM Service Account Credentials API, stricter than the real services: a body has
  * exactly the documented members, and a federated token opens only the service account of its provider.
@@ -55,8 +64,10 @@ export class Federation {
 
   /** Throws `GrantError` or `StatusError`. */
   async perform(request: Received): Promise<Record<string, unknown>> {
-    const body = JSON.parse(request.body.toString()) as Record<string, unknown>;
-    return request.target === "/v1/token" ? this.#exchange(body) : this.#generate(request, body);
+    const text = request.body.toString();
+    const isForm = request.headers["content-type"]?.startsWith("application/x-www-form-urlencoded");
+    if (request.target === "/v1/token") return this.#exchange(isForm ? formOf(text) : JSON.parse(text));
+    return this.#generate(request, JSON.parse(text));
   }
 
   async #exchange(body: Record<string, unknown>): Promise<Record<string, unknown>> {
@@ -69,7 +80,8 @@ export class Federation {
     if (providers.length === 0) throw new GrantError("invalid_target", `There is no provider ${String(audience)}`);
     const refused = await refusedToken(String(subjectToken), providers, this.#now());
     if (refused !== null) throw new GrantError("invalid_grant", `The token ${String(subjectToken)}: ${refused}`);
-    const token = `ya29.d.${randomBytes(32).toString("base64url")}`;
+    // As long as the reference allows.
+    const token = `ya29.d.${randomBytes(9_210).toString("base64url")}`;
     this.#federated.set(token, providers[0]?.email ?? "");
     return {
       access_token: token,

@@ -66,7 +66,7 @@ const tokenSeconds = 3599;
  * Tests inside the Workers runtime drive it over HTTP, with `?account=<account>` for one that they opened:
  * `POST /_double/accounts` opens one and answers an OpenedAccount; `GET /_double/secrets`, `GET /_double/requests`,
  * `POST /_double/faults` (one Fault), `POST /_double/call` (a StoreCall), `POST /_double/change` (part of an AccountState),
- * `POST /_double/trust` (a PoolProvider without email), `POST /_double/expire-tokens`. There is no reset over HTTP: an account of one's own is as good.
+ * `POST /_double/trust` (a PoolProvider; without email, of the account), `POST /_double/expire-tokens`. There is no reset over HTTP: an account of one's own is as good.
  */
 export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDouble> {
   const {
@@ -114,7 +114,10 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
     tokens.set(issued.token, { email, expiresAt: issued.expiresAt });
     return issued;
   };
-  const federation = new Federation(issueTo, now);
+  const federation = new Federation((email) => {
+    const token = others?.issue(email) ?? null;
+    return token === null ? issueTo(email) : { token, expiresAt: now() + tokenSeconds * 1000 };
+  }, now);
 
   async function federate(request: Received): Promise<Answer> {
     try {
@@ -261,7 +264,10 @@ export async function startCloudC(given: CloudCOptions = {}): Promise<CloudCDoub
         double.change(parseJson(body) as Partial<AccountState>, account);
         return json({});
       case "POST /_double/trust":
-        federation.trust({ ...(parseJson(body) as PoolProvider), email: find(account).keyFile.client_email });
+        federation.trust({
+          email: find(account).keyFile.client_email,
+          ...(parseJson(body) as Omit<PoolProvider, "email">),
+        });
         return json({});
       case "POST /_double/expire-tokens":
         double.expireTokens();

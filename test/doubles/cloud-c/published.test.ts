@@ -1,5 +1,7 @@
 import { readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
+import { ExternalAccountClient } from "google-auth-library";
+import { exportJWK, generateKeyPair, SignJWT } from "jose";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
 import type { CloudResult } from "../../../src/contracts/cloud-calls.ts";
 import { cloudC } from "../../../src/credentials/engines/gcp/client.ts";
@@ -96,20 +98,31 @@ const REFUSAL = {
   },
 };
 
-/** The operations of a document, as the double serves them: the service's host is the first part of the path. */
-function operationsOf(name: string): PublishedApi["operations"] {
+/** The refusal of the token exchange (RFC 6749, 5.2). */
+const REFUSED_EXCHANGE = {
+  type: "object",
+  required: ["error", "error_description"],
+  properties: { error: { type: "string" }, error_description: { type: "string" } },
+  additionalProperties: false,
+};
+
+/** The operations of a document, as the double serves them: by default, the service's host is the first part of the path. */
+function operationsOf(
+  name: string,
+  host = `/${name.split(".")[0]}.googleapis.com/`,
+  refusal: object = REFUSAL,
+): PublishedApi["operations"] {
   const file = join(dir, "googleapiclient/discovery_cache/documents", `${name}.json`);
   const { servicePath, parameters: common, schemas, ...root } = JSON.parse(readFileSync(file, "utf8")) as Document;
   const $defs = Object.fromEntries(Object.entries(schemas).map(([id, each]) => [id, schemaOf(each)]));
   const body = (given: Schema | undefined) => given && { $defs, ...schemaOf(given) };
-  const host = `/${name.split(".")[0]}.googleapis.com/`;
   return Object.fromEntries(
     methodsOf(root).map(({ httpMethod, path, flatPath = path, parameters = {}, request, response }) => [
       `${httpMethod} ${host}${servicePath}${flatPath}`,
       {
         query: [...Object.keys(common), ...Object.keys(parameters)],
         ...(request && { request: body(request) as object }),
-        answers: { 200: body(response) ?? null, default: REFUSAL },
+        answers: { 200: body(response) ?? null, default: refusal },
       },
     ]),
   );
@@ -125,10 +138,12 @@ describe.runIf(missing === null)("Google's IAM", { timeout: 120_000 }, () => {
     logins = await startCloudC({ others: google.others });
     const answer = await fetch(`${google.url}/_double/accounts`, { method: "POST", body: "{}" });
     opened = (await answer.json()) as typeof opened;
-    const all = DOCUMENTS.flatMap((name) => Object.entries(operationsOf(name)));
+    const logging = { ...operationsOf("sts.v1", "/", REFUSED_EXCHANGE), ...operationsOf("iamcredentials.v1", "/") };
+    const all = [...DOCUMENTS.flatMap((name) => Object.entries(operationsOf(name))), ...Object.entries(logging)];
     // `{id}:verb` before `{id}`, which matches it, too.
     const operations = Object.fromEntries(all.sort(([one], [other]) => other.length - one.length));
-    judge = judgeExchanges({ base: "", operations }, (url) => url.origin === google.url);
+    const isLogin = ({ origin, pathname }: URL) => origin === logins.url && pathname.startsWith("/v1/");
+    judge = judgeExchanges({ base: "", operations }, (url) => url.origin === google.url || isLogin(url));
   });
   afterAll(async () => {
     judge?.stop();
@@ -206,6 +221,56 @@ describe.runIf(missing === null)("Google's IAM", { timeout: 120_000 }, () => {
     await done(() => cloud.disableKey(email, id));
     await done(() => cloud.deleteKey(email, id));
     await done(() => cloud.deleteServiceAccount(email));
+    expect(judge.faults).toEqual([]);
+  });
+
+  it("logs in by identity tokens as Google's own client does, and as the discovery documents say", async () => {
+    const { publicKey, privateKey } = await generateKeyPair("RS256", { extractable: true });
+    const keys = { keys: [{ ...(await exportJWK(publicKey)), kid: "1", alg: "RS256", use: "sig" }] };
+    const provider = "//iam.googleapis.com/projects/1/locations/global/workloadIdentityPools/p/providers/sallyport";
+    const [issuer, subject, audience] = [
+      "https://vault.example",
+      "plugin-identity:root:secret:gcp_1",
+      `https:${provider}`,
+    ];
+    const identity = { issuer, subject, audience, sign: () => token(subject) };
+    const token = (sub: string) =>
+      new SignJWT({ sub, iss: issuer, aud: audience })
+        .setProtectedHeader({ alg: "RS256", kid: "1" })
+        .setIssuedAt()
+        .setExpirationTime("10m")
+        .sign(privateKey);
+    const trust = { issuer, subject, audience, keys, provider, email: opened.root };
+    await fetch(`${logins.url}/_double/trust`, { method: "POST", body: JSON.stringify(trust) });
+
+    // The client's own requests, which do not pass `fetch`.
+    const client = (sub: string) =>
+      ExternalAccountClient.fromJSON({
+        type: "external_account",
+        audience: provider,
+        subject_token_type: "urn:ietf:params:oauth:token-type:jwt",
+        token_url: `${logins.url}/v1/token`,
+        service_account_impersonation_url: `${logins.url}/v1/projects/-/serviceAccounts/${opened.root}:generateAccessToken`,
+        subject_token_supplier: { getSubjectToken: () => token(sub) },
+        scopes: ["https://www.googleapis.com/auth/cloud-platform"],
+      });
+    expect((await client(subject)?.getAccessToken())?.token).toMatch(/^ya29\.c/);
+    await expect(client("plugin-identity:root:secret:gcp_2")?.getAccessToken()).rejects.toThrow("invalid_grant");
+
+    judge.seen.clear();
+    const settings = { CLOUD_C_API_URL: google.url, CLOUD_C_STS_URL: logins.url, CLOUD_C_IAM_URL: logins.url };
+    const as = (sub: string) => {
+      const send = sender({ deadlineMs: 10_000 });
+      return cloudC(
+        { email: opened.root },
+        { settings, send, identity: { ...identity, subject: sub, sign: () => token(sub) } },
+      );
+    };
+    const found = await as(subject).getServiceAccount(opened.root);
+    const refused = await as("plugin-identity:root:secret:gcp_2").getServiceAccount(opened.root);
+    expect(found).toMatchObject({ ok: true, value: { email: opened.root } });
+    expect(refused).toMatchObject({ ok: false, failure: { message: expect.stringContaining("invalid_grant") } });
+    expect([...judge.seen].sort()).toEqual(["GET 200", "POST 200", "POST 400"]);
     expect(judge.faults).toEqual([]);
   });
 });

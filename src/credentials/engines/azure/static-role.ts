@@ -156,7 +156,7 @@ export function staticView(role: StaticRole): Record<string, unknown> {
     ttl: rotation_period,
     rotation_grace_period,
     seamless_rotation,
-    ...(metadata && { metadata }),
+    metadata: metadata ?? {},
     ...(key && {
       secret_id: key.id,
       expiration: new Date(key.endsAt).toISOString(),

@@ -27,7 +27,7 @@ export const ConfigBody = z.object({
 });
 type ConfigBody = z.infer<typeof ConfigBody>;
 
-/** The stored configuration of an engine. Durations in seconds, 0 = not set. */
+/** The stored configuration of an engine. Durations in seconds, 0 = not set: identity tokens then live for an hour. */
 export interface EngineConfig extends RotationSchedule {
   readonly credentials: ServiceAccountKey | null;
   readonly service_account_email: string;
@@ -43,7 +43,7 @@ const EMPTY: EngineConfig = {
   credentials: null,
   service_account_email: "",
   identity_token_audience: "",
-  identity_token_ttl: 3_600,
+  identity_token_ttl: 0,
   ttl: 0,
   max_ttl: 0,
   ...NO_SCHEDULE,
