@@ -17,8 +17,12 @@ export class ReadReplica extends DurableObject<Env> implements ReadReplicaApi {
     this.#reads = new ReplicaReads(env, ctx.id.name ?? ctx.id.toString());
   }
 
-  authorize(ask: AuthorizeRequest, version: number | null, changes = false): Promise<Grant | Refusal> {
+  authorizeAsText(ask: AuthorizeRequest, version: number | null, changes: boolean): Promise<string> {
     return this.#reads.authorize(ask, version, changes);
+  }
+
+  async authorize(ask: AuthorizeRequest, version: number | null, changes = false): Promise<Grant | Refusal> {
+    return JSON.parse(await this.authorizeAsText(ask, version, changes)) as Grant | Refusal;
   }
 
   invalidate(owner: string, changes: readonly Invalidation[]): string {

@@ -1,8 +1,7 @@
-import type { AuthorizeRequest, Grant, KvRead } from "../contracts/access-control.ts";
+import type { AuthorizeRequest, Grant } from "../contracts/access-control.ts";
 import type { ReadVersion } from "../contracts/kv-store.ts";
 import type { Capability } from "../contracts/policies.ts";
 import type { Invalidation } from "../contracts/read-lease.ts";
-import type { Refusal } from "../lib/result.ts";
 import { routesOf } from "../rights/mount-routes.ts";
 import { accessControl, kvStore } from "../rpc/stubs.ts";
 import type { Answer } from "./lease-cache.ts";
@@ -18,6 +17,19 @@ const SECRETS = { characters: 16 * 1024 * 1024, absent: 10_000 };
 /** Of an entry beside its texts. */
 const OVERHEAD = 200;
 
+/** An answer of `AccessControl`. */
+interface KeptGrant {
+  /** `Grant | Refusal` as JSON. */
+  readonly text: string;
+  readonly secret: {
+    /** The uuid of its mount. */
+    readonly mount: string;
+    readonly path: string;
+    readonly mayRead: boolean;
+    readonly mayChange: boolean;
+  } | null;
+}
+
 const NO_LEASE = { ms: 0, term: 0, clock: 0 };
 
 /**
@@ -27,8 +39,9 @@ const NO_LEASE = { ms: 0, term: 0, clock: 0 };
 export class ReplicaReads {
   readonly holder: string;
   readonly #env: Env;
-  readonly #grants = new SharedAnswers<Grant | Refusal>(GRANTS);
-  readonly #secrets = new SharedAnswers<ReadVersion | Refusal>(SECRETS);
+  readonly #grants = new SharedAnswers<KeptGrant>(GRANTS);
+  /** `ReadVersion | Refusal` as JSON text. */
+  readonly #secrets = new SharedAnswers<string>(SECRETS);
 
   /** @param replica its name */
   constructor(env: Env, replica: string) {
@@ -36,24 +49,20 @@ export class ReplicaReads {
     this.holder = newHolder(replica);
   }
 
-  /** See `ReadReplicaApi.authorize`. */
-  async authorize(ask: AuthorizeRequest, version: number | null, changes: boolean): Promise<Grant | Refusal> {
-    const answer = await this.#grants.read(this.#grantOf(ask));
-    if (!answer.ok) return answer;
-    if (changes) return this.#givingBack(answer);
-    const wanted = version !== null && includesOne(answer, READS) ? secretIn(answer) : null;
-    if (version === null || !wanted) return answer;
-    const result = await this.#secret(wanted.mount, wanted.path, version);
-    const read: KvRead = { path: wanted.path, version, result };
-    return { ...answer, read };
-  }
-
-  /** The grant of a change, with its secret if that is one: the change need not be announced to this instance. */
-  #givingBack(grant: Grant): Grant {
-    const secret = includesOne(grant, CHANGES) ? secretIn(grant) : null;
-    if (!secret) return grant;
-    const question = this.#secrets.giveBack(secret.mount, secret.path);
-    return { ...grant, givenBack: { key: secret.path, holder: this.holder, question } };
+  /** See `ReadReplicaApi.authorizeAsText`. */
+  async authorize(ask: AuthorizeRequest, version: number | null, changes: boolean): Promise<string> {
+    const { text, secret } = await this.#grants.read(this.#grantOf(ask));
+    if (secret === null) return text;
+    const { mount, path } = secret;
+    if (changes) {
+      if (!secret.mayChange) return text;
+      // The change need not be announced to this instance.
+      const question = this.#secrets.giveBack(mount, path);
+      return withMember(text, "givenBack", JSON.stringify({ key: path, holder: this.holder, question }));
+    }
+    if (version === null || !secret.mayRead) return text;
+    const result = await this.#secret(mount, path, version);
+    return withMember(text, "read", `{"path":${JSON.stringify(path)},"version":${version},"result":${result}}`);
   }
 
   invalidate(owner: string, changes: readonly Invalidation[]): void {
@@ -77,14 +86,15 @@ export class ReplicaReads {
       owner: ACCESS_OWNER,
       keys,
       tag: null,
-      ask: async (): Promise<Answer<Grant | Refusal>> => {
+      ask: async (): Promise<Answer<KeptGrant>> => {
         const { answer, lease, tag, expires, unknown } = await accessControl(this.#env).authorizeFor(this.holder, ask);
+        const text = JSON.stringify(answer);
         return {
           ...(lease ?? NO_LEASE),
-          value: answer,
+          value: { text, secret: answer.ok ? secretIn(answer) : null },
           reusable: lease !== null,
           absent: !answer.ok,
-          size: sizeOf(answer),
+          size: text.length + OVERHEAD,
           tag,
           ends: expires,
           key: unknown ? unknownTo : keys[answer.ok ? 1 : 0],
@@ -93,7 +103,7 @@ export class ReplicaReads {
     };
   }
 
-  #secret(mount: string, path: string, version: number): ReadVersion | Refusal | Promise<ReadVersion | Refusal> {
+  #secret(mount: string, path: string, version: number): string | Promise<string> {
     return this.#secrets.read({
       owner: mount,
       keys: [`${version} ${path}`],
@@ -101,12 +111,13 @@ export class ReplicaReads {
       ask: async (question) => {
         const { answer, lease } = await kvStore(this.#env, mount).readFor(this.holder, path, version, question);
         const ends = answer.ok && answer.state === "lives" ? deletionOf(answer) : null;
+        const text = JSON.stringify(answer);
         return {
           ...(lease ?? NO_LEASE),
-          value: answer,
+          value: text,
           reusable: lease !== null,
           absent: !answer.ok,
-          size: sizeOf(answer),
+          size: text.length + OVERHEAD,
           ends,
         };
       },
@@ -117,7 +128,8 @@ export class ReplicaReads {
 /** One key for all requests with a token that does not exist. */
 const unknownKey = (token: string | null): string => `unknown ${token ?? ""}`;
 
-const sizeOf = (value: object): number => JSON.stringify(value).length + OVERHEAD;
+/** The JSON text of an object with a further member. */
+const withMember = (text: string, name: string, value: string): string => `${text.slice(0, -1)},"${name}":${value}}`;
 
 /** When a version deletes itself, ms since 1970; null for never. */
 const deletionOf = ({ metadata }: ReadVersion): number | null =>
@@ -129,14 +141,16 @@ const CHANGES: readonly (Capability | "root")[] = ["create", "update", "patch", 
 const includesOne = ({ capabilities }: Grant, wanted: readonly (Capability | "root")[]): boolean =>
   wanted.some((each) => capabilities.includes(each));
 
-/** The secret at the path of a grant; null for other paths. */
-function secretIn({ mount, path }: Grant): { mount: string; path: string } | null {
+/** The secret at the path of a grant, and what the caller may do with it; null for other paths. */
+function secretIn(grant: Grant): KeptGrant["secret"] {
+  const { mount, path } = grant;
   if (!mount) return null;
   const routes = routesOf(mount);
   const below = path.slice(mount.path.length);
   const secret = routes === "kv" ? VERSIONED.exec(below)?.[1] : routes === "kv-v1" ? below : undefined;
   if (!secret || secret.startsWith("/") || secret.endsWith("/") || secret.includes("//")) return null;
-  return { mount: mount.uuid, path: secret };
+  const [mayRead, mayChange] = [includesOne(grant, READS), includesOne(grant, CHANGES)];
+  return { mount: mount.uuid, path: secret, mayRead, mayChange };
 }
 
 const VERSIONED = /^(?:data|subkeys)\/(.+)$/s;

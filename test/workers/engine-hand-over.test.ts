@@ -143,7 +143,7 @@ describe("a Worker that dies at the last check of the right", () => {
     "during the check": async () => {
       clearAuthorizeCache();
       vi.spyOn(AccessControl.prototype, "authorize").mockImplementation(killed);
-      vi.spyOn(ReadReplica.prototype, "authorize").mockImplementation(killed);
+      vi.spyOn(ReadReplica.prototype, "authorizeAsText").mockImplementation(killed);
     },
     "after a refusal": () => policies({ issuer: path("cloud-b/creds/*", "deny") }),
   };

@@ -218,13 +218,21 @@ describe("a replica that is killed", () => {
   });
 
   it("is replaced by the owners for the requests that it was serving", async () => {
-    const happened = cut(["ReadReplica", "authorize", "before"]);
+    const happened = cut(["ReadReplica", "authorizeAsText", "before"]);
     expect(await valueAt("weur", SECRET)).toBe(1);
     expect(happened()).toBe(true);
   });
 
+  it("answers a Worker of version 0.2.0 with values", async () => {
+    const ask = { token: "root", namespace: "", path: SECRET.slice("/v1/".length) };
+    const read = { version: 0, result: { ok: true, data: '{"v":1}' } };
+    expect(await replicaAt("weur").authorize(ask, 0)).toMatchObject({ ok: true, capabilities: ["root"], read });
+    expect(await replicaAt("weur").authorize(ask, null, true)).toMatchObject({ ok: true, givenBack: { key: "app" } });
+    expect(await replicaAt("weur").authorize({ ...ask, token: "none" }, 0)).toMatchObject({ reason: "denied" });
+  });
+
   it("is left out while it fails", async () => {
-    const failing = vi.spyOn(ReadReplica.prototype, "authorize").mockRejectedValue(new Error("overloaded"));
+    const failing = vi.spyOn(ReadReplica.prototype, "authorizeAsText").mockRejectedValue(new Error("overloaded"));
     await warm();
     await writeVersion(2);
     expect(await valueAt("weur", SECRET)).toBe(2);
@@ -248,7 +256,7 @@ describe("a write with a crash", () => {
   it.each([
     ...both("KvStore", "put", "readFor"),
     ...both("AccessControl", "authorizeFor"),
-    ...both("ReadReplica", "invalidate", "authorize"),
+    ...both("ReadReplica", "invalidate", "authorizeAsText"),
   ])("in %s.%s (%s) is seen in one order", async (...where) => {
     await warm();
     const happened = cut(where);

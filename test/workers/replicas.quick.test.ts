@@ -69,7 +69,7 @@ it.each([
 ])("a write of %s is judged by the owner, and leaves a replica nothing to forget", async (_, write) => {
   // The first one recalls what the replica has from before.
   await write();
-  const calls = (["authorize", "invalidate"] as const).map((method) => vi.spyOn(ReadReplica.prototype, method));
+  const calls = (["authorizeAsText", "invalidate"] as const).map((method) => vi.spyOn(ReadReplica.prototype, method));
   for (let time = 0; time < 3; time++) expect((await write()).status).toBeLessThan(300);
   expect(calls.map(({ mock }) => mock.calls.length)).toEqual([0, 0]);
   vi.restoreAllMocks();

@@ -37,7 +37,7 @@ describe("a request whose body ends after its token was revoked", () => {
     await arrange();
     const bodies = writing.filter(({ route }) => !route.streams);
     const judgements = [
-      vi.spyOn(ReadReplica.prototype, "authorize"),
+      vi.spyOn(ReadReplica.prototype, "authorizeAsText"),
       vi.spyOn(AccessControl.prototype, "authorize"),
     ] as const;
     /** A small body is being read before its caller is judged. */
@@ -87,13 +87,13 @@ describe("a request whose body ends after its token was revoked", () => {
   it("arrives while its caller is authorized, where it is small, and the caller is judged once", async () => {
     await mountKv("kv");
     const sent = Promise.withResolvers<void>();
-    const { authorize } = ReadReplica.prototype;
-    const judged = vi.spyOn(ReadReplica.prototype, "authorize").mockImplementation(async function (
+    const { authorizeAsText } = ReadReplica.prototype;
+    const judged = vi.spyOn(ReadReplica.prototype, "authorizeAsText").mockImplementation(async function (
       this: ReadReplica,
       ...given
     ) {
       await sent.promise;
-      return authorize.apply(this, given);
+      return authorizeAsText.apply(this, given);
     });
     const { answer, finish } = holdBody("PUT", "/v1/kv/data/early", { data: {} }, { declared: true });
     await finish();

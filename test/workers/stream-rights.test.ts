@@ -141,8 +141,8 @@ describe("a token that loses its rights", () => {
       return response;
     });
     // The second judgement of the request comes too late for its stream.
-    const judge = ReadReplica.prototype.authorize;
-    vi.spyOn(ReadReplica.prototype, "authorize").mockImplementation(async function (this: ReadReplica, ...asked) {
+    const judge = ReadReplica.prototype.authorizeAsText;
+    vi.spyOn(ReadReplica.prototype, "authorizeAsText").mockImplementation(async function (this: ReadReplica, ...asked) {
       if (isOpen) {
         isOpen = false;
         await del(`/v1/acl/token/${token.AccessorID}`);

@@ -74,13 +74,17 @@ export async function authorize(env: Env, authorization: Authorization): Promise
 }
 
 /** Asks a replica, and `AccessControl` itself while the replica fails. */
-async function authorizeNear(env: Env, { ask, location, version, changes }: Authorization): Promise<Grant | Refusal> {
+async function authorizeNear(
+  env: Env,
+  { ask, location, version, changes = false }: Authorization,
+): Promise<Grant | Refusal> {
   const place = nearestPlace((location ?? {}) as ClientLocation);
   const shard = `${ask.namespace} ${ask.path ?? ask.token}`;
   const name = placedName(place ?? "anywhere", shard, settings(env).READ_REPLICAS);
   try {
-    const answer = await within(REPLICA_MS, readReplica(env, name, place).authorize(ask, version, changes));
-    return answer.ok ? { ...answer, replica: name } : answer;
+    const asked = readReplica(env, name, place).authorizeAsText(ask, version, changes);
+    const answer = JSON.parse(await within(REPLICA_MS, asked)) as Grant | Refusal;
+    return answer.ok ? Object.assign(answer, { replica: name }) : answer;
   } catch (failure) {
     warn("replica-failed", { replica: name, because: textOf(failure) });
     return authorizeWithRetry(env, ask);

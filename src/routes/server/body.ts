@@ -48,9 +48,9 @@ export class EarlyBody {
 
   /** Begins to read the body; null for none, a large one, or one that the client holds back until it is told to go on. */
   static begin(request: Request, headers: HeaderReader): EarlyBody | null {
-    if (request.method === "GET" || request.body === null || headers.has("expect")) return null;
-    const declared = Number(headers.get("content-length") ?? Number.NaN);
-    return declared <= MAX_EARLY_BYTES ? new EarlyBody(request) : null;
+    const isSmall = Number(headers.get("content-length") ?? Number.NaN) <= MAX_EARLY_BYTES;
+    if (!isSmall || request.method === "GET" || request.body === null || headers.has("expect")) return null;
+    return new EarlyBody(request);
   }
 
   /** Whether the whole body has arrived. */
@@ -116,6 +116,7 @@ const repeats = (params: Call<string>["params"], name: string, value: unknown): 
 
 /** Fields of a body on a route without a schema. A non-object body is ignored. */
 function allUnknown(text: string, params: Call<string>["params"]): UnknownField[] {
+  if (text === "") return [];
   const given = objectIn(text);
   const names = Object.keys(given).filter((name) => given[name] !== null && !repeats(params, name, given[name]));
   return unknownFields({ names: new Map(), caseless: false }, Object.fromEntries(names.map((name) => [name, ""])));
