@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { accessControl, kvStore } from "../../src/rpc/stubs.ts";
+import { accessControl, kvStore, readReplica } from "../../src/rpc/stubs.ts";
 import { AccessControl, KvStore, ReadReplica } from "../../src/worker.ts";
 import { attempt, both, cut, insist, type Method } from "../crash/crash-point.ts";
 import { accessObject, holderOf, path } from "./access.ts";
@@ -226,9 +226,18 @@ describe("a replica that is killed", () => {
   it("answers a Worker of version 0.2.0 with values", async () => {
     const ask = { token: "root", namespace: "", path: SECRET.slice("/v1/".length) };
     const read = { version: 0, result: { ok: true, data: '{"v":1}' } };
-    expect(await replicaAt("weur").authorize(ask, 0)).toMatchObject({ ok: true, capabilities: ["root"], read });
-    expect(await replicaAt("weur").authorize(ask, null, true)).toMatchObject({ ok: true, givenBack: { key: "app" } });
-    expect(await replicaAt("weur").authorize({ ...ask, token: "none" }, 0)).toMatchObject({ reason: "denied" });
+    expect(await readReplica(env, "weur-0").authorize(ask, 0)).toMatchObject({
+      ok: true,
+      capabilities: ["root"],
+      read,
+    });
+    expect(await readReplica(env, "weur-0").authorize(ask, null, true)).toMatchObject({
+      ok: true,
+      givenBack: { key: "app" },
+    });
+    expect(await readReplica(env, "weur-0").authorize({ ...ask, token: "none" }, 0)).toMatchObject({
+      reason: "denied",
+    });
   });
 
   it("is left out while it fails", async () => {

@@ -2,7 +2,6 @@ import type { AssociationView, SyncStatus } from "../../contracts/sync-destinati
 import type { ContentRule, Granularity, SecretRef, SyncResult } from "../../contracts/sync-tasks.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
 import type { WorkOrder, WorkQueue } from "../../platform/durable/work-queue.ts";
-import { isRefusalOfRights, notYetEffective } from "../fresh-rights.ts";
 import type { Step } from "../objects/object-plan.ts";
 import type { RemoteObjects } from "../objects/remote-objects.ts";
 import type { QueueQuota } from "../scheduler/queue-quota.ts";
@@ -10,6 +9,7 @@ import { completionOf } from "../scheduler/retry-policy.ts";
 import type { AssociationRow, RemoteObjectRow } from "../schema.ts";
 import type { SyncEvents } from "../sync-events.ts";
 import { statusFor, worst } from "../sync-status.ts";
+import { associationView, NO_WAITS, RESTING, type Waits } from "./association-view.ts";
 
 /** `<accessor>/<secret name>`: the key of an association in answers, and its row's id. */
 export const associationId = ({ mountAccessor, secretName }: Pick<SecretRef, "mountAccessor" | "secretName">): string =>
@@ -46,16 +46,6 @@ interface Planned {
   /** The targets at which its names were checked to be free. */
   readonly place: string;
 }
-
-/** Times of a destination that entries show (ms since 1970). */
-interface Waits {
-  /** End of the open breaker's pause; 0 while the breaker is closed. */
-  readonly openUntil: number;
-  /** Until when refusals of rights are retried. */
-  readonly freshUntil: number;
-}
-
-const NO_WAITS: Waits = { openUntil: 0, freshUntil: 0 };
 
 /** The rules that want an association, by name. */
 type Origins = (row: AssociationRow) => readonly string[];
@@ -337,46 +327,12 @@ export class Associations {
    */
   views(row: AssociationRow, waits: Waits): [key: string, view: AssociationView][] {
     const live = this.#remoteObjects.live(row.id);
-    if (live.length === 0) return [[row.id, this.#view(row, null, waits)]];
+    const known = { work: this.#work.find(row.id), origins: this.originsOf(row), waits };
+    if (live.length === 0) return [[row.id, associationView(row, null, known)]];
     return live.map((copy) => [
       copy.sub_key === "" ? row.id : `${row.id}/${copy.sub_key}`,
-      this.#view(row, copy, waits),
+      associationView(row, copy, known),
     ]);
-  }
-
-  #view(row: AssociationRow, copy: RemoteObjectRow | null, { openUntil, freshUntil }: Waits): AssociationView {
-    const work = this.#work.find(row.id);
-    const attempts = work?.attempts ?? 0;
-    const waits = work !== null && !work.leased && (attempts > 0 || openUntil > 0);
-    // A pending state or a failure of the whole association takes precedence over the status of its objects.
-    const own = row.status === "PENDING" || row.error_code !== null || copy === null;
-    const rests = row.error_code === RESTING;
-    const { status, error_message, updated } = own ? row : copy;
-    const error_code = rests ? null : (own ? row : copy).error_code;
-    const leftAlone = copy?.left_alone === 1;
-    const version = copy === null ? row.synced_version : leftAlone ? null : copy.version;
-    const origins = this.originsOf(row);
-    const failure = error_code === null ? null : { outcome: "client" as const, code: error_code };
-    const isFresh = waits && status === "CLIENT_SIDE_ERROR" && failure !== null && isRefusalOfRights(failure);
-    const fresh = isFresh ? notYetEffective(error_message ?? "", freshUntil) : null;
-    return {
-      accessor: row.mount_accessor,
-      secret_name: row.secret_name,
-      ...(copy !== null && copy.sub_key !== "" && { sub_key: copy.sub_key }),
-      external_name: copy?.external_name ?? "",
-      sync_status: status,
-      updated_at: new Date(updated).toISOString(),
-      ...(error_code !== null && { error_code, error_message: fresh?.message ?? error_message ?? "" }),
-      ...(fresh && { retried_until: fresh.retried_until }),
-      ...(origins && { origins }),
-      ...(leftAlone && { note: "an object was there already, and update_policy if-not-exists leaves it" }),
-      ...(copy?.owed && { note: owedNote(copy.owed) }),
-      ...(row.wish === "held" && { note: HELD }),
-      ...(rests && { note: RESTS }),
-      ...(version !== null && { synced_version: version }),
-      ...(attempts > 0 && { attempts }),
-      ...(waits && { next_attempt_at: new Date(Math.max(work.readyAt, openUntil)).toISOString() }),
-    };
   }
 
   /** Stores the status of the association: the failure of the task, or the worst status of its objects. */
@@ -442,16 +398,6 @@ function namingIn(names: Pick<SetNaming, "granularity" | "template">, content: s
   if (content === ADOPTED) return { ...names, adopted: true };
   return content === "" ? names : { ...names, content: JSON.parse(content) as ContentRule };
 }
-
-/** The `error_code` in the row of an association whose push waits for a paused rule. Answers show a note instead. */
-export const RESTING = "rule_paused";
-
-const RESTS = "not pushed: its rules are paused";
-
-const HELD = "held: no rule matches the secret any more; set the association to push it again, or remove it";
-
-/** The note on an object whose clean-up is owed. */
-export const owedNote = (because: string): string => `the value is there, and a clean-up is owed: ${because}`;
 
 const isSame = (row: RemoteObjectRow, copy: { subKey: string; name: string }): boolean =>
   row.sub_key === copy.subKey && row.external_name === copy.name;

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { RuleDefinition, RuleMatch, RuleMount, RuleStatus } from "../../contracts/sync-rules.ts";
-import { RESTING } from "../associations/associations.ts";
+import { RESTING } from "../associations/association-view.ts";
 import type { AssociationRow } from "../schema.ts";
 import type { SyncEvents } from "../sync-events.ts";
 
