@@ -10,6 +10,7 @@ import { costReport } from "./cost-report.ts";
 import { CloudflareError } from "./deploy/cloudflare-api.ts";
 import { Deployment } from "./deploy/deployment.ts";
 import { deployOptions, deployUsage } from "./deploy/options.ts";
+import { labelOf } from "./deploy/resources.ts";
 import { tokenPath } from "./deploy/secrets.ts";
 import { DeploymentState } from "./deploy/state.ts";
 import { WranglerError } from "./deploy/wrangler.ts";
@@ -113,7 +114,8 @@ async function destroy(
     console.log("Nothing is recorded: there is nothing to delete.");
     return 0;
   }
-  for (const each of state.resources) say(`${isDry ? "would delete" : "will delete"} ${each.kind} ${each.name}`);
+  for (const each of state.resources)
+    say(`${isDry ? "would delete" : "will delete"} the ${labelOf(each.kind)} ${each.name}`);
   if (isDry) return 0;
   if (!isSure && (await ask(`All data of the deployment is lost. Type its name, ${name}: `)) !== name) {
     console.error("Nothing was deleted.");

@@ -8,7 +8,7 @@ import { Refusal } from "../settings.ts";
 import { CloudflareApi, CloudflareError } from "./cloudflare-api.ts";
 import { writeDeploymentConfig } from "./deployment-config.ts";
 import { reachable, takeFirstToken } from "./first-token.ts";
-import { ensure, labelOf, needs, remove } from "./resources.ts";
+import { ensure, labelOf, type Need, needs, remove } from "./resources.ts";
 import { newSecrets, storedSecrets, storedToken, tokenPath, withoutMasterKey } from "./secrets.ts";
 import type { DeploymentState } from "./state.ts";
 import { type Credentials, wrangler } from "./wrangler.ts";
@@ -71,7 +71,7 @@ export class Deployment {
     const address = await this.#verify();
     let databaseId = "";
     for (const need of this.#needs()) {
-      const id = await ensure(this.#api, this.#state, need, this.#say);
+      const id = await this.#ensure(need);
       if (need.kind === "d1") databaseId = id;
     }
     const config = await this.#writeConfig(this.#chosen.dir, address, databaseId, await this.#storedKey());
@@ -100,6 +100,7 @@ export class Deployment {
     } finally {
       rmSync(dir, { recursive: true, force: true });
     }
+    this.#say("the Worker can be bundled with this configuration");
     const isDeployed = this.#state.isDone("deployed");
     this.#say(
       `${isDeployed ? "has" : "would make"} the ${key === null ? "secrets MASTER_KEY and" : "secret"} BOOTSTRAP_SECRET`,
@@ -170,8 +171,16 @@ export class Deployment {
       throw new Refusal(`${dir}/secrets.env is missing, and the Secrets Store may have its key: put it back.`);
     if (value === undefined && (await this.#isMissing(name)))
       throw new Refusal(`The Secrets Store has no ${name}, and ${dir}/secrets.env is missing: put it back.`);
-    await ensure(this.#api, this.#state, { kind: "secret", name, ...(value !== undefined && { value }) }, this.#say);
+    await this.#ensure({ kind: "secret", name, ...(value !== undefined && { value }) });
     return { store: (await this.#api.secretsStore()) ?? "", name };
+  }
+
+  /** Returns the resource's id. @throws Refusal for a token that may read, and not make it */
+  #ensure(need: Need): Promise<string> {
+    return ensure(this.#api, this.#state, need, this.#say).catch((failure: unknown) => {
+      if (!(failure instanceof CloudflareError) || failure.status !== 403) throw failure;
+      throw new Refusal(`CLOUDFLARE_API_TOKEN lacks ${RIGHTS[need.kind]} for this account.`);
+    });
   }
 
   async #isMissing(name: string): Promise<boolean> {
@@ -290,7 +299,10 @@ export class Deployment {
     }
     const stored = storedToken(dir);
     const token = stored ?? process.env["SALLYPORT_TOKEN"];
-    if (this.#state.isDone("checked") || token === undefined) return { address, token: stored, findings: [] };
+    const isChecked = this.#state.isDone("checked");
+    if (!isChecked && token === undefined)
+      this.#say("does not check the deployment: SALLYPORT_TOKEN is not set to a root token");
+    if (isChecked || token === undefined) return { address, token: stored, findings: [] };
     this.#say("checks the deployment, which takes up to two minutes");
     const server = { address: new URL(address), token, namespace: "" };
     return { address, token: stored, findings: await deepChecks({ ...server, api: new Api(server, 3) }) };

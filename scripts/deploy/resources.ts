@@ -55,7 +55,7 @@ const KINDS: Readonly<Record<Stored, Kinds>> = {
   },
 };
 
-export const labelOf = (kind: Stored): string => KINDS[kind].label;
+export const labelOf = (kind: Kind): string => (kind === "worker" ? "Worker" : KINDS[kind].label);
 
 /** The names of all resources beside the Worker, in the order of their creation. */
 export function needs(name: string, suffix: string, withAudit: boolean): Need[] {

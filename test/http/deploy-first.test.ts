@@ -35,6 +35,7 @@ describe("npm run deploy:first", () => {
     const { code, out } = await world.run(DRY_RUN);
     expect([code, out]).toEqual([0, expect.stringContaining("would deploy the Worker sallyport")]);
     expect(out.match(/would make the (?:D1|queue|R2)/g)).toHaveLength(4);
+    expect(out).toContain("the Worker can be bundled");
     expect(world.account.writes).toEqual([]);
     expect(world.files()).toEqual({});
   });
@@ -99,6 +100,7 @@ describe("npm run deploy:first", () => {
     const owned = world.owned();
     const { code, out } = await world.run(UPGRADE);
     expect(code, out).toBe(0);
+    expect(out).toContain("does not check the deployment: SALLYPORT_TOKEN is not set");
     expect(world.owned()).toEqual(owned);
     expect(world.account.worker("sallyport").deployments).toBe(2);
   });
@@ -108,7 +110,7 @@ describe("npm run deploy:first", () => {
     const [name = ""] = [...account.buckets.keys()].filter((each) => each.startsWith("sallyport"));
     const bucket = account.buckets.get(name);
     if (bucket) bucket.objects = 1;
-    expect((await world.run([...DESTROY, "--dry-run"])).out).toContain(`would delete r2 ${name}`);
+    expect((await world.run([...DESTROY, "--dry-run"])).out).toContain(`would delete the R2 bucket ${name}`);
     const refused = await world.run(DESTROY);
     expect([refused.code, world.owned().length]).toEqual([2, 5]);
     await world.stopService();
@@ -229,6 +231,13 @@ describe("npm run deploy:first, before it makes anything", () => {
     );
     expect(await refusal(["--unknown"])).toContain("--unknown");
     expect(await refusal([], { CLOUDFLARE_API_TOKEN: "" })).toContain("there is no terminal");
+  });
+
+  it("names the right that a token lacks to make a resource", SLOW, async () => {
+    world.account.readOnly.add("d1");
+    const { code, out } = await world.run();
+    expect([code, out]).toEqual([1, expect.stringContaining("lacks Account / D1 / Edit for this account")]);
+    expect(world.owned()).toEqual([]);
   });
 });
 

@@ -67,6 +67,8 @@ function inherited(name: string, was: Worker | undefined): Binding {
   return found;
 }
 
+type Product = "d1" | "queues" | "r2" | "secrets_store" | "workers";
+
 export class CloudflareAccount {
   readonly id = hex();
   readonly token = `cf-token-${randomUUID()}`;
@@ -74,7 +76,9 @@ export class CloudflareAccount {
   /** Null: not chosen. */
   subdomain: string | null = "double";
   /** Products that the token must not use. */
-  readonly forbidden = new Set<"d1" | "queues" | "r2" | "secrets_store" | "workers">();
+  readonly forbidden = new Set<Product>();
+  /** Products that the token may read, and not change. */
+  readonly readOnly = new Set<Product>();
   readonly databases = new Map<string, { name: string; created: string; body: object; sql: DatabaseSync }>();
   readonly queues = new Map<string, Queue>();
   readonly buckets = new Map<string, { created: string; jurisdiction: string; objects: number }>();

@@ -446,7 +446,9 @@ async function answerTo(account: CloudflareAccount, request: Received, path: str
   if (rest === "/tokens/verify") throw new Refused(401, 1000, "Invalid API Token");
   if (!isKnown || id !== account.id) throw new Refused(403, 10_000, "Authentication error");
   const product = PRODUCTS.find(([, prefix]) => prefix.test(rest))?.[0];
-  if (product && account.forbidden.has(product)) throw new Refused(403, 10_000, "Authentication error");
+  const isChange = request.method !== "GET";
+  if (product && (account.forbidden.has(product) || (isChange && account.readOnly.has(product))))
+    throw new Refused(403, 10_000, "Authentication error");
   for (const [method, pattern, handle] of ROUTES) {
     const match = method === request.method ? pattern.exec(rest) : null;
     if (!match) continue;
