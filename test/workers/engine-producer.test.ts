@@ -338,6 +338,17 @@ describe("the calls of a definition", () => {
     expect(JSON.stringify(result)).not.toContain("secret is");
   });
 
+  it.each([
+    [400, "not_found"],
+    [422, "not_found"],
+    [401, "auth_failed"],
+    [403, "permission_denied"],
+  ] as const)("of a removal refused with %i, which the search does not find, is %s", async (status, code) => {
+    const { calls } = calling(LOGIN, [status, {}], [200, { rows: [] }]);
+    const left = JSON.stringify({ ...held, marker: "sp-m" });
+    expect(await calls.revoke(left)).toMatchObject({ ok: false, failure: { code } });
+  });
+
   it("of a search with too many pages is refused, not cut", async () => {
     const page = [200, { rows: [["o", 1]] }] as const;
     const { calls } = calling(LOGIN, page, page, page);

@@ -36,8 +36,12 @@ describe("the result of a JSON call", () => {
     expect(outcomeOf({ ok: false, outcome: failure(outcome, code, "m") }, WRITE)).toEqual(expected);
   });
 
-  it("carries the wait that a throttled call was told, and no text of the provider", () => {
-    const result = httpResult(answered(429, "secret text", { "retry-after": "7" }), WRITE);
-    expect(result).toMatchObject({ failure: { retryAfterMs: 7_000, message: "Creating a key failed (HTTP 429)." } });
-  });
+  it.each([429, 500, 503])(
+    "carries the wait that an answer with %i asks for, and no text of the provider",
+    (status) => {
+      const result = httpResult(answered(status, "secret text", { "retry-after": "7" }), WRITE);
+      const message = `Creating a key failed (HTTP ${status}).`;
+      expect(result).toMatchObject({ failure: { retryAfterMs: 7_000, message } });
+    },
+  );
 });

@@ -46,7 +46,7 @@ export function httpResult(call: Call, { name, reads }: Operation): CloudResult<
   const [outcome, code] =
     REFUSALS[status] ??
     (status >= 500 || status === 408 ? ([unsure, "provider_unavailable"] as const) : (["client", "refused"] as const));
-  return failed(outcome, code, message, status, status === 429 ? retryAfterMs(response) : null);
+  return failed(outcome, code, message, status, outcome === "client" ? null : retryAfterMs(response));
 }
 
 const failed = (

@@ -99,7 +99,7 @@ export function queryResult(call: Call, action: Action): CloudResult<XmlElement>
   const [outcome, code, why] = meaningOf(name, about, response, action);
   const request = textNamed(xml, "RequestId") ?? response.headers.get("x-amzn-requestid") ?? "";
   const reference = /^[\w-]{1,64}$/.test(request) ? `, request id: ${request}` : "";
-  const wait = outcome === "external" ? retryAfterMs(response) : null;
+  const wait = outcome === "client" ? null : retryAfterMs(response);
   return refused(
     outcome === "unknown" ? unsure : outcome,
     code,

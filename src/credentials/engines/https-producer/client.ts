@@ -22,6 +22,12 @@ import {
 /** Consecutive characters of a generated value are drawn evenly. */
 const CHARSET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 
+/**
+ * Refusals of a removal after which the search decides. Not those of a right that was lost: the search may then hide
+ * what is there.
+ */
+const MAY_BE_GONE: ReadonlySet<string> = new Set(["refused", "already_exists", "locked"]);
+
 interface Operation {
   readonly name: string;
   readonly reads: boolean;
@@ -155,8 +161,7 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
       if (!revoke) return { ok: true, value: null };
       const values = { ...ownValues(account, vars), ...markerValues(marker), ...ids };
       const removed = await call({ name: "Removing credentials", reads: false }, revoke, values);
-      const isAnswered = removed.ok || removed.failure.outcome !== "client" || removed.failure.code === "not_found";
-      if (isAnswered || marker === "") return nothing(removed);
+      if (removed.ok || marker === "" || !MAY_BE_GONE.has(removed.failure.code)) return nothing(removed);
       // Some providers refuse the removal of nothing as they refuse any other.
       const left = await calls.find(held);
       const isGone = left.ok && !left.value.some((each) => Object.keys(ids).every((name) => each[name] === ids[name]));

@@ -1,0 +1,19 @@
+import { expect, it } from "vitest";
+import { queryResult } from "./errors.ts";
+
+const ACTION = { service: "iam", name: "CreateUser", reads: false } as const;
+const answered = (status: number, code: string) => ({
+  ok: true as const,
+  response: new Response(null, { status, headers: { "retry-after": "7" } }),
+  text: `<ErrorResponse><Error><Code>${code}</Code><Message>m</Message></Error></ErrorResponse>`,
+});
+
+it.each([
+  [400, "Throttling", "external", 7_000],
+  [503, "ServiceUnavailable", "unknown", 7_000],
+  [500, "InternalFailure", "unknown", 7_000],
+  [400, "InvalidInput", "client", undefined],
+] as const)("carries the wait that an answer with %i %s asks for", (status, code, outcome, wait) => {
+  const result = queryResult(answered(status, code), ACTION);
+  expect(result.ok ? null : [result.failure.outcome, result.failure.retryAfterMs]).toEqual([outcome, wait]);
+});
