@@ -2,8 +2,9 @@
  * The two selected namespaces. Both are part of the address (`?ns=` and `?cluster=`), so that links can be shared and a
  * reload keeps them; docs/guides/namespaces.md says what each is for.
  */
-import { computed } from "@preact/signals";
+
 import { place } from "../app/router.ts";
+import { computed } from "../lib/signal.ts";
 
 /** Path in the tree of the secrets API; empty for the root namespace. */
 export const secretsNamespace = computed(() => place.value.query.get("ns") ?? "");

@@ -1,5 +1,5 @@
 /** The last requests of this tab, for the panel "as a command". Holds no token, and no value of a sensitive request. */
-import { signal } from "@preact/signals";
+import { signal } from "../lib/signal.ts";
 import type { WireRequest } from "./client.ts";
 
 interface Recorded extends WireRequest {

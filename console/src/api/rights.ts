@@ -2,7 +2,7 @@
  * Rights of the token, asked for once for all buttons on a screen: `sys/capabilities-self`, and the capabilities of
  * the cluster API. The service judges each request again; an answer here only names the missing right in advance.
  */
-import { signal } from "@preact/signals";
+import { signal } from "../lib/signal.ts";
 import { isCluster, rightOf, type Verb, type WireRequest } from "../lib/wire.ts";
 import { api } from "./client.ts";
 import { clusterNamespace, secretsNamespace } from "./namespaces.ts";
@@ -30,6 +30,7 @@ function askedOf(need: Need): Asked {
 
 /** Capabilities of requests of the cluster API: the first pattern that fits. */
 const IN_CLUSTER: readonly (readonly [path: RegExp, capability: string])[] = [
+  [/^event\//, "management"],
   [/^(node|agent)\//, "node:write"],
   [/^volume\/host\/.*delete$|^volumes\/claim/, "namespace:host-volume-delete"],
   [/^volume\/host\/register/, "namespace:host-volume-register"],

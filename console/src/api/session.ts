@@ -2,7 +2,7 @@
  * The log-in of this tab. The token is kept in memory, and in the tab's session storage only when the person has chosen
  * so; never in a URL, a cookie or a log.
  */
-import { computed, effect, signal } from "@preact/signals";
+import { computed, effect, signal } from "../lib/signal.ts";
 
 interface Session {
   readonly token: string;

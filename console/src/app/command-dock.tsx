@@ -1,10 +1,10 @@
-import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { recorded } from "../api/request-log.ts";
 import { CommandText, ToolChoice } from "../components/as-command.tsx";
 import { Button, IconButton } from "../components/button.tsx";
 import { Ago } from "../components/moments.tsx";
 import { Empty } from "../components/states.tsx";
+import { signal } from "../lib/signal.ts";
 
 export const isDockOpen = signal(false);
 

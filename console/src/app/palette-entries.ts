@@ -41,7 +41,7 @@ const WORDS: Readonly<Record<string, string>> = {
 const TABS: readonly (readonly [screen: string, icon: IconName, tabs: Readonly<Record<string, string>>])[] = [
   ["sync", "sync", { matrix: "Secrets by destination", queue: "Queue", apps: "GitHub apps" }],
   ["credentials", "credentials", { issuer: "Identity issuer" }],
-  ["events", "events", { subscribe: "Subscription", service: "Events of secrets and sync" }],
+  ["events", "events", { subscribe: "Subscription", webhooks: "Webhooks", service: "Events of secrets and sync" }],
   ["storage", "storage", { csi: "CSI volumes", plugins: "Plugins", claims: "Sticky claims" }],
   ["nodes", "nodes", { jobs: "Jobs", agents: "Agents", "join-tokens": "Join tokens" }],
   ["access", "access", { tokens: "Tokens", "token-roles": "Token roles", methods: "Auth methods", identities: "Identities", limits: "Limits", namespaces: "Namespaces", check: "What may a token do?" }],

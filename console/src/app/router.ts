@@ -2,8 +2,9 @@
  * Addresses below `/ui/`: the first segment names the screen, the rest is the screen's own. The query holds the two
  * namespaces and what a screen wants to be part of a link. Never a secret.
  */
-import { signal } from "@preact/signals";
+
 import { useEffect } from "preact/hooks";
+import { signal } from "../lib/signal.ts";
 
 interface Place {
   /** The screen's name; empty for the overview. */

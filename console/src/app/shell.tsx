@@ -1,10 +1,11 @@
 /** Frame of every screen: navigation, namespaces, the caller, commands. */
-import { effect } from "@preact/signals";
+
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { refreshCaller } from "../api/login.ts";
 import { caller, endSession, session } from "../api/session.ts";
 import { IconButton } from "../components/button.tsx";
 import { Icon } from "../components/icons.tsx";
+import { effect } from "../lib/signal.ts";
 import { now } from "../lib/time.ts";
 import { Account } from "./account.tsx";
 import { CommandDock, isDockOpen } from "./command-dock.tsx";

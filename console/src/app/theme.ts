@@ -1,5 +1,5 @@
 /** Light or dark: as the system says, unless the person has chosen. */
-import { effect, signal } from "@preact/signals";
+import { effect, signal } from "../lib/signal.ts";
 
 export type Theme = "system" | "light" | "dark";
 

@@ -1,8 +1,9 @@
 /** The name of a token's owner, looked up by accessor when it is shown. The accessor stays where no name can be found. */
-import { signal } from "@preact/signals";
+
 import { useEffect } from "preact/hooks";
 import { api } from "../api/client.ts";
 import { caller } from "../api/session.ts";
+import { signal } from "../lib/signal.ts";
 
 /** Empty for a token that has ended, and for callers that may not look it up. */
 const names = signal<ReadonlyMap<string, string>>(new Map());

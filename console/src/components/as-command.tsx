@@ -1,6 +1,6 @@
-import { signal } from "@preact/signals";
 import type { WireRequest } from "../api/client.ts";
 import { type Command, commandsOf, type Tool } from "../api/commands.ts";
+import { signal } from "../lib/signal.ts";
 import { Code } from "./code.tsx";
 import { Segments } from "./field.tsx";
 

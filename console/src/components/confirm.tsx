@@ -1,7 +1,7 @@
-import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { api, type Operation, type Options, type WireRequest, wireRequest } from "../api/client.ts";
+import { signal } from "../lib/signal.ts";
 import { TextField } from "./field.tsx";
 import { FormDialog } from "./form-dialog.tsx";
 

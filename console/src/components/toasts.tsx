@@ -1,6 +1,7 @@
 /** Short messages about what has just happened; read out by screen readers. */
-import { signal } from "@preact/signals";
+
 import { useEffect, useRef } from "preact/hooks";
+import { signal } from "../lib/signal.ts";
 import { IconButton } from "./button.tsx";
 import { Status, type Tone } from "./status.tsx";
 

@@ -1,5 +1,5 @@
 /** Times and durations as text, and one clock for all of them. */
-import { computed, signal } from "@preact/signals";
+import { computed, signal } from "./signal.ts";
 
 /** The time in ms since 1970, each second while the page is visible. */
 export const now = signal(Date.now());

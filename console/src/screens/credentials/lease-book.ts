@@ -2,7 +2,7 @@
  * Leases that have been looked up. Reads at most `MAX_CONCURRENT` at a time; a page with 100 000 rows reads those in sight
  * only.
  */
-import { signal } from "@preact/signals";
+import { signal } from "../../lib/signal.ts";
 import { timeOf } from "../../lib/time.ts";
 import { type Lease, MAX_CONCURRENT, readLease } from "./reads.ts";
 

@@ -19,6 +19,7 @@ import { EventList } from "./event-list.tsx";
 import { FilterBar, topicsOf, topicsText } from "./filters.tsx";
 import { EventStream, type Filters, type StreamState } from "./stream.ts";
 import { Subscriber } from "./subscriber.tsx";
+import { Webhooks } from "./webhooks.tsx";
 
 /** The page is drawn at most this often, however many lines arrive. */
 const DRAW_MS = 120;
@@ -47,6 +48,7 @@ export default function EventsScreen() {
         tabs={[
           { name: "cluster", label: "Cluster", content: () => <ClusterEvents /> },
           { name: "subscribe", label: "Subscription", content: () => <Subscriber /> },
+          { name: "webhooks", label: "Webhooks", content: () => <Webhooks /> },
           {
             name: "service",
             label: "Secrets and sync",

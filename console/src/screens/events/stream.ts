@@ -6,9 +6,10 @@
  *        ▼           ▼  │ resume
  *     refused      paused            `refused` ends until the filters change or the person tries again
  */
-import { type Signal, signal } from "@preact/signals";
+
 import { ApiError, requestHeaders, type WireRequest } from "../../api/client.ts";
 import { record, recorded } from "../../api/request-log.ts";
+import { type Signal, signal } from "../../lib/signal.ts";
 import { durationText } from "../../lib/time.ts";
 import type { EventBuffer } from "./buffer.ts";
 import type { EventBody } from "./topics.ts";

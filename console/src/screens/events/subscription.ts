@@ -2,9 +2,10 @@
  * A subscription to event notifications, as server-sent events: it begins at a button, because KV mounts publish their
  * events only while there is a subscriber. It resumes after each loss at the index that follows.
  */
-import { signal } from "@preact/signals";
+
 import type { WireRequest } from "../../api/client.ts";
 import { secretsNamespace } from "../../api/namespaces.ts";
+import { signal } from "../../lib/signal.ts";
 import { keepConnected, opened, type StreamState } from "./stream.ts";
 
 export interface Notice {
