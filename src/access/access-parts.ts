@@ -45,6 +45,7 @@ import { PathEvaluator } from "./paths/path-evaluator.ts";
 import { PathResolver } from "./paths/path-resolver.ts";
 import { PolicyAdmin } from "./policies/policy-admin.ts";
 import { PolicyStore } from "./policies/policy-store.ts";
+import { PolicyTrials } from "./policies/policy-trial.ts";
 import { PublishedChanges } from "./published-changes.ts";
 import { KeyRotation } from "./system/key-rotation.ts";
 import { LeaseCountQuotas } from "./system/lease-count-quotas.ts";
@@ -252,6 +253,7 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
     outbox,
     policies,
     policyAdmin: new PolicyAdmin(policies, tree, publisher),
+    policyTrials: new PolicyTrials(policies, holders, rights, evaluator),
     publishedSecrets,
     publisher,
     rateLimits,

@@ -134,6 +134,22 @@ export interface VolumeNamespace {
   readonly rules: readonly GoverningRule[];
 }
 
+/** A policy that is not written yet. */
+export interface PolicyTrial {
+  readonly namespace: string;
+  /** The stored policy that the text replaces; null for a new one. */
+  readonly name: string | null;
+  readonly text: string;
+  /** The token that has the policy; null judges the policy alone. */
+  readonly accessor: string | null;
+  readonly paths: readonly string[];
+}
+
+export interface TriedCapabilities {
+  readonly before: (Capability | "root")[];
+  readonly after: (Capability | "root")[];
+}
+
 /** The methods of `AccessControl` about policies. */
 export interface PoliciesApi {
   /** @param attributes absent: unchanged */
@@ -151,6 +167,8 @@ export interface PoliciesApi {
     text: string;
   }>;
   policyNames(namespace: string): string[];
+  /** Returns the capabilities on paths without and with a policy that is not written. */
+  tryPolicy(trial: PolicyTrial): Result<Record<string, TriedCapabilities>>;
   /** Returns the policies of the root namespace as cluster routes show them, all or by name. */
   clusterPolicies(names: readonly string[] | null, prefix: string): AclPolicy[];
   /** Returns the volume rules of all policies; called by Workers of version 0.1.0. */

@@ -63,6 +63,7 @@ import { mountTableRoutes } from "./sys-mounts.ts";
 import { namespaceRoutes } from "./sys-namespaces.ts";
 import { sysNotificationRoutes } from "./sys-notifications/routes.ts";
 import { policyRoutes } from "./sys-policies.ts";
+import { sysPolicyTestRoutes } from "./sys-policy-test/routes.ts";
 import { quotaRoutes } from "./sys-quotas.ts";
 import { remountRoutes } from "./sys-remount.ts";
 import { sealRoutes } from "./sys-seal.ts";
@@ -92,6 +93,7 @@ export const secretsRoutes = new RouteTable<SecretsRoute | OpenRoute>([
   ...policyRoutes,
   ...sysNotificationRoutes,
   ...sysSearchRoutes,
+  ...sysPolicyTestRoutes,
   // Before the mounts, whose paths never equal these words.
   ...uiRoutes,
   ...mountedMethodRoutes,

@@ -16,8 +16,22 @@ describeConsole("access", (suite) => {
     await click(opened, "Write a policy");
     await dialog(opened).getByLabel(/^Name/).fill("console-app");
     await dialog(opened).getByLabel("Rules").fill('path "secret/data/app/*" { capabilities = ["read"] }');
+    await dialog(opened).getByText("Test it before you save").click();
+    await dialog(opened).getByLabel("Paths", { exact: true }).fill("secret/data/app/x\nsecret/data/other");
+    await click(opened, "Test");
+    const tried = dialog(opened).getByRole("table", { name: "Rights with this policy" });
+    await tried.getByRole("row", { name: "secret/data/app/x deny read" }).waitFor();
+    await tried.getByRole("row", { name: "secret/data/other deny deny" }).waitFor();
     await opened.shot("access-policy");
     await opened.expectClean();
+    // Each kind of text has its colour, and the field has the same text.
+    const rules = dialog(opened).getByLabel("Rules");
+    const text = await rules.inputValue();
+    await rules.fill(`# ${CANARY}\n${text}`);
+    const lines = dialog(opened).locator(".policy-text pre");
+    expect(await lines.textContent()).toBe(`${await rules.inputValue()}\n`);
+    expect(await lines.locator(".policy-note").textContent()).toBe(`# ${CANARY}`);
+    await rules.fill(text);
     await click(opened, "Save policy");
     await page.getByRole("cell", { name: "console-app" }).waitFor();
     await opened.shot("access-policies");

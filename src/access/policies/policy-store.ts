@@ -26,6 +26,12 @@ export interface Grants {
   readonly cluster: ClusterRights;
 }
 
+/** A checked policy that is not written. */
+export interface PolicyDraft {
+  readonly name: string;
+  readonly policy: Policy;
+}
+
 /** A set of policies, loaded. */
 interface PolicySet {
   readonly plain: readonly PathRule[];
@@ -204,26 +210,31 @@ export class PolicyStore {
     if (names.includes("root")) return ROOT;
     const key = JSON.stringify([namespace, [...names].sort()]);
     const set = this.#sets.get(key) ?? this.#load(key, namespace, names);
-    const entity = set.templated.length > 0 ? subject() : null;
-    const resolved = entity === null ? [] : set.templated.map((rule) => resolveTemplate(rule, entity));
+    const resolved = resolvedRules(set, subject);
     const resolvedKey = key + JSON.stringify(resolved.map((rule) => rule?.path ?? null));
     const cached = this.#grants.get(resolvedKey);
     if (cached) return cached;
-    const paths = [...set.plain, ...resolved.filter((rule) => rule !== null)];
-    const grants: Grants = { root: false, paths: compilePaths([{ namespace, paths }]), cluster: set.cluster };
+    const grants = compile(namespace, set, resolved);
     if (this.#grants.size >= MAX_CACHED_GRANTS) this.#grants.clear();
     this.#grants.set(resolvedKey, grants);
     return grants;
   }
 
+  /** The same with a draft in the place of the policy of its name. Nothing is cached. */
+  grantsWith(
+    namespace: string,
+    names: readonly string[],
+    draft: PolicyDraft,
+    subject: () => TemplateSubject | null = () => null,
+  ): Grants {
+    if (names.includes("root")) return ROOT;
+    const others = names.filter((name) => name !== draft.name).flatMap((name) => this.#policy(namespace, name) ?? []);
+    const set = setOf([...others, draft.policy]);
+    return compile(namespace, set, resolvedRules(set, subject));
+  }
+
   #load(key: string, namespace: string, names: readonly string[]): PolicySet {
-    const policies = names.flatMap((name) => this.#policy(namespace, name) ?? []);
-    const rules = policies.flatMap(({ paths }) => paths);
-    const set = {
-      plain: rules.filter(({ path }) => !isTemplated(path)),
-      templated: rules.filter(({ path }) => isTemplated(path)),
-      cluster: mergeClusterRules(policies.map(({ cluster }) => cluster)),
-    };
+    const set = setOf(names.flatMap((name) => this.#policy(namespace, name) ?? []));
     if (this.#sets.size >= MAX_CACHED_GRANTS) this.#sets.clear();
     this.#sets.set(key, set);
     return set;
@@ -236,6 +247,26 @@ export class PolicyStore {
     const builtIn = parsePolicy(row.text);
     return builtIn.ok ? builtIn.policy : null;
   }
+}
+
+function setOf(policies: readonly Policy[]): PolicySet {
+  const rules = policies.flatMap(({ paths }) => paths);
+  return {
+    plain: rules.filter(({ path }) => !isTemplated(path)),
+    templated: rules.filter(({ path }) => isTemplated(path)),
+    cluster: mergeClusterRules(policies.map(({ cluster }) => cluster)),
+  };
+}
+
+/** Rules with templates for a subject; null where the subject lacks a value. */
+function resolvedRules(set: PolicySet, subject: () => TemplateSubject | null): (PathRule | null)[] {
+  const entity = set.templated.length > 0 ? subject() : null;
+  return entity === null ? [] : set.templated.map((rule) => resolveTemplate(rule, entity));
+}
+
+function compile(namespace: string, set: PolicySet, resolved: readonly (PathRule | null)[]): Grants {
+  const paths = [...set.plain, ...resolved.filter((rule) => rule !== null)];
+  return { root: false, paths: compilePaths([{ namespace, paths }]), cluster: set.cluster };
 }
 
 /** An empty variable or a file of comments would otherwise silently remove all rights. */

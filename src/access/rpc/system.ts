@@ -109,6 +109,7 @@ export const namespaceMethods: MethodTable<NamespacesApi, AccessParts> = {
 /** RPC methods about policies of both APIs. */
 export const policyMethods: MethodTable<PoliciesApi, AccessParts> = {
   putPolicy: ({ policyAdmin }, ...given) => policyAdmin.put(...given),
+  tryPolicy: ({ policyTrials }, trial) => policyTrials.run(trial),
   readPolicy: ({ policyAdmin }, namespace, name) => policyAdmin.read(namespace, name),
   policyNames: ({ policies }, namespace) => policies.names(namespace),
   clusterPolicies: ({ policyAdmin }, names, prefix) => policyAdmin.cluster(names, prefix),

@@ -1,7 +1,7 @@
 import type { ClusterRoles, HeldRoles } from "../cluster-acl/cluster-roles.ts";
 import type { Entities } from "../identity/entities.ts";
 import type { Viewer } from "../mounts/mount-views.ts";
-import type { Grants, PolicyStore } from "../policies/policy-store.ts";
+import type { Grants, PolicyDraft, PolicyStore } from "../policies/policy-store.ts";
 import { policiesOf, type TokenRow } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
 
@@ -20,11 +20,21 @@ export class TokenHolders {
   }
 
   grantsOf(row: TokenRow): Grants {
+    return this.#policies.grants(row.namespace, this.#policyNames(row), this.#subjectOf(row));
+  }
+
+  /** The rights that a holder would have by a policy that is not written. */
+  grantsWith(row: TokenRow, draft: PolicyDraft): Grants {
+    return this.#policies.grantsWith(row.namespace, this.#policyNames(row), draft, this.#subjectOf(row));
+  }
+
+  #policyNames(row: TokenRow): string[] {
     const identityPolicies = row.entity_id === "" ? [] : this.#entities.policiesOf(row.entity_id, row.namespace);
-    const rolePolicies = this.#roles.of(row).policies;
-    const names = [...policiesOf(row), ...identityPolicies, ...rolePolicies];
-    const subject = () => this.#entities.templateSubject(row.entity_id, row.namespace);
-    return this.#policies.grants(row.namespace, names, subject);
+    return [...policiesOf(row), ...identityPolicies, ...this.#roles.of(row).policies];
+  }
+
+  #subjectOf(row: TokenRow) {
+    return () => this.#entities.templateSubject(row.entity_id, row.namespace);
   }
 
   /** The roles of the cluster API that a token names. */

@@ -3,6 +3,7 @@ import { kv } from "../../routes/kv/openapi.ts";
 import { leaseCountQuotas } from "../../routes/lease-count-quotas/openapi.ts";
 import { syncImport } from "../../routes/sync-import/openapi.ts";
 import { sysNotifications } from "../../routes/sys-notifications/openapi.ts";
+import { sysPolicyTest } from "../../routes/sys-policy-test/openapi.ts";
 import { sysSearch } from "../../routes/sys-search/openapi.ts";
 import type { Group } from "../operation.ts";
 import { approle } from "./auth-approle.ts";
@@ -59,6 +60,7 @@ export const groups: readonly Group[] = [
   authKubernetes,
   identityEntities,
   policies,
+  sysPolicyTest,
   clusterAccess,
   clusterAcl,
   system,

@@ -12,6 +12,8 @@ import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
+import { PolicyTest } from "./policy-test.tsx";
+import { PolicyText } from "./policy-text.tsx";
 import { RuleGenerator } from "./rule-generator.tsx";
 
 /** Cannot be changed, or not be deleted. */
@@ -173,10 +175,7 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
               save.clear();
             }}
           />
-          <TextField
-            label="Rules"
-            mono
-            rows={16}
+          <PolicyText
             value={policy}
             onChange={(edited) => {
               setText(edited);
@@ -185,6 +184,7 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
             error={ofRules?.join("; ")}
             hint="Rules of Vault's form (path) for secrets, of Nomad's (namespace, node, agent …) for the cluster. A * at the end of a path stands for anything, a + for one segment."
           />
+          <PolicyTest name={name} policy={policy} />
         </form>
       )}
       {save.error !== null && refusals.length === 0 && <ErrorPanel error={save.error} />}
