@@ -72,7 +72,7 @@ describeConsole("access", (suite) => {
       ["secret/console/own/", "Read and write"],
       ["console-plain/x", "Read and list"],
     ] as const) {
-      await dialog(opened).getByLabel("Path").fill(path);
+      await dialog(opened).getByLabel("Path", { exact: true }).fill(path);
       await dialog(opened).getByLabel("Allowed").selectOption({ label: right });
       await click(opened, "Add rules");
     }

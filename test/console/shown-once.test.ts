@@ -1,4 +1,4 @@
-import { expect, it } from "vitest";
+import { expect, it, vi } from "vitest";
 import { type Console, describeConsole, type Suite } from "./support/console.ts";
 
 const dialog = (opened: Console) => opened.page.getByRole("dialog");
@@ -24,7 +24,10 @@ const SECRETS: Readonly<Record<string, Secret>> = {
       const box = dialog(opened).getByRole("checkbox", { name: "default", exact: true });
       const text = dialog(opened).getByRole("textbox", { name: /^Policies/ });
       await box.or(text).waitFor();
-      await ((await box.count()) > 0 ? box.check() : text.fill("default"));
+      // The names may arrive only now, and take the place of the text.
+      await vi.waitFor(async () =>
+        (await box.count()) > 0 ? box.check({ timeout: 1_000 }) : text.fill("default", { timeout: 1_000 }),
+      );
       await dialog(opened).getByRole("button", { name: "Create token" }).click();
       await dialog(opened).getByText("The token is shown here only").waitFor();
     },
