@@ -66,7 +66,9 @@ describe("POST sys/policies/test", () => {
 
   it("refuses what a write refuses, and unusual tokens", async () => {
     await put("/v1/sys/namespaces/below", {});
-    const below = (await put("/v1/auth/token/create", { policies: ["default"] }, { headers: { "X-Orch-Namespace": "below" } })).body.auth;
+    const below = (
+      await put("/v1/auth/token/create", { policies: ["default"] }, { headers: { "X-Orch-Namespace": "below" } })
+    ).body.auth;
     for (const [body, status, message] of [
       [{ policy: 'path "x" { capabilities = ["fly"] }', paths: ["x"] }, 400, /fly/],
       [{ policy: "# none", paths: ["x"] }, 400, /holds no rule/],
