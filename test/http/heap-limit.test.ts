@@ -25,13 +25,13 @@ const STREAMED_BYTES = 40_000_000;
 const withHeap = (mib: number) =>
   new Service({ RATE_LIMITS: "off" }, { v8Flags: `${V8_FLAGS} --max-heap-size=${mib}` });
 
-const report = (version: number) =>
+const report = (version: number, Namespace = "default") =>
   JSON.stringify(
     Array.from({ length: EVENTS }, (_, at) => ({
       Topic: "Job",
       Type: "JobRegistered",
       Payload: {
-        Job: { ID: `job-${at}`, Name: `job-${at}`, Namespace: "default", Type: "service", Note: NOTE, version },
+        Job: { ID: `job-${at}`, Name: `job-${at}`, Namespace, Type: "service", Note: NOTE, version },
       },
     })),
   );
@@ -89,6 +89,13 @@ describe.runIf(isLong)("with a heap of 128 MiB for an isolate", { timeout: 600_0
       return bytes;
     });
     for (const bytes of await Promise.all(readers)) expect(bytes).toBeGreaterThan(STREAMED_BYTES);
+    expect(processOf(service)).toBe(before);
+  });
+
+  it("serves two of the largest reports at once", async () => {
+    const bodies = ["one", "two"].map((namespace) => report(1, namespace));
+    const responses = await Promise.all(bodies.map((body) => send(service, "PUT", "/v1/cluster/objects", body)));
+    expect(responses.map(({ status }) => status)).toEqual([200, 200]);
     expect(processOf(service)).toBe(before);
   });
 
