@@ -4,6 +4,7 @@
  * names. Takes 0.3 s; files that have not changed are not written again, so it may run while a service reads the
  * folder.
  */
+import { createHash } from "node:crypto";
 import {
   existsSync,
   mkdirSync,
@@ -19,6 +20,7 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Plugin } from "esbuild";
+import { readGuides } from "./guides.ts";
 import { engineDescriptions } from "../src/credentials/engines/descriptions.ts";
 import { type ApiDocument, apiTypes, bodySchema } from "./api-types.ts";
 
@@ -45,8 +47,9 @@ export async function buildAssets(): Promise<ConsoleFile[]> {
   const files = new Map<string, string | Uint8Array>();
   for (const name of ["openapi.json", "openapi.html"]) files.set(name, readFileSync(join(ROOT, "docs", name)));
   write(join(BUILD, "api-types.ts"), apiTypes(api));
-  const built = await bundleConsole(api);
-  for (const [path, content] of built) files.set(path, content);
+  const guides = guideFiles();
+  const built = await bundleConsole(api, guides.index);
+  for (const [path, content] of [...built, ...guides.files]) files.set(path, content);
   for (const [path, content] of files) write(join(ASSETS, path), content);
   // Packages of the agent take longer, and are built by scripts/agent-packages.ts.
   for (const path of filesIn(ASSETS)) if (!files.has(path) && !path.startsWith("install/")) rmSync(join(ASSETS, path));
@@ -56,7 +59,7 @@ export async function buildAssets(): Promise<ConsoleFile[]> {
 }
 
 /** One script per group of screens, shared chunks, one style sheet, and the page that loads them. */
-async function bundleConsole(api: ApiDocument): Promise<Map<string, string | Uint8Array>> {
+async function bundleConsole(api: ApiDocument, guides: string): Promise<Map<string, string | Uint8Array>> {
   const result = await esbuild.build({
     absWorkingDir: ROOT,
     entryPoints: { app: "console/src/main.tsx", style: "styles:all" },
@@ -76,7 +79,7 @@ async function bundleConsole(api: ApiDocument): Promise<Map<string, string | Uin
     metafile: true,
     write: false,
     logLevel: "silent",
-    plugins: [styles, schemas(api), descriptions],
+    plugins: [styles, schemas(api), descriptions, addressOf("guides:index", guides)],
   });
   const files = new Map<string, string | Uint8Array>();
   for (const file of result.outputFiles) files.set(relative(ASSETS, file.path).replaceAll("\\", "/"), file.contents);
@@ -114,6 +117,34 @@ const styles: Plugin = {
     });
   },
 };
+
+/**
+ * A file for each guide, with a list of all: documents that the console reads when one is opened, and no part of its
+ * scripts.
+ */
+function guideFiles() {
+  const files = new Map<string, string>();
+  const add = (name: string, content: unknown): string => {
+    const text = JSON.stringify(content);
+    const path = `ui/assets/${name.replaceAll("/", "-")}-${createHash("sha256").update(text).digest("hex").slice(0, 8)}.json`;
+    files.set(path, text);
+    return `/${path}`;
+  };
+  const guides = [...readGuides(join(ROOT, "docs"))];
+  const list = guides.map(([name, { title, content }]) => ({ name, title, file: add(`guide-${name}`, content) }));
+  return { index: add("guides", list), files };
+}
+
+/** `import address from "NAME"`: the address of a file. */
+const addressOf = (name: string, address: string): Plugin => ({
+  name,
+  setup(build) {
+    build.onResolve({ filter: new RegExp(`^${name}$`) }, ({ path }) => ({ path, namespace: "address" }));
+    build.onLoad({ filter: /.*/, namespace: "address" }, () => ({
+      contents: `export default ${JSON.stringify(address)}`,
+    }));
+  },
+});
 
 /** Keys of a schema that forms do not use: the service checks what it gets. None of them is the name of a field. */
 const CHECKS: ReadonlySet<string> = new Set([

@@ -1,3 +1,9 @@
+/** Address of the list of guides (scripts/guides.ts). */
+declare module "guides:index" {
+  const address: string;
+  export default address;
+}
+
 /** The schema of a request body, from docs/openapi.json (scripts/build-assets.ts). */
 declare module "schema:*" {
   import type { JsonSchema } from "./lib/schema.ts";

@@ -109,11 +109,28 @@ describeConsole("log-in", (suite) => {
     await page.getByRole("button", { name: "Account: console-sso-ann" }).click();
     await opened.expectClean();
     await page.getByRole("button", { name: "Log out" }).click();
+    // A method that the service shows without a token comes first, until another way was taken.
+    await suite().call("POST", "sys/mounts/auth/console-sso/tune", { listing_visibility: "unauth" });
+    await page.evaluate("localStorage.clear()");
+    await opened.go("secrets");
+    const ways = page.getByRole("group", { name: "Way to log in" }).getByRole("button");
+    await expect.poll(() => ways.first().textContent()).toBe("Single sign-on");
+    expect(await ways.first().getAttribute("aria-pressed")).toBe("true");
+    await opened.expectClean();
+    await page.getByRole("button", { name: "Continue to the identity provider" }).click();
+    await page.getByRole("heading", { name: "Secrets" }).waitFor();
+    await opened.go("secrets");
+    await opened.logIn(suite().bench.token);
+    await opened.go("secrets");
+    await expect.poll(() => ways.first().textContent()).toBe("Single sign-on");
+    expect(await ways.last().getAttribute("aria-pressed")).toBe("true");
+    await opened.expectClean();
     await provider.change({ error: CANARY });
     await begin();
     await page.getByText("The identity provider refused the log-in").waitFor();
     await expect.poll(() => new URL(page.url()).search).toBe("");
     await opened.expectClean();
+    await suite().call("DELETE", "sys/auth/console-sso");
     await opened.close();
     await provider.close();
   });

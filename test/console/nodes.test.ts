@@ -70,6 +70,44 @@ describeConsole("nodes and jobs", (suite) => {
     await opened.close();
   });
 
+  it("shows the resources, the attributes and the volumes of a node", async () => {
+    const node = idOf(0xe1);
+    const reported = nodeEvent(node, "console-details");
+    const { Payload } = reported as unknown as { Payload: { Node: Record<string, unknown> } };
+    Object.assign(Payload.Node, {
+      Attributes: { "kernel.name": "linux", "cpu.arch": CANARY },
+      Meta: { rack: "r7" },
+      NodeResources: {
+        Cpu: { CpuShares: 4_800, TotalCpuCores: 2, ReservableCpuCores: null },
+        Memory: { MemoryMB: 3_072 },
+        Disk: { DiskMB: 0 },
+      },
+    });
+    await report(suite(), [reported]);
+    const [agent] = (await suite().call("GET", "agents")) as { NodeID: string }[];
+    const volume = { Name: "console-on-node", PluginID: "mkdir", NodeID: agent?.NodeID };
+    await suite().call("PUT", "volume/host/create", { Volume: volume });
+    const opened = await suite().open({ path: `nodes/node/${node}` });
+    const { page } = opened;
+    const resources = page.locator("section", { has: page.getByRole("heading", { name: "Resources" }) });
+    await resources.getByText("4,800 MHz").waitFor();
+    await resources.getByText("3 GiB").waitFor();
+    // What was not reported is not shown as nothing.
+    expect(await resources.getByText("Disk").count()).toBe(0);
+    await page.getByText("No volume is on this node").waitFor();
+    const attributes = page.locator("section", { has: page.getByRole("heading", { name: "Attributes" }) });
+    await attributes.getByText("meta.rack").waitFor();
+    await attributes.getByText(CANARY).waitFor();
+    await page.getByLabel("Filter attributes").fill("kernel");
+    await expect.poll(() => attributes.getByRole("term").count()).toBe(1);
+    await opened.expectClean();
+    await opened.visit(`nodes/node/${agent?.NodeID}`);
+    await page.getByRole("link", { name: "console-on-node" }).click();
+    await page.getByRole("heading", { name: "console-on-node" }).waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
   it("finds nodes by a part of the name or the ID, in any case and of any length", async () => {
     await report(suite(), [nodeEvent(idOf(0xf1), "console-Filtered"), nodeEvent(idOf(0xf2), `other ${CANARY}`)]);
     const opened = await suite().open({ path: "nodes" });

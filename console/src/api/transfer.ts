@@ -38,6 +38,14 @@ export const upload = (wire: WireRequest, file: File, onProgress: (bytes: number
     request.send(file);
   });
 
+/** Reads a JSON file of the console's own. @throws ApiError */
+export async function readFile<Content>(path: string): Promise<Content> {
+  const response = await fetch(path);
+  const text = await response.text();
+  if (!response.ok) throw refusalOf(response.status, text, { verb: "GET", target: path, namespace: "" });
+  return JSON.parse(text) as Content;
+}
+
 function refusalOf(status: number, text: string, wire: WireRequest): ApiError {
   try {
     return new ApiError(status, (JSON.parse(text) as { errors: string[] }).errors.map(String), wire);

@@ -27,7 +27,8 @@ const METHODS: readonly { readonly value: Method; readonly label: string }[] = [
 const REMEMBERED = "sallyport.login";
 
 interface Remembered {
-  readonly method: Method;
+  /** Null for none yet: single sign-on where the service shows it, else a token. */
+  readonly method: Method | null;
   readonly mount: string;
   readonly role: string;
   readonly keep: boolean;
@@ -36,10 +37,10 @@ interface Remembered {
 function remembered(): Remembered {
   try {
     const found = JSON.parse(localStorage.getItem(REMEMBERED) ?? "{}") as Partial<Remembered>;
-    const method = METHODS.find(({ value }) => value === found.method)?.value ?? "token";
+    const method = METHODS.find(({ value }) => value === found.method)?.value ?? null;
     return { method, mount: found.mount ?? "", role: found.role ?? "", keep: found.keep === true };
   } catch {
-    return { method: "token", mount: "", role: "", keep: false };
+    return { method: null, mount: "", role: "", keep: false };
   }
 }
 
@@ -47,7 +48,7 @@ const isUnknown = (error: unknown): boolean => error instanceof ApiError && isTo
 
 export function Login() {
   const [before] = useState(remembered);
-  const [method, setMethod] = useState<Method>(before.method);
+  const [chosen, setChosen] = useState(before.method);
   const [mount, setMount] = useState(before.mount);
   const [role, setRole] = useState(before.role);
   const [namespace, setNamespace] = useState(namespaceOfPlace);
@@ -55,6 +56,9 @@ export function Login() {
   const [name, setName] = useState("");
   const [secret, setSecret] = useState("");
   const methods = useResource(["methods", namespace], () => visibleMethods(namespace));
+  const hasSso = methods.value?.some(({ type }) => type === "oidc") ?? false;
+  // What was typed is not taken away when the answer comes.
+  const method = chosen ?? (hasSso && secret === "" ? "oidc" : "token");
   const mounts = (methods.value ?? [])
     .filter(({ type }) => type === method || (method === "oidc" && type === "jwt"))
     .map(({ path }) => path);
@@ -68,8 +72,8 @@ export function Login() {
     else if (method === "userpass") await logInWithPassword(path, name.trim(), secret, place);
     else await logInWithOidc(path, role.trim(), place);
   });
-  const choose = (chosen: Method): void => {
-    setMethod(chosen);
+  const choose = (wanted: Method): void => {
+    setChosen(wanted);
     setSecret("");
     setMount("");
     login.clear();
@@ -92,7 +96,12 @@ export function Login() {
           <h1>Sallyport</h1>
         </div>
         {farewell.value && <p class="notice">{farewell.value}</p>}
-        <Segments label="Way to log in" value={method} options={METHODS} onChange={choose} />
+        <Segments
+          label="Way to log in"
+          value={method}
+          options={hasSso ? METHODS.toReversed() : METHODS}
+          onChange={choose}
+        />
         {method === "token" && (
           <TextField
             key="token"

@@ -27,4 +27,5 @@ export const SCREENS: readonly Screen[] = [
   { name: "access", label: "Access", icon: "access", group: "Administration", load: async () => (await cluster()).Access },
   { name: "notifications", label: "Notifications", icon: "bell", group: "Administration", load: async () => (await cluster()).Notifications },
   { name: "audit", label: "Audit", icon: "audit", group: "Administration", load: async () => (await cluster()).Audit },
+  { name: "guides", label: "Guides", icon: "file", group: "Administration", load: async () => (await cluster()).Guides },
 ];

@@ -75,6 +75,7 @@ export class Console {
 
   /** Logs in by token on the page that is open. */
   async logIn(token: string): Promise<void> {
+    await this.page.getByRole("button", { name: "Token", exact: true }).click();
     await this.page.getByLabel("Token", { exact: false }).first().fill(token);
     await this.page.getByRole("button", { name: "Log in", exact: true }).click();
     await this.page.locator("#main").waitFor();

@@ -16,6 +16,7 @@ import { useLive } from "../../lib/live.ts";
 import { plural } from "../../lib/text.ts";
 import { Allocations } from "./allocations.tsx";
 import { DrainDialog } from "./drain-dialog.tsx";
+import { Attributes, Resources, Volumes } from "./node-details.tsx";
 import { Eligibility, hasEnded, NodeStatus } from "./states.tsx";
 
 type Node = Schemas["Node"];
@@ -135,7 +136,9 @@ export function NodePage({ id }: { readonly id: string }) {
                 />
               </Card>
               <Agent id={id} />
+              <Resources node={shown} />
             </div>
+            <Volumes id={id} />
             <Card title="Allocations" flush>
               <Allocations rows={rows} />
             </Card>
@@ -152,6 +155,7 @@ export function NodePage({ id }: { readonly id: string }) {
                 empty={<Empty title="Nothing has happened yet" />}
               />
             </Card>
+            <Attributes node={shown} />
             <details class="more-fields">
               <summary>The node as JSON</summary>
               <Json value={shown} label="the node as JSON" />
