@@ -20,9 +20,9 @@ import { dirname, join, relative } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { gzipSync } from "node:zlib";
 import type { Plugin } from "esbuild";
-import { readGuides } from "./guides.ts";
 import { engineDescriptions } from "../src/credentials/engines/descriptions.ts";
 import { type ApiDocument, apiTypes, bodySchema } from "./api-types.ts";
+import { readGuides } from "./guides.ts";
 
 /** The bundler included in wrangler. */
 const esbuild = createRequire(fileURLToPath(import.meta.resolve("wrangler")))("esbuild") as typeof import("esbuild");

@@ -135,6 +135,7 @@ describeConsole("the frame", (suite) => {
       ["what may", "access?tab=check"],
       ["notification rules", "notifications?tab=rules"],
       ["channels", "notifications?tab=channels"],
+      ["webhooks", "events?tab=webhooks"],
     ];
     const here = () => page.evaluate(() => (location.pathname + location.search).slice("/ui/".length));
     // The first tab of a screen is the screen's own entry.

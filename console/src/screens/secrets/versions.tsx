@@ -116,6 +116,7 @@ function actionsOf({ number, state, isNewest }: Row, at: At, newest: number, onC
   const restore: MenuItem = {
     label: "Roll back to this version",
     icon: "refresh",
+    needs: wireRequest("POST /v1/secret/data/{path}", { ...at, body: { data: {} } }),
     onSelect: () =>
       void confirm({
         title: `Roll back to version ${number}?`,
@@ -127,7 +128,11 @@ function actionsOf({ number, state, isNewest }: Row, at: At, newest: number, onC
           const body = { data: found.data, options: { cas: newest } };
           await api("POST /v1/secret/data/{path}", { ...at, body, sensitive: true });
         },
-      }).then((isDone) => isDone && onChange()),
+      }).then((isDone) => {
+        if (!isDone) return;
+        toast(`Version ${number} is now version ${newest + 1}.`);
+        onChange();
+      }),
   };
   const undelete: MenuItem = {
     label: "Undelete",
