@@ -92,7 +92,7 @@ describeConsole("nodes and jobs", (suite) => {
     const resources = page.locator("section", { has: page.getByRole("heading", { name: "Resources" }) });
     await resources.getByText("4,800 MHz").waitFor();
     await resources.getByText("3 GiB").waitFor();
-    // What was not reported is not shown as nothing.
+    // An amount that was not reported is absent, not zero.
     expect(await resources.getByText("Disk").count()).toBe(0);
     await page.getByText("No volume is on this node").waitFor();
     const attributes = page.locator("section", { has: page.getByRole("heading", { name: "Attributes" }) });

@@ -57,7 +57,7 @@ export function Login() {
   const [secret, setSecret] = useState("");
   const methods = useResource(["methods", namespace], () => visibleMethods(namespace));
   const hasSso = methods.value?.some(({ type }) => type === "oidc") ?? false;
-  // What was typed is not taken away when the answer comes.
+  // A secret that is being typed keeps its field when the methods are read.
   const method = chosen ?? (hasSso && secret === "" ? "oidc" : "token");
   const mounts = (methods.value ?? [])
     .filter(({ type }) => type === method || (method === "oidc" && type === "jwt"))

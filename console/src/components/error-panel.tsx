@@ -68,7 +68,7 @@ export function Lacking({ refusal, what }: { readonly refusal: ApiError; readonl
     <p class="lacking">
       Your token may not {isRead ? `see ${what ? inSentence(what) : "this"}` : "do this"} (
       <code>{right ? right.path : `${verb} ${target.split("?", 1)[0]}`}</code>
-      {right && `: ${right.capability}`}).
+      {right ? `: ${right.capability}` : target.startsWith("/v1/event/sub") && ": management"}).
     </p>
   );
 }

@@ -33,7 +33,10 @@ export function EnginePage({ mount }: { readonly mount: string }) {
   if (engines.value && !engine)
     return (
       <Page title={mount} crumbs={crumbs}>
-        <Empty title="There is no such engine" actions={<a href={href("credentials")}>Go to the engines</a>}>
+        <Empty
+          title="There is no such engine that your token may see"
+          actions={<a href={href("credentials")}>Go to the engines</a>}
+        >
           It was disabled, or is in another namespace.
         </Empty>
       </Page>

@@ -32,7 +32,12 @@ export function RolePage({ mount, stored }: { readonly mount: string; readonly s
   return (
     <Page title={plainName(stored)} crumbs={crumbs}>
       <Loaded resource={engines} label="The engine">
-        {() => <Empty title="There is no such engine" actions={<a href={href("credentials")}>Go to the engines</a>} />}
+        {() => (
+          <Empty
+            title="There is no such engine that your token may see"
+            actions={<a href={href("credentials")}>Go to the engines</a>}
+          />
+        )}
       </Loaded>
     </Page>
   );
