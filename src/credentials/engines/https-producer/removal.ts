@@ -46,9 +46,15 @@ export const removalOf = (
 ): Removal => ({
   ...NOTHING,
   items: held.map((each) => ({ held: each })),
-  search: search && { ...search, ...searchFrom(madeAt) },
+  search: search && { ...search, ...searchWithin(search.lag, madeAt) },
   madeAt,
 });
+
+/** The times of a search that goes on until the provider lists what an unanswered call has made last. */
+function searchWithin(lag: number, madeAt: number): ReturnType<typeof searchFrom> {
+  const { until, next } = searchFrom(madeAt);
+  return { until: until + lag * 1000, next };
+}
 
 /** Removes what an earlier secret of the engine belongs to, when calls with that have ended. */
 export const rootRemoval = (held: Held, notBefore: number): Removal => ({

@@ -1,0 +1,107 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { engineDescriptions } from "../../src/credentials/engines/descriptions.ts";
+import { engineTypes } from "../../src/credentials/engines/index.ts";
+import { CredentialEngine } from "../../src/objects/credential-engine.ts";
+import { madeUp } from "../made-up/engine/index.ts";
+import { part } from "../support/long.ts";
+import { type Answer, del, get, put } from "./client.ts";
+import { clock, ShiftedClock } from "./clock.ts";
+import { byItself, rows, skippingWaits, succeeded } from "./engine-helpers.ts";
+import { type Subject, subjects } from "./engine-subjects.ts";
+
+/** Requests of others, and a clock that is set back, between the calls of an issue: nothing is left at the provider. */
+
+clock.moves = true;
+
+beforeAll(() => {
+  engineTypes.push(madeUp);
+  engineDescriptions.push(madeUp.description);
+});
+afterAll(() => {
+  engineTypes.pop();
+  engineDescriptions.pop();
+});
+
+/** Begins `act` once the first calls of the next issue have been made, before their results are stored. */
+function meanwhile(act: () => Promise<unknown>): () => Promise<unknown> {
+  const original = CredentialEngine.prototype.poll;
+  let begun: Promise<unknown> | null = null;
+  vi.spyOn(CredentialEngine.prototype, "poll").mockImplementation(async function (
+    this: CredentialEngine,
+    ...given: Parameters<typeof original>
+  ) {
+    if (given[1] !== null && begun === null) {
+      begun = act();
+      // An act that waits for the issue itself would wait for ever.
+      await Promise.race([begun, new Promise((resolve) => setTimeout(resolve, 100))]);
+    }
+    return original.apply(this, given);
+  } as never);
+  return async () => {
+    if (begun === null) throw new Error("nothing was polled");
+    return begun;
+  };
+}
+
+async function opened({ type, open, at = "creds/app" }: Subject) {
+  const { paths } = engineDescriptions.find((each) => each.type === type) ?? madeUp.description;
+  const provider = await open();
+  succeeded(await put("/v1/sys/mounts/engine", { type }));
+  const { config, document, role } = provider;
+  succeeded(await put(`/v1/engine${paths.config}`, config));
+  if (document) succeeded(await put(`/v1/engine/${document[0]}`, document[1]));
+  const bare = await provider.everything();
+  const write = () => put(`/v1/engine${paths.roles}/app`, role);
+  succeeded(await write());
+  const { uuid } = (await get("/v1/sys/mounts/engine")).body.data;
+  succeeded(await put("/v1/sys/policies/acl/issuer", { policy: 'path "engine/*" { capabilities = ["read"] }' }));
+  const { client_token: token } = succeeded(await put("/v1/auth/token/create", { policies: ["issuer"] })).body.auth;
+  return {
+    token,
+    role: `/v1/engine${paths.roles}/app`,
+    write,
+    creds: (): Promise<Answer> => get(`/v1/engine/${at}`, { token }),
+    nothingIsLeft: () =>
+      byItself(uuid, async () => {
+        expect(await rows(uuid, "leases")).toEqual([]);
+        expect(await rows(uuid, "jobs")).toEqual([]);
+        expect(await provider.everything()).toEqual(bare);
+      }),
+    nothingIsAtProvider: () => byItself(uuid, async () => expect(await provider.everything()).toEqual(bare)),
+  };
+}
+
+type World = Awaited<ReturnType<typeof opened>>;
+
+/** What happens meanwhile. */
+const ORDERS: readonly (readonly [name: string, act: (world: World) => Promise<unknown>])[] = [
+  ["its role is deleted", ({ role }) => del(role)],
+  ["its role is deleted and written again", async ({ role, write }) => [await del(role), await write()]],
+  ["its mount's leases are revoked", () => put("/v1/sys/leases/revoke-prefix/engine", {})],
+  ["its caller's token is revoked", ({ token }) => put("/v1/auth/token/revoke", { token })],
+  ["two more leases are asked for", ({ creds }) => Promise.all([creds(), creds()])],
+  ["the clock is set back by an hour", async () => void new ShiftedClock(-3_600_000)],
+];
+
+describe.each(subjects.map((subject, nth) => ({ ...subject, nth })))(
+  "an issue of an engine of type $type",
+  (subject) => {
+    it.each(part(ORDERS, subject.nth))("leaves nothing when %s meanwhile", async (_name, act) => {
+      const world = await opened(subject);
+      const done = meanwhile(() => act(world));
+      await skippingWaits(world.creds);
+      await done();
+      vi.mocked(CredentialEngine.prototype.poll).mockRestore();
+      await del(world.role);
+      await world.nothingIsLeft();
+    });
+
+    it("leaves nothing when it is unmounted meanwhile", async () => {
+      const world = await opened(subject);
+      const done = meanwhile(() => del("/v1/sys/mounts/engine"));
+      await skippingWaits(world.creds);
+      await done();
+      await world.nothingIsAtProvider();
+    });
+  },
+);
