@@ -4,6 +4,7 @@ import { engineDescriptions } from "../../src/credentials/engines/descriptions.t
 import { engineTypes } from "../../src/credentials/engines/index.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import { madeUp } from "../made-up/engine/index.ts";
+import type { LostAnswers } from "../made-up/engine/provider.ts";
 import { part } from "../support/long.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { clock } from "./clock.ts";
@@ -20,6 +21,34 @@ clock.moves = true;
 
 const AT_ONCE = 16;
 
+async function openMadeUp(): Promise<Provider> {
+  const url = env.TEST_DOUBLES.madeUp;
+  const control = async (path: string, body: unknown = {}): Promise<unknown> =>
+    (await fetch(`${url}/_double/${path}`, { method: "POST", body: JSON.stringify(body) })).json();
+  const { account, key } = (await control("accounts")) as { account: string; key: string };
+  const of = `?account=${account}`;
+  return {
+    config: { url, key },
+    role: { tier: "basic", ttl: 60 },
+    everything: async () => {
+      const keys = (await control(`everything${of}`)) as { id: string; kind: string }[];
+      return keys.map(({ id, kind }) => `${kind} ${id}`).sort();
+    },
+    lose: (fault, count) => control(`faults${of}`, { method: "POST", fault, count } satisfies LostAnswers),
+  };
+}
+
+const all = [
+  ...subjects,
+  {
+    type: "made-up",
+    upstream: "madeup",
+    open: openMadeUp,
+    polls: { issue: 1, rotation: 2 },
+    calls: { issue: 1, revocation: 1, rotation: 2 },
+  },
+];
+
 beforeAll(() => {
   engineTypes.push(madeUp);
   engineDescriptions.push(madeUp.description);
@@ -29,7 +58,7 @@ afterAll(() => {
   engineDescriptions.pop();
 });
 
-describe.each(subjects)("an engine of type $type", ({ type, upstream, open, polls, calls, at = "creds/app" }) => {
+describe.each(all)("an engine of type $type", ({ type, upstream, open, polls, calls, at = "creds/app" }) => {
   const { paths } = engineDescriptions.find((each) => each.type === type) ?? madeUp.description;
   let provider: Provider;
   let fresh: unknown;
@@ -180,6 +209,13 @@ describe.each(subjects)("an engine of type $type", ({ type, upstream, open, poll
     const after = await provider.everything();
     expect(after).not.toEqual(fresh);
     expect(JSON.stringify(after)).toHaveLength(JSON.stringify(fresh).length);
+    succeeded(await creds("?verify=true"));
+  });
+
+  // The double of Google's token endpoint refuses a clock that differs from its own.
+  it.runIf(type === "cloud-a" || type === "cloud-b")("replaces its root secret on time", async () => {
+    succeeded(await put(`/v1/engine${paths.config}`, { rotation_period: "1h" }));
+    await byItself(uuid, async () => expect(await provider.everything()).not.toEqual(fresh), 600_000);
     succeeded(await creds("?verify=true"));
   });
 

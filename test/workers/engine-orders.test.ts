@@ -1,8 +1,6 @@
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { engineDescriptions } from "../../src/credentials/engines/descriptions.ts";
-import { engineTypes } from "../../src/credentials/engines/index.ts";
 import { CredentialEngine } from "../../src/objects/credential-engine.ts";
-import { madeUp } from "../made-up/engine/index.ts";
 import { part } from "../support/long.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { clock, ShiftedClock } from "./clock.ts";
@@ -12,15 +10,6 @@ import { type Subject, subjects } from "./engine-subjects.ts";
 /** Requests of others, and a clock that is set back, between the calls of an issue: nothing is left at the provider. */
 
 clock.moves = true;
-
-beforeAll(() => {
-  engineTypes.push(madeUp);
-  engineDescriptions.push(madeUp.description);
-});
-afterAll(() => {
-  engineTypes.pop();
-  engineDescriptions.pop();
-});
 
 /** Begins `act` once the first calls of the next issue have been made, before their results are stored. */
 function meanwhile(act: () => Promise<unknown>): () => Promise<unknown> {
@@ -44,7 +33,8 @@ function meanwhile(act: () => Promise<unknown>): () => Promise<unknown> {
 }
 
 async function opened({ type, open, at = "creds/app" }: Subject) {
-  const { paths } = engineDescriptions.find((each) => each.type === type) ?? madeUp.description;
+  const paths = engineDescriptions.find((each) => each.type === type)?.paths;
+  if (!paths) throw new Error(`no engine of type ${type}`);
   const provider = await open();
   succeeded(await put("/v1/sys/mounts/engine", { type }));
   const { config, document, role } = provider;
@@ -73,7 +63,7 @@ async function opened({ type, open, at = "creds/app" }: Subject) {
 
 type World = Awaited<ReturnType<typeof opened>>;
 
-/** What happens meanwhile. */
+/** Requests of others, and the clock, between two calls. */
 const ORDERS: readonly (readonly [name: string, act: (world: World) => Promise<unknown>])[] = [
   ["its role is deleted", ({ role }) => del(role)],
   ["its role is deleted and written again", async ({ role, write }) => [await del(role), await write()]],

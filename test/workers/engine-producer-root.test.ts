@@ -91,6 +91,15 @@ describe("the secret of an HTTPS producer that reads its own id", () => {
     await works();
   });
 
+  it("is that of a rotation soon after one whose answer was lost", async () => {
+    await account.fault({ operation: "create", fault: "drop" });
+    succeeded(await rotate());
+    succeeded(await rotate());
+    await byItself(uuid, noJobs);
+    expect([(await ours()).length, await account.firstWorks()]).toEqual([1, false]);
+    await works();
+  });
+
   it("stays while its search is refused, or its creation is not answered", async () => {
     await account.fault({ operation: "find", fault: "error", status: 403 });
     expect((await rotate()).status).toBe(400);

@@ -1,6 +1,4 @@
-import { env } from "cloudflare:workers";
 import type { Fault } from "../doubles/cloud-b/azure-types.ts";
-import type { LostAnswers } from "../made-up/engine/provider.ts";
 import { openAwsAccount } from "./aws-helpers.ts";
 import { dynamicRole, openTenant } from "./engine-helpers.ts";
 import { openProject } from "./gcp-helpers.ts";
@@ -39,23 +37,6 @@ async function openAzure(): Promise<Provider> {
     role: dynamicRole(tenant, { ttl: 60 }),
     everything: () => tenant.everything(),
     lose: (fault, count) => tenant.fault({ service: "graph", operation, fault, count } as Fault),
-  };
-}
-
-async function openMadeUp(): Promise<Provider> {
-  const url = env.TEST_DOUBLES.madeUp;
-  const control = async (path: string, body: unknown = {}): Promise<unknown> =>
-    (await fetch(`${url}/_double/${path}`, { method: "POST", body: JSON.stringify(body) })).json();
-  const { account, key } = (await control("accounts")) as { account: string; key: string };
-  const of = `?account=${account}`;
-  return {
-    config: { url, key },
-    role: { tier: "basic", ttl: 60 },
-    everything: async () => {
-      const keys = (await control(`everything${of}`)) as { id: string; kind: string }[];
-      return keys.map(({ id, kind }) => `${kind} ${id}`).sort();
-    },
-    lose: (fault, count) => control(`faults${of}`, { method: "POST", fault, count } satisfies LostAnswers),
   };
 }
 
@@ -103,12 +84,5 @@ export const subjects: readonly Subject[] = [
     open: openGcp,
     polls: { issue: 2, rotation: 4 },
     calls: { issue: 2, revocation: 1, rotation: 7 },
-  },
-  {
-    type: "made-up",
-    upstream: "madeup",
-    open: openMadeUp,
-    polls: { issue: 1, rotation: 2 },
-    calls: { issue: 1, revocation: 1, rotation: 2 },
   },
 ];
