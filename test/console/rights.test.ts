@@ -67,7 +67,7 @@ describeConsole("a token that may not look", (suite) => {
       ["sync?tab=matrix", /may not see destinations \(sys\/sync\/destinations: list\)/],
       ["sync?tab=apps", /may not see applications \(sys\/sync\/repo-host-apps: list\)/],
       ["access", /may not see policies \(sys\/policies\/acl: list\)/],
-      ["access?tab=tokens", /may not see tokens \(auth\/token\/accessors: list\)/],
+      ["access?tab=tokens", /may not see tokens \(auth\/token\/accessors: list, sudo\)/],
       ["access?tab=methods", /may not see [a-z ]+ \(sys\/auth: read\)/],
       ["nodes", /may not see nodes \(GET \/v1\/nodes\)/],
       ["nodes?tab=jobs", /may not see jobs \(GET \/v1\/jobs\)/],

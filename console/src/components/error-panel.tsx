@@ -59,6 +59,15 @@ export function ErrorPanel({ error, onRetry, title, what, children }: ErrorPanel
   );
 }
 
+/** Rights that need `sudo`, too. */
+const SUDO = /^(sys\/(audit|leases\/(count|revoke-|lookup.*list$)|remount|snapshot)|auth\/token\/accessors)/;
+
+/** The right of the secrets API as a policy has it, or a word for that of the cluster API. */
+function rightText(right: ReturnType<typeof rightOf>, target: string): string {
+  if (!right) return target.startsWith("/v1/event/sub") ? ": management" : "";
+  return `: ${right.capability}${SUDO.test(`${right.path} ${right.capability}`) ? ", sudo" : ""}`;
+}
+
 /** `Your token may not see destinations (sys/sync/destinations: list).` */
 export function Lacking({ refusal, what }: { readonly refusal: ApiError; readonly what?: string | undefined }) {
   const { verb, target } = refusal.request;
@@ -68,7 +77,7 @@ export function Lacking({ refusal, what }: { readonly refusal: ApiError; readonl
     <p class="lacking">
       Your token may not {isRead ? `see ${what ? inSentence(what) : "this"}` : "do this"} (
       <code>{right ? right.path : `${verb} ${target.split("?", 1)[0]}`}</code>
-      {right ? `: ${right.capability}` : target.startsWith("/v1/event/sub") && ": management"}).
+      {rightText(right, target)}).
     </p>
   );
 }

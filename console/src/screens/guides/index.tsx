@@ -25,7 +25,7 @@ const drawn = (node: Node): ComponentChild =>
     ? node
     : h(
         node[0],
-        { ...node[1], ...(node[0] === "pre" && { tabIndex: 0 }) },
+        { ...node[1], ...(/^(pre|table)$/.test(node[0]) && { tabIndex: 0 }) },
         ...node.slice(2).map((part) => drawn(part as Node)),
       );
 
