@@ -210,7 +210,7 @@ describeConsole("secrets", (suite) => {
   it("shows the folders and secrets that the policies name to a token that may not list the engine", async () => {
     await suite().call("PUT", "secret/data/console/named/one", { data: { a: "1" } });
     const token = await suite().tokenWith(
-      "console-reader",
+      "console-named-reader",
       'path "secret/data/app/database" { capabilities = ["read"] } path "secret/metadata/console/named/*" { capabilities = ["list"] }',
     );
     const opened = await suite().open({ token, path: "secrets/secret", refusals: [/403 GET/] });

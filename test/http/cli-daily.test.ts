@@ -330,7 +330,7 @@ describe("run", () => {
   const program = (): string =>
     file(
       "program.sh",
-      `echo "start $WORD"; trap 'echo "ends $WORD"; exit 0' TERM; trap 'echo "hup $(cat "$1")"' HUP
+      `trap 'echo "ends $WORD"; exit 0' TERM; trap 'echo "hup $(cat "$1")"' HUP; echo "start $WORD"
 while :; do sleep 0.05; done
 `,
     );
