@@ -143,6 +143,17 @@ export interface PolicyTrial {
   /** The token that has the policy; null judges the policy alone. */
   readonly accessor: string | null;
   readonly paths: readonly string[];
+  /** Judged at the moment of the trial. */
+  readonly rights: readonly TrialRight[];
+}
+
+/** A right that the caller needs, as `RightsCheck`. */
+export interface TrialRight {
+  readonly accessor: string;
+  readonly namespace: string;
+  readonly path: string;
+  readonly needs: readonly Capability[];
+  readonly given: Readonly<Record<string, unknown>>;
 }
 
 export interface TriedCapabilities {
@@ -167,7 +178,7 @@ export interface PoliciesApi {
     text: string;
   }>;
   policyNames(namespace: string): string[];
-  /** Returns the capabilities on paths without and with a policy that is not written. */
+  /** Returns the capabilities on paths without and with a policy that is not written, to a caller with the rights. */
   tryPolicy(trial: PolicyTrial): Result<Record<string, TriedCapabilities>>;
   /** Returns the policies of the root namespace as cluster routes show them, all or by name. */
   clusterPolicies(names: readonly string[] | null, prefix: string): AclPolicy[];

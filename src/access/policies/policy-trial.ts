@@ -19,8 +19,12 @@ export class PolicyTrials {
     this.#evaluator = evaluator;
   }
 
-  /** Refuses a text that a write refuses. */
-  run({ namespace, name, text, accessor, paths }: PolicyTrial): Result<Record<string, TriedCapabilities>> {
+  /** Refuses a text that a write refuses, and a caller without the rights. */
+  run({ namespace, name, text, accessor, paths, rights }: PolicyTrial): Result<Record<string, TriedCapabilities>> {
+    for (const check of rights) {
+      const may = this.#tokens.mayAlso(check);
+      if (!may.ok) return may;
+    }
     const checked = this.#policies.check(namespace, name ?? NEW, text, "secrets");
     if (!checked.ok) return checked;
     const draft = { name: name ?? "", policy: checked.value };

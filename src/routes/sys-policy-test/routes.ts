@@ -1,5 +1,5 @@
 import * as z from "zod";
-import type { Capability } from "../../contracts/policies.ts";
+import type { TrialRight } from "../../contracts/policies.ts";
 import { badRequest, unwrap } from "../../platform/http/errors.ts";
 import { accessControl } from "../../rpc/stubs.ts";
 import { envelope } from "../server/respond.ts";
@@ -24,16 +24,16 @@ async function tryPolicy(call: AuthorisedCall, body: z.output<typeof Body>): Pro
   const name = body.name?.toLowerCase() || null;
   const accessor = body.accessor || null;
   if (body.policy.trim() === "") throw badRequest("policy: must be supplied");
-  const access = accessControl(call.env);
+  const caller = { accessor: identity.accessor, namespace };
   // The answer tells of the stored policy and of another's token as much as these requests do.
-  const mayAlso = async (path: string, need: Capability, given = {}): Promise<void> => {
-    unwrap(await access.mayAlso({ accessor: identity.accessor, namespace, path, needs: [need], given }));
-  };
-  if (name !== null) await mayAlso(`sys/policies/acl/${name}`, "read");
-  if (accessor !== null && accessor !== identity.accessor)
-    await mayAlso("sys/capabilities-accessor", "update", { accessor, paths: body.paths });
-  const trial = { namespace, name, text: body.policy, accessor, paths: body.paths };
-  return envelope(call, { data: { capabilities: unwrap(await access.tryPolicy(trial)) } });
+  const rights: TrialRight[] = [];
+  if (name !== null) rights.push({ ...caller, path: `sys/policies/acl/${name}`, needs: ["read"], given: {} });
+  if (accessor !== null && accessor !== identity.accessor) {
+    const given = { accessor, paths: body.paths };
+    rights.push({ ...caller, path: "sys/capabilities-accessor", needs: ["update"], given });
+  }
+  const trial = { namespace, name, text: body.policy, accessor, paths: body.paths, rights };
+  return envelope(call, { data: { capabilities: unwrap(await accessControl(call.env).tryPolicy(trial)) } });
 }
 
 export const sysPolicyTestRoutes = [
