@@ -159,7 +159,21 @@ describe("deploy/compose.yaml", () => {
   });
 });
 
-describe.each(["deploy/Containerfile", "packages/relay/Containerfile"])("%s", (path) => {
+it("git and images leave out the same files of a checkout, secrets included", () => {
+  const patterns = (path: string) =>
+    readFileSync(path, "utf8")
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("#"))
+      .map((line) => line.replace(/^\/|^\*\*\/|\/$/g, "").replace(/\/$/, ""));
+  const left = patterns(".dockerignore");
+  expect(left).toEqual(expect.arrayContaining([...patterns(".gitignore"), ".git"]));
+  // The secrets of `npm run deploy:first`, and of the commands above the compose file.
+  expect(left).toEqual(expect.arrayContaining([".deployments", "deploy/secrets"]));
+});
+
+const CONTAINERFILES = ["deploy/Containerfile", "packages/relay/Containerfile", "agent/Containerfile"];
+
+describe.each(CONTAINERFILES)("%s", (path) => {
   const lines = readFileSync(path, "utf8")
     .replaceAll("\\\n", " ")
     .split("\n")
@@ -172,7 +186,9 @@ describe.each(["deploy/Containerfile", "packages/relay/Containerfile"])("%s", (p
       " ",
     );
     expect(steps.filter(([step]) => !known.includes(step))).toEqual([]);
-    expect(of("FROM")).toEqual([expect.stringMatching(/^(docker\.io\/library\/)?node:24-/)]);
+    expect(of("FROM")).toEqual([`\${BASE}`]);
+    // A full name: podman has no default registry.
+    expect(of("ARG")[0]).toMatch(/^BASE=docker\.io\/library\/(node:24-bookworm|debian:13)-slim$/);
   });
 
   it("copies what is there, and starts programs that are there", () => {
@@ -182,7 +198,9 @@ describe.each(["deploy/Containerfile", "packages/relay/Containerfile"])("%s", (p
         .filter((word) => !word.startsWith("--"))
         .slice(0, -1),
     );
-    expect(sources.filter((source) => !existsSync(source) && !/(^|\/)(dist|build)\//.test(source))).toEqual([]);
+    expect(
+      sources.filter((source) => !existsSync(source) && !/(^|\/)(dist|build)\/|\.deb$|_\$\{ARCH\}/.test(source)),
+    ).toEqual([]);
     const programs = [
       ...of("CMD"),
       ...of("ENTRYPOINT"),
