@@ -4,7 +4,7 @@ import { NOTHING } from "../platform/durable/object-context.ts";
 import { StoredObject } from "../platform/durable/stored-object.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
 import { Counters, counterMigrations } from "../platform/observability/metrics/counters.ts";
-import type { Key } from "../platform/observability/metrics/isolate-counters.ts";
+import { type Key, keyOf } from "../platform/observability/metrics/isolate-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
 import { exportMetrics } from "../platform/observability/otlp/metrics.ts";
 
@@ -12,6 +12,9 @@ import { exportMetrics } from "../platform/observability/otlp/metrics.ts";
 const CACHE_TTL_MS = 1_000;
 /** Counts wait this long in memory before they are written. */
 const WRITE_AFTER_MS = 60_000;
+
+const CRON_RUN = "sallyport_cron_last_run_timestamp_seconds";
+const CRON_AWAITED = "sallyport_cron_awaited_since_timestamp_seconds";
 
 /**
  * Sums the counts of all Workers and scrapes all other objects. One instance per deployment; a scrape costs one RPC per
@@ -32,12 +35,20 @@ export class Metrics extends StoredObject implements MetricsApi {
   /** Adds the counts of an isolate since its last batch. Idempotent by reporter and batch. */
   add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[], now = false): void {
     this.#counters.add(reporter, batch, increments, Date.now());
+    this.#awaitCron();
     if (now) this.#write();
     else
       this.#timer ??= setTimeout(() => {
         this.#write();
         void exportMetrics(this.env, () => this.read());
       }, WRITE_AFTER_MS);
+  }
+
+  /** Stores when the first run of the cron trigger began to be awaited. The local runtime has no triggers. */
+  #awaitCron(): void {
+    if (this.env.GATEWAY_KEY !== undefined || this.#counters.has(CRON_RUN) || this.#counters.has(CRON_AWAITED)) return;
+    const now = Date.now();
+    this.#counters.add(CRON_AWAITED, now, [[keyOf(CRON_AWAITED, []), Math.floor(now / 1000)]], now);
   }
 
   /** Writes all counts. Never throws: after a failure they stay in memory, and the next batch has them written. */
@@ -58,8 +69,10 @@ export class Metrics extends StoredObject implements MetricsApi {
    * when the object restarts: clients would take that for a reset and count its whole value again.
    */
   async read(): Promise<Series[]> {
+    this.#awaitCron();
     this.#write();
-    const counted = this.#counters.all();
+    const hasRun = this.#counters.has(CRON_RUN);
+    const counted = this.#counters.all().filter(({ name }) => !hasRun || name !== CRON_AWAITED);
     return [...counted, ...(await this.#gauges())];
   }
 

@@ -315,7 +315,9 @@ describe("an object without health stats", () => {
 
 describe("the cron trigger", () => {
   const RUN = "sallyport_cron_last_run_timestamp_seconds";
-  const run = async () => (await metrics(env).read()).find(({ name }) => name === RUN)?.value;
+  const AWAITED = "sallyport_cron_awaited_since_timestamp_seconds";
+  const gauge = async (metric: string) => (await metrics(env).read()).find(({ name }) => name === metric)?.value;
+  const run = () => gauge(RUN);
 
   it("leaves the time of its last run, which an eviction keeps", async () => {
     expect(await run()).toBeUndefined();
@@ -327,6 +329,29 @@ describe("the cron trigger", () => {
     vi.spyOn(Date, "now").mockReturnValue((first + 300) * 1000);
     await worker.scheduled(createScheduledController(), env);
     expect(await run()).toBe(first + 300);
+  });
+
+  it("is awaited since the first count or scrape, which an eviction keeps, until its first run", async () => {
+    const awaited = Number(await gauge(AWAITED));
+    expect(awaited).toBeGreaterThan(Date.now() / 1000 - 60);
+    await evictDurableObject(object());
+    vi.spyOn(Date, "now").mockReturnValue((awaited + 3_600) * 1000);
+    expect(await gauge(AWAITED)).toBe(awaited);
+    await worker.scheduled(createScheduledController(), env);
+    expect([await gauge(AWAITED), await run()]).toEqual([undefined, awaited + 3_600]);
+  });
+
+  it("is not awaited in the local runtime, which has no triggers", async () => {
+    await runInDurableObject(object(), (instance) => {
+      (instance as unknown as { env: Env }).env.GATEWAY_KEY = "local";
+    });
+    try {
+      expect(await gauge(AWAITED)).toBeUndefined();
+    } finally {
+      await runInDurableObject(object(), (instance) => {
+        delete (instance as unknown as { env: Env }).env.GATEWAY_KEY;
+      });
+    }
   });
 
   it("waits for no object that fails", async () => {

@@ -5,6 +5,7 @@ import { lastSnapshot, metricFindings, readMetrics } from "./metrics.ts";
 
 const NOW = 1_800_000_000_000;
 const RUN = "sallyport_cron_last_run_timestamp_seconds";
+const AWAITED = "sallyport_cron_awaited_since_timestamp_seconds";
 
 const findingsOf = (...lines: string[]) =>
   metricFindings(readMetrics(lines.join("\n")), NOW)
@@ -61,7 +62,12 @@ describe("metricFindings", () => {
   });
 
   it.each([
-    [[], "unknown cron: no run is recorded; on Cloudflare the first one is up to 20 minutes after the deployment"],
+    [[], "unknown cron: no run is recorded; a self-hosted service has no trigger"],
+    [
+      [`${AWAITED} 1799998500`],
+      "unknown cron: no run in 25 minutes; the first one is up to 20 minutes after the deployment",
+    ],
+    [[`${AWAITED} 1799998440`], "problem cron: no run in 26 minutes"],
     [[`${RUN} 1799998980`], "problem cron: the last run was 17 minutes ago"],
   ])("finds of the cron trigger, with %j", (lines, finding) => {
     expect(findingsOf(...lines)).toEqual([finding]);

@@ -40,6 +40,9 @@ export const METRICS = {
   sallyport_cron_last_run_timestamp_seconds: gauge(
     "When the cron trigger last ran, in seconds since 1970; absent before its first run.",
   ),
+  sallyport_cron_awaited_since_timestamp_seconds: gauge(
+    "Since when the first run of the cron trigger is awaited; absent after it, and in a self-hosted service.",
+  ),
 
   sallyport_sync_paused: gauge("1 while syncing is paused."),
   sallyport_sync_queue_capacity: gauge("Maximum number of pending sync operations."),

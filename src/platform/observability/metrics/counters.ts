@@ -54,6 +54,11 @@ export class Counters {
     return this.#unwritten.size > 0;
   }
 
+  /** Whether a metric was ever counted. */
+  has(name: MetricName): boolean {
+    return this.#values.has(name);
+  }
+
   /** Adds the counts of an isolate since its last batch. Idempotent by reporter and batch. */
   add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[], now: number): void {
     if ((this.#reporters.get(reporter)?.[0] ?? 0) >= batch) return;
