@@ -37,6 +37,8 @@ export interface Scenario {
 
 const CONNECTIONS = [1, 8, 32] as const;
 const STREAM = "/v1/event/stream?topic=ACLPolicy";
+/** Both programs answer a write with the index of its event, ours with its own header, too. */
+const INDEX = "x-nomad-index";
 /** Each event of a line has it once; a heartbeat does not. */
 const MARK = '"Topic":"ACLPolicy"';
 const POLICY = {
@@ -152,16 +154,21 @@ export class PeersBench {
     return sliceOf({ ...rest, count: requests }, before, cpu());
   }
 
-  /** Opens streams, and writes until each of them has shown a line. */
+  /** Opens streams that begin at a new event, without those of earlier slices, and writes until each has shown a line. */
   async #open({ name: group, port, token, header }: Compared, streams: number): Promise<void> {
-    let isOpen = false;
-    const opened = this.#loader.open({ group, port, token, header, path: STREAM, streams, mark: MARK }).finally(() => {
-      isOpen = true;
-    });
-    while (!isOpen) {
+    const write = async (): Promise<string> => {
       const request = { method: "PUT", headers: { [header]: token }, body: POLICY.body };
       const response = await fetch(`http://127.0.0.1:${port}${POLICY.path}`, request);
       await response.arrayBuffer();
+      return response.headers.get(INDEX) ?? "";
+    };
+    let isOpen = false;
+    const path = `${STREAM}&index=${await write()}`;
+    const opened = this.#loader.open({ group, port, token, header, path, streams, mark: MARK }).finally(() => {
+      isOpen = true;
+    });
+    while (!isOpen) {
+      await write();
       await Promise.race([opened, sleep(300)]);
     }
     await opened;

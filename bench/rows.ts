@@ -64,8 +64,6 @@ const WITHOUT = "without replicas";
 const PART_LIMIT_MS = 600_000;
 const IDLE_MS = 3_000;
 const BURST = 32;
-/** With 1 000 streams Nomad does not deliver each event to each of them, so that a slice would not end. */
-const MOST_CLUSTER_READERS = 100;
 /** By the number of readers: p50 in ms, and lines a second of bursts. */
 const EVENT_GOALS: Readonly<Record<number, { readonly p50: number; readonly lines: number }>> = {
   1: { p50: 2.2, lines: 1_500 },
@@ -152,8 +150,7 @@ export class RowsBench {
         compared.push(ofPeer("Nomad", peer));
       }
       for (const readers of this.#scale.peers.readers) {
-        const sides = compared.filter(({ name }) => name !== "Nomad" || readers <= MOST_CLUSTER_READERS);
-        this.#events(readers, await peers.events(sides, readers, 1), await peers.events(sides, readers, BURST));
+        this.#events(readers, await peers.events(compared, readers, 1), await peers.events(compared, readers, BURST));
       }
       memory("after the event run", 250);
     });

@@ -14,6 +14,8 @@ import { Sealer } from "./format.ts";
 
 /** Objects called concurrently. */
 const MAX_CONCURRENT = 32;
+/** Objects prepared concurrently: a request whose objects are on the same thread waits for each of them. */
+const MAX_PREPARING = 16;
 /** Safety margin of the freeze window for answers in transit. */
 const MARGIN_MS = 2_000;
 const NOT_AT_REST = "snapshot: not all objects came to rest in time; try again when there is less to do";
@@ -68,7 +70,9 @@ async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value:
   const tried = new Map<string, ObjectName>();
   const prepare = async (object: ObjectName): Promise<Refusal | null> => {
     tried.set(textOfObject(object), object);
+    const asked = Date.now();
     const prepared = await again(() => storedObject(env, object).prepareCut(snapshot));
+    await giveWay(Date.now() - asked);
     return prepared.ok ? null : prepared;
   };
   const freeze = async (object: ObjectName): Promise<Refusal | null> => {
@@ -79,24 +83,27 @@ async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value:
     return null;
   };
   /** Calls all objects, those that enumerate others first. @returns the first refusal */
-  const onAllObjects = async (work: (object: ObjectName) => Promise<Refusal | null>): Promise<Refusal | null> => {
+  const onAllObjects = async (
+    work: (object: ObjectName) => Promise<Refusal | null>,
+    limit: number,
+  ): Promise<Refusal | null> => {
     // The first object serializes snapshots.
     const first = await work(ACCESS_CONTROL);
     if (first) return first;
     const others = SINGLETONS.filter((object) => object !== ACCESS_CONTROL);
-    const refused = (await mapLimit(others, MAX_CONCURRENT, work)).find((refusal) => refusal !== null);
+    const refused = (await mapLimit(others, limit, work)).find((refusal) => refusal !== null);
     if (refused) return refused;
     // While these are frozen, the set of objects is stable.
     const known: ObjectName[] = [];
     for await (const object of everyObject(env)) known.push(object);
-    return (await mapLimit(known, MAX_CONCURRENT, work)).find((refusal) => refusal !== null) ?? null;
+    return (await mapLimit(known, limit, work)).find((refusal) => refusal !== null) ?? null;
   };
   const end = (objects: Iterable<ObjectName>) => endAll(env, snapshot, [...objects]);
   try {
-    let refused = await onAllObjects(prepare);
+    let refused = await onAllObjects(prepare, MAX_PREPARING);
     if (!refused) {
       const begun = Date.now();
-      refused = await onAllObjects(freeze);
+      refused = await onAllObjects(freeze, MAX_CONCURRENT);
       if (!refused && Date.now() - begun > QUIESCE_MS - MARGIN_MS) refused = refuse("unavailable", NOT_AT_REST);
     }
     if (refused) {

@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import {
   beginSnapshot,
   endSnapshot,
+  renewSnapshot,
   type SnapshotPage,
   type SnapshotPosition,
   snapshotPage,
@@ -68,14 +69,16 @@ function change(sql: SqlStorage, random: () => number): void {
 }
 
 describe("an object's snapshot", () => {
-  it.each([1, 2, 3, 4, 5, 6])("contains every row as of its start, for any concurrent changes (seed %i)", (seed) =>
+  it.each([1, 2, 3, 4, 5, 6])("contains every row as of its renewal, for any concurrent changes (seed %i)", (seed) =>
     inScratch((sql, storage) => {
       const random = randomFrom(seed);
       for (let n = 0; n < 150; n++) change(sql, random);
+      storage.transactionSync(() => beginSnapshot(sql));
+      for (let n = 0; n < 30; n++) change(sql, random);
       // Rows so large that each is a page.
       for (let n = 0; n < 4; n++) sql.exec("INSERT INTO numbered (v) VALUES (?)", "x".repeat(300_000));
+      storage.transactionSync(() => renewSnapshot(sql));
       const before = now(sql);
-      storage.transactionSync(() => beginSnapshot(sql));
       for (let n = 0; n < 60; n++) change(sql, random);
       const read: Record<string, Value[][]> = Object.fromEntries(tables(sql).map(({ name }) => [name, []]));
       let parts = 0;

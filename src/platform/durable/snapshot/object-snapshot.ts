@@ -58,20 +58,26 @@ export function beginSnapshot(sql: SqlStorage): void {
   }
 }
 
-/** Moves an existing snapshot to this moment. Call inside a transaction. */
+/** Moves an existing snapshot to this moment. Call inside a transaction. Costs two statements where nothing has changed. */
 export function renewSnapshot(sql: SqlStorage): void {
-  for (const table of tablesOf(sql)) sql.exec(`DELETE FROM ${quoted(copyOf(table))}`);
+  const copies = copiesOf(sql, "table");
+  if (copies.length === 0) return;
+  const questions = copies.map((name) => `EXISTS (SELECT 1 FROM ${quoted(name)})`);
+  const [changed = []] = sql.exec(`SELECT ${questions.join(", ")}`).raw<SqlStorageValue[]>();
+  for (const [at, name] of copies.entries()) if (changed[at] === 1) sql.exec(`DELETE FROM ${quoted(name)}`);
 }
 
 /** Ends a snapshot, if one exists. Call inside a transaction. */
 export function endSnapshot(sql: SqlStorage): void {
-  for (const type of ["trigger", "table"]) {
-    const names = sql
-      .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = ? AND name GLOB 'cut:*'", type)
-      .toArray();
-    for (const { name } of names) sql.exec(`DROP ${type} ${quoted(name)}`);
-  }
+  for (const type of ["trigger", "table"] as const)
+    for (const name of copiesOf(sql, type)) sql.exec(`DROP ${type} ${quoted(name)}`);
 }
+
+const copiesOf = (sql: SqlStorage, type: "table" | "trigger"): string[] =>
+  sql
+    .exec<{ name: string }>("SELECT name FROM sqlite_master WHERE type = ? AND name GLOB 'cut:*' ORDER BY name", type)
+    .toArray()
+    .map(({ name }) => name);
 
 /**
  * Rows as of the snapshot, table by table, up to the size of one answer; empty tables are left out.
