@@ -61,12 +61,11 @@ async function main(args: readonly string[]): Promise<number> {
   const called = process.env["INIT_CWD"] ?? "";
   const dir = values.dir === undefined ? join(root, ".deployments", name) : resolve(called, values.dir);
   const isDry = values["dry-run"] === true;
-  const state = DeploymentState.open(dir, { account, name, place }, isDry);
+  const state = DeploymentState.open(dir, { account, name, place, domain: values.domain }, isDry);
   const chosen = {
     dir,
     name,
     root,
-    domain: values.domain,
     address: values.address,
     withAudit: values.audit === true,
     inSecretsStore: values["secrets-store"] === true,

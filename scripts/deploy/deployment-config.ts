@@ -11,8 +11,8 @@ export interface Deployed {
   readonly name: string;
   readonly suffix: string;
   readonly databaseId: string;
-  /** The custom domain; undefined for an address below workers.dev. */
-  readonly domain: string | undefined;
+  /** The custom domain; null for an address below workers.dev. */
+  readonly domain: string | null;
   readonly address: string;
   readonly jurisdiction: string | null;
   readonly location: string | null;
@@ -67,9 +67,9 @@ function configOf(base: z.infer<typeof Base>, root: string, of: Deployed): objec
     main: resolve(root, base.main),
     alias: Object.fromEntries(Object.entries(alias).map(([from, to]) => [from, resolve(root, to)])),
     assets: { ...assets, directory: resolve(root, assets.directory) },
-    workers_dev: domain === undefined,
+    workers_dev: domain === null,
     preview_urls: false,
-    ...(domain !== undefined && { routes: [{ pattern: domain, custom_domain: true }] }),
+    ...(domain !== null && { routes: [{ pattern: domain, custom_domain: true }] }),
     vars: {
       ...vars,
       PUBLIC_URL: address,

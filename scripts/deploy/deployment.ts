@@ -24,9 +24,9 @@ export interface Chosen {
   readonly dir: string;
   readonly root: string;
   readonly name: string;
-  readonly domain: string | undefined;
   /** Where the service is reached, when it is not at its own address. */
   readonly address: string | undefined;
+  /** Whether a bucket has the audit log; a deployment that has one keeps it. */
   readonly withAudit: boolean;
   /** Whether the Secrets Store has the master key; a deployment that began so stays so. */
   readonly inSecretsStore: boolean;
@@ -141,7 +141,13 @@ export class Deployment {
   }
 
   #needs() {
-    return needs(this.#chosen.name, this.#state.suffix, this.#chosen.withAudit);
+    return needs(this.#chosen.name, this.#state.suffix, this.#withAudit);
+  }
+
+  get #withAudit(): boolean {
+    const { name, withAudit } = this.#chosen;
+    const bucket = needs(name, this.#state.suffix, true).at(-1)?.name ?? "";
+    return withAudit || this.#state.find("r2", bucket) !== undefined;
   }
 
   /** The name of the master key in the Secrets Store; null for a secret of the Worker. @throws Refusal for a change */
@@ -208,10 +214,11 @@ export class Deployment {
         missing.push(RIGHTS[kind]);
       });
     if (missing.length > 0) throw new Refusal(`CLOUDFLARE_API_TOKEN lacks ${missing.join(", ")} for this account.`);
-    const { name, domain } = this.#chosen;
+    const { name } = this.#chosen;
+    const { domain } = this.#state;
     await this.#ownWorker();
     this.#say(`the token is active, and may read D1, Queues, R2${isStored ? ", the Secrets Store" : ""} and Workers`);
-    if (domain !== undefined) {
+    if (domain !== null) {
       await this.#freeDomain(domain);
       return `https://${domain}`;
     }
@@ -250,8 +257,9 @@ export class Deployment {
     databaseId: string,
     masterKey: { store: string; name: string } | null,
   ): Promise<string> {
-    const { root, name, domain, withAudit } = this.#chosen;
-    const { suffix, place } = this.#state;
+    const { root, name } = this.#chosen;
+    const { suffix, place, domain } = this.#state;
+    const withAudit = this.#withAudit;
     const chosen = { name, suffix, databaseId, domain, address, withAudit, masterKey };
     return writeDeploymentConfig(dir, root, { ...chosen, ...place });
   }

@@ -34,6 +34,8 @@ const State = z.strictObject({
   /** Ends the names of resources: one of the name that is recorded before the call can be of this deployment only. */
   suffix: z.string().regex(/^[0-9a-f]{8}$/),
   place: Place,
+  /** The custom domain; null below workers.dev, absent in records of older releases. */
+  domain: z.string().nullable().optional(),
   resources: z.array(Resource),
   done: z.array(z.enum(STEPS)),
   /** Where the service answers; null before its deployment. */
@@ -81,6 +83,15 @@ interface Wanted {
   readonly name: string;
   /** As given by options; a record keeps its own. */
   readonly place: { readonly [Part in keyof Place]?: Place[Part] };
+  /** Replaces the recorded one. */
+  readonly domain: string | undefined;
+}
+
+/** The custom domain of a record without one. */
+function domainAt(address: string | null): string | null {
+  if (address === null) return null;
+  const { hostname } = new URL(address);
+  return hostname.endsWith(".workers.dev") ? null : hostname;
 }
 
 export class DeploymentState {
@@ -99,13 +110,14 @@ export class DeploymentState {
    * @throws Refusal for a record of another account, name or place
    */
   static open(dir: string, wanted: Wanted, isDry: boolean): DeploymentState {
-    const { account, name, place } = wanted;
+    const { account, name, place, domain } = wanted;
     const path = join(dir, "state.json");
     const text = readIfThere(path);
     if (text === null) {
       const suffix = randomBytes(4).toString("hex");
       const shape = { format: 1 as const, account, name, suffix, resources: [], done: [], address: null };
-      return new DeploymentState(path, { ...shape, place: { location: null, jurisdiction: null, ...place } }, isDry);
+      const at = { place: { location: null, jurisdiction: null, ...place }, domain: domain ?? null };
+      return new DeploymentState(path, { ...shape, ...at }, isDry);
     }
     const parsed = State.safeParse(parsedJson(text));
     if (!parsed.success)
@@ -116,7 +128,8 @@ export class DeploymentState {
     for (const part of ["location", "jurisdiction"] as const)
       if (place[part] !== undefined && place[part] !== chosen[part])
         throw new Refusal(`--${part}: was ${chosen[part] ?? "none"} when the resources were made, and cannot change`);
-    return new DeploymentState(path, parsed.data, isDry);
+    const before = parsed.data.domain === undefined ? domainAt(parsed.data.address) : parsed.data.domain;
+    return new DeploymentState(path, { ...parsed.data, domain: domain ?? before }, isDry);
   }
 
   get suffix(): string {
@@ -125,6 +138,10 @@ export class DeploymentState {
 
   get place(): Place {
     return this.#content.place;
+  }
+
+  get domain(): string | null {
+    return this.#content.domain ?? null;
   }
 
   get address(): string | null {

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { part } from "../support/long.ts";
@@ -273,4 +273,26 @@ describe("npm run deploy:first with a domain, a jurisdiction and an audit bucket
     expect(database?.body).toMatchObject({ jurisdiction: "eu" });
     expect(account.worker("sallyport").isOnWorkersDev).toBe(false);
   });
+
+  it(
+    "keeps the domain and the audit bucket in a later run without the options, also by an older record",
+    SLOW,
+    async () => {
+      const record = join(world.record, "state.json");
+      const { domain, ...older } = JSON.parse(readFileSync(record, "utf8"));
+      expect(domain).toBe("vault.example.com");
+      for (const state of [
+        { ...older, domain },
+        { ...older, address: "https://vault.example.com" },
+      ]) {
+        writeFileSync(record, JSON.stringify(state));
+        const { code, out } = await world.run([...UPGRADE, "--dry-run"]);
+        expect(code, out).toBe(0);
+        expect(out).toMatch(/has the R2 bucket sallyport-audit-\w{8}\n/);
+        expect(out).toContain("the Worker sallyport to https://vault.example.com");
+      }
+      world.account.domains.set("vault.example.com", "shop");
+      expect((await world.run([...UPGRADE, "--dry-run"])).out).toContain("is the domain of the Worker shop");
+    },
+  );
 });
