@@ -6,6 +6,7 @@ import { unstable_startWorker } from "wrangler";
 import { withBucket } from "../../scripts/bucket.ts";
 import { QUIET_WRANGLER } from "../../scripts/runtime.ts";
 import { LogIntake } from "../doubles/log-intake.ts";
+import { cli } from "./cli-program.ts";
 
 /*
  * Each request runs in a context of its own. A batch with its line may be written by another request, whose caller may
@@ -76,6 +77,12 @@ async function ask(signal = AbortSignal.timeout(240_000)): Promise<string | null
     throw failure;
   }
 }
+
+it("doctor --deep finds the lines of its checks in the bucket", async () => {
+  const { out } = await cli(["doctor", "--deep", "--json"], { VAULT_ADDR: base, VAULT_TOKEN: "root" });
+  const { findings } = JSON.parse(out) as { findings: { check: string; status: string; message: string }[] };
+  expect(findings.find(({ check }) => check === "audit bucket")).toMatchObject({ status: "ok" });
+}, 300_000);
 
 it("every answered request has a line in the bucket, under concurrency and with clients that hang up", async () => {
   const staying = Array.from({ length: 200 }, () => ask());

@@ -217,6 +217,7 @@ describe("doctor", () => {
       // Never called: an address of this machine.
       "unknown subscription",
       ...["engine", "identity", "agent session", "metrics object", "alarm"].map((check) => `ok ${check}`),
+      "unknown audit bucket",
     ]);
     // Before the first run of the trigger, which a service on this machine never has.
     expect(findings.find(({ check }) => check === "cron")).toMatchObject({

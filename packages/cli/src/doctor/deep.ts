@@ -16,6 +16,8 @@ import type { DeepApi, Trial } from "./trial.ts";
 type Outcome = string | Finding;
 interface DeepCheck {
   readonly check: string;
+  /** The classes of objects that do the work. */
+  readonly objects: readonly string[];
   /** A step for the operator when it fails. */
   readonly action: string;
   run(trial: Trial): Promise<Outcome>;
@@ -38,6 +40,7 @@ const since = (start: number): string => `after ${((Date.now() - start) / 1000).
 
 const secrets: DeepCheck = {
   check: "secrets",
+  objects: ["AccessControl", "KvStore"],
   action: "objects KvStore and ReadReplica: see the service's log",
   async run({ api, name, undo }) {
     undo(() => api.call("DELETE", `sys/mounts/${name}`));
@@ -53,6 +56,7 @@ const secrets: DeepCheck = {
 
 const lists: DeepCheck = {
   check: "lists",
+  objects: [],
   action: "the D1 binding LISTINGS and its migrations: docs/operate/deploy.md",
   run: ({ api, name }) =>
     eventually(QUICK_MS, "the list does not have the secret", async () =>
@@ -62,12 +66,14 @@ const lists: DeepCheck = {
 
 const replicas: DeepCheck = {
   check: "replicas",
+  objects: ["ReadReplica"],
   action: "objects ReadReplica: replica-failed and invalidation-failed in the service's log",
   run: deepReplicas,
 };
 
 const pushes: DeepCheck = {
   check: "queue",
+  objects: ["SyncControl", "SyncDestination"],
   action: "the queue of SYNC_WORK and its consumer: npx wrangler queues info",
   async run({ api, name, undo }) {
     const at = `sys/sync/destinations/in-mem/${name}`;
@@ -89,6 +95,7 @@ const pushes: DeepCheck = {
 
 const streams: DeepCheck = {
   check: "event stream",
+  objects: ["EventLog", "EventRelay"],
   action: "objects EventLog and EventRelay; an intermediary may buffer: docs/operate/deploy.md#to-verify",
   async run({ api, name, undo }) {
     undo(() => api.call("DELETE", `acl/policy/${name}`, { accept: [404] }));
@@ -103,6 +110,7 @@ const streams: DeepCheck = {
 
 const alarms: DeepCheck = {
   check: "alarm",
+  objects: ["AccessControl"],
   action: "alarms of objects: the metric sallyport_alarm_lag_seconds names the object",
   async run({ api }) {
     const { text } = await api.call("POST", "auth/token/create-orphan", {
@@ -122,6 +130,7 @@ const alarms: DeepCheck = {
 
 const sockets: DeepCheck = {
   check: "socket",
+  objects: ["EventLog"],
   action: "an intermediary must pass WebSocket upgrades",
   async run({ api, address, token, name }) {
     const url = new URL("v1/sys/events/subscribe/kv-v2/data-write?json=true", address.href.replace(/\/?$/, "/"));
@@ -138,6 +147,7 @@ const sockets: DeepCheck = {
 
 const webhooks: DeepCheck = {
   check: "subscription",
+  objects: ["EventSubscription"],
   action: "object EventSubscription, and the queue of SYNC_WORK",
   async run({ api, address, name, undo }) {
     const at = `event/subscription/${name}`;
@@ -162,6 +172,7 @@ const webhooks: DeepCheck = {
 
 const engines: DeepCheck = {
   check: "engine",
+  objects: ["CredentialEngine"],
   action: "object CredentialEngine: see the service's log",
   async run({ api, name, undo }) {
     undo(() => api.call("DELETE", `sys/mounts/${name}-engine`));
@@ -173,6 +184,7 @@ const engines: DeepCheck = {
 
 const issuer: DeepCheck = {
   check: "identity",
+  objects: ["IdentityIssuer"],
   action: "object IdentityIssuer: see the service's log",
   async run({ api }) {
     const { keys } = JSON.parse((await api.call("GET", ".well-known/jwks.json")).text) as { keys?: unknown[] };
@@ -183,11 +195,29 @@ const issuer: DeepCheck = {
 
 const metrics: DeepCheck = {
   check: "metrics object",
+  objects: ["Metrics"],
   action: "object Metrics: see the service's log",
   async run({ api }) {
     const { text } = await api.call("GET", "metrics", { query: { format: "prometheus" } });
     if (!text.includes("sallyport_http_requests_total")) throw new Error("the counters of requests are missing");
     return "counters are read";
+  },
+};
+
+const audited: DeepCheck = {
+  check: "audit bucket",
+  objects: ["AuditCollector"],
+  action: "object AuditCollector, and the bucket of AUDIT_BUCKET: audit-lines-kept in the service's log",
+  async run({ api, name }) {
+    const start = Date.now();
+    const search = async () => await api.fields("sys/audit/lines", { text: name, limit: "1" });
+    if ((await search())?.["source"] !== "bucket")
+      return findings("audit bucket").unknown("no bucket is bound, so audit lines are in the log alone");
+    return eventually(SLOW_MS, "the lines of these checks are not in the bucket", async () =>
+      ((await search())?.["lines"] as unknown[] | undefined)?.length
+        ? `it has the lines of these checks ${since(start)}`
+        : null,
+    );
   },
 };
 
@@ -201,10 +231,19 @@ const CHECKS: readonly DeepCheck[] = [
   webhooks,
   engines,
   issuer,
-  { check: "agent session", action: "objects ClusterRegistry and NodeSession: see the service's log", run: deepAgent },
+  {
+    check: "agent session",
+    objects: ["ClusterRegistry", "NodeSession"],
+    action: "objects ClusterRegistry and NodeSession: see the service's log",
+    run: deepAgent,
+  },
   metrics,
   alarms,
+  audited,
 ];
+
+/** The classes of objects that the checks need. */
+export const CHECKED_OBJECTS: readonly string[] = [...new Set(CHECKS.flatMap(({ objects }) => objects))];
 
 /** Runs all checks one after the other, and removes what they have made. */
 export async function deepChecks(service: DeepApi): Promise<Finding[]> {
