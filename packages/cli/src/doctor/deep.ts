@@ -204,10 +204,10 @@ const metrics: DeepCheck = {
   },
 };
 
-const audited: DeepCheck = {
+const auditBucket: DeepCheck = {
   check: "audit bucket",
   objects: ["AuditCollector"],
-  action: "object AuditCollector, and the bucket of AUDIT_BUCKET: audit-lines-kept in the service's log",
+  action: "object AuditCollector, AUDIT_BUCKET: audit-collector-failed or audit-sink-failed in the service's log",
   async run({ api, name }) {
     const start = Date.now();
     const search = async () => await api.fields("sys/audit/lines", { text: name, limit: "1" });
@@ -239,7 +239,7 @@ const CHECKS: readonly DeepCheck[] = [
   },
   metrics,
   alarms,
-  audited,
+  auditBucket,
 ];
 
 /** The classes of objects that the checks need. */
