@@ -41,6 +41,7 @@ describe("static-roles/:name", () => {
       assume_role_arn: "",
       assume_role_session_name: "",
       external_id: "",
+      adopt_oldest_key: false,
     };
     expect([written.status, written.body.data]).toEqual([200, role]);
     expect((await get("/v1/aws/static-roles/app")).body.data).toEqual(role);
@@ -166,14 +167,44 @@ describe("the rotation of a static role", () => {
     expect(await rows(uuid, "leases")).toEqual([]);
   });
 
-  it("deletes the oldest key of a user that has two, before it makes one", async () => {
+  it("refuses a user with two keys of others, and deletes the oldest with adopt_oldest_key", async () => {
     await newKey("worker");
     await newKey("worker");
-    const [, second] = await keysOf();
-    succeeded(await write("app", BODY));
+    const [first, second] = await keysOf();
+    const refused = await write("app", BODY);
+    expect([refused.status, refused.body.errors]).toEqual([
+      400,
+      [
+        `unable to validate username "worker": it has two access keys, and the static role did not make ${first} and ${second}: delete one, or set adopt_oldest_key`,
+      ],
+    ]);
+    expect([await keysOf(), (await get("/v1/aws/static-roles/app")).status]).toEqual([[first, second], 404]);
+    const written = succeeded(await write("app", { ...BODY, adopt_oldest_key: "true" }));
+    expect(written.body.data.adopt_oldest_key).toBe(true);
     expect(await keysOf()).toEqual([second, (await creds()).access_key]);
     const operations = (await account.requests()).map(({ operation }) => operation);
     expect(operations.filter((each) => /AccessKey$/.test(each))).toEqual(["DeleteAccessKey", "CreateAccessKey"]);
+  });
+
+  it("fails and keeps the role's key while a key of others takes its room, and goes on when that is gone", async () => {
+    succeeded(await write("app", { ...BODY, rotation_period: 60 }));
+    const { access_key } = await creds();
+    await newKey("worker");
+    const foreign = [...(await keysOf())].find((id) => id !== access_key) ?? "";
+    const warnings = vi.spyOn(console, "warn");
+    const failed = () => warnings.mock.calls.some(([line]) => String(line).includes(`did not make ${foreign}:`));
+    await byItself(uuid, async () => expect(failed()).toBe(true));
+    expect([await keysOf(), (await creds()).access_key]).toEqual([[access_key, foreign], access_key]);
+    await account.call({ action: "DeleteAccessKey", parameters: { UserName: "worker", AccessKeyId: foreign } });
+    await byItself(uuid, async () => expect((await creds()).access_key).not.toBe(access_key));
+  });
+
+  it("takes the room of a key of others with adopt_oldest_key, although its own is older", async () => {
+    succeeded(await write("app", { ...BODY, rotation_period: 60, adopt_oldest_key: true }));
+    const { access_key } = await creds();
+    await newKey("worker");
+    await byItself(uuid, async () => expect((await creds()).access_key).not.toBe(access_key));
+    expect(await keysOf()).toEqual([access_key, (await creds()).access_key]);
   });
 
   it("waits until the provider accepts the new key", async () => {

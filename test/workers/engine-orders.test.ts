@@ -7,19 +7,26 @@ import { clock, ShiftedClock } from "./clock.ts";
 import { byItself, rows, skippingWaits, succeeded } from "./engine-helpers.ts";
 import { type Subject, subjects } from "./engine-subjects.ts";
 
-/** Requests of others, and a clock that is set back, between the calls of an issue: nothing is left at the provider. */
+/**
+ * Requests of others, and a clock that is set back, between the calls of an issue or a rotation: nothing is left at the
+ * provider, and the engine works.
+ */
 
 clock.moves = true;
 
-/** Begins `act` once the first calls of the next issue have been made, before their results are stored. */
-function meanwhile(act: () => Promise<unknown>): () => Promise<unknown> {
+/**
+ * Begins `act` once the calls of the next issue or rotation have been made, before their results are stored.
+ * @param nth of its polls with results, from 1
+ */
+function meanwhile(act: () => Promise<unknown>, nth = 1): () => Promise<unknown> {
   const original = CredentialEngine.prototype.poll;
+  let polls = 0;
   let begun: Promise<unknown> | null = null;
   vi.spyOn(CredentialEngine.prototype, "poll").mockImplementation(async function (
     this: CredentialEngine,
     ...given: Parameters<typeof original>
   ) {
-    if (given[1] !== null && begun === null) {
+    if (given[1] !== null && ++polls >= nth && begun === null) {
       begun = act();
       // An act that waits for the issue itself would wait for ever.
       await Promise.race([begun, new Promise((resolve) => setTimeout(resolve, 100))]);
@@ -32,17 +39,23 @@ function meanwhile(act: () => Promise<unknown>): () => Promise<unknown> {
   };
 }
 
+/** A value without its texts and numbers. */
+const shape = (value: unknown) =>
+  JSON.stringify(value, (_key, each) => (typeof each === "string" || typeof each === "number" ? "" : each));
+
 async function opened({ type, open, at = "creds/app" }: Subject) {
   const paths = engineDescriptions.find((each) => each.type === type)?.paths;
   if (!paths) throw new Error(`no engine of type ${type}`);
   const provider = await open();
   succeeded(await put("/v1/sys/mounts/engine", { type }));
   const { config, document, role } = provider;
-  succeeded(await put(`/v1/engine${paths.config}`, config));
+  const configure = () => put(`/v1/engine${paths.config}`, config);
+  succeeded(await configure());
   if (document) succeeded(await put(`/v1/engine/${document[0]}`, document[1]));
   const bare = await provider.everything();
   const write = () => put(`/v1/engine${paths.roles}/app`, role);
   succeeded(await write());
+  const idle = await provider.everything();
   const { uuid } = (await get("/v1/sys/mounts/engine")).body.data;
   succeeded(await put("/v1/sys/policies/acl/issuer", { policy: 'path "engine/*" { capabilities = ["read"] }' }));
   const { client_token: token } = succeeded(await put("/v1/auth/token/create", { policies: ["issuer"] })).body.auth;
@@ -50,12 +63,20 @@ async function opened({ type, open, at = "creds/app" }: Subject) {
     token,
     role: `/v1/engine${paths.roles}/app`,
     write,
+    configure,
+    rotate: () => put(`/v1/engine${paths.rotate}`, {}),
     creds: (): Promise<Answer> => get(`/v1/engine/${at}`, { token }),
     nothingIsLeft: () =>
       byItself(uuid, async () => {
         expect(await rows(uuid, "leases")).toEqual([]);
         expect(await rows(uuid, "jobs")).toEqual([]);
         expect(await provider.everything()).toEqual(bare);
+      }),
+    /** As many keys and principals as after the role's write, of whatever names. */
+    asManyAreAtProvider: () =>
+      byItself(uuid, async () => {
+        expect(await rows(uuid, "jobs")).toEqual([]);
+        expect(shape(await provider.everything())).toEqual(shape(idle));
       }),
     nothingIsAtProvider: () => byItself(uuid, async () => expect(await provider.everything()).toEqual(bare)),
   };
@@ -93,5 +114,40 @@ describe.each(subjects.map((subject, nth) => ({ ...subject, nth })))(
       await done();
       await world.nothingIsAtProvider();
     });
+  },
+);
+
+/** Requests of others, and the clock, between two calls of a rotation. */
+const ORDERS_OF_ROTATION: readonly (readonly [name: string, act: (world: World) => Promise<unknown>])[] = [
+  ["the configuration is written again", ({ configure }) => configure()],
+  ["another rotation is asked for", ({ rotate }) => rotate()],
+  ["credentials are issued", ({ creds }) => creds()],
+  ["its role is deleted and written again", async ({ role, write }) => [await del(role), await write()]],
+  ["its mount's leases are revoked", () => put("/v1/sys/leases/revoke-prefix/engine", {})],
+  ["the clock is set back by an hour", async () => void new ShiftedClock(-3_600_000)],
+];
+
+describe.each(subjects.map((subject, nth) => ({ ...subject, nth })))(
+  "a rotation of an engine of type $type",
+  (subject) => {
+    const table = Array.from({ length: subject.polls.rotation }, (_, at) =>
+      ORDERS_OF_ROTATION.map(([name, act]) => [at + 1, name, act] as const),
+    ).flat();
+
+    it.each(part(table, subject.nth))(
+      "leaves one root key, which works, when at poll %i %s",
+      async (nth, _name, act) => {
+        const world = await opened(subject);
+        const done = meanwhile(() => act(world), nth);
+        await skippingWaits(world.rotate);
+        await done();
+        vi.mocked(CredentialEngine.prototype.poll).mockRestore();
+        succeeded(await put("/v1/sys/leases/revoke-prefix/engine", {}));
+        await world.asManyAreAtProvider();
+        succeeded(await skippingWaits(world.creds));
+        succeeded(await put("/v1/sys/leases/revoke-prefix/engine", {}));
+        await world.asManyAreAtProvider();
+      },
+    );
   },
 );

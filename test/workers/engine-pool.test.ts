@@ -207,11 +207,29 @@ describe("a role with a pool", () => {
     await byItself(uuid, async () => expect(await tenant.everything()).toEqual(fresh));
   });
 
-  it("has no principals after the deletion of the mount while they are made", async () => {
+  it.each<readonly [what: string, end: () => Promise<unknown>]>([
+    ["its mount is deleted", () => unmount()],
+    ["its role is deleted", () => del("/v1/cloud-b/roles/web")],
+  ])("has no principals after %s while they are made", async (_what, end) => {
     await pooledRole(3);
     await runDurableObjectAlarm(engineObject(uuid));
-    succeeded(await unmount());
+    succeeded(await end());
     await byItself(uuid, async () => expect(await tenant.everything()).toEqual(fresh));
+  });
+
+  it.each<readonly [what: string, act: () => Promise<unknown>]>([
+    ["the root secret is rotated", () => put("/v1/cloud-b/rotate-root", {})],
+    ["leases under its path are revoked", () => put("/v1/sys/leases/revoke-prefix/cloud-b/creds/web", { sync: true })],
+    ["the configuration is written again", () => put("/v1/cloud-b/config", tenant.config)],
+    ["the clock is set back by a minute", async () => void new ShiftedClock(-60_000)],
+  ])("is full, of principals with an owner each, after %s while they are made", async (_what, act) => {
+    withoutLogins();
+    await pooledRole(3);
+    await runDurableObjectAlarm(engineObject(uuid));
+    await act();
+    await fills(3);
+    await eachIsOwned();
+    expect((await creds("web")).status).toBe(200);
   });
 
   it("replaces its principals when leases under its path are revoked", async () => {

@@ -275,6 +275,11 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "engine-aws-static › manages a user in another account by the role that it assumes",
   ],
   [
+    /\{cloud-a\}\/static-roles/,
+    "adopt_oldest_key",
+    "engine-aws-static › refuses a user with two keys of others, and deletes the oldest with adopt_oldest_key",
+  ],
+  [
     /\{cloud-a\}\/(creds|sts)/,
     "ttl role_arn role_session_name",
     "engine-aws › take TTL, role and name from the query or the body, at either path",

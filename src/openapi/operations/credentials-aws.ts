@@ -73,6 +73,7 @@ const StaticRole = z
     assume_role_arn: z.string(),
     assume_role_session_name: z.string(),
     external_id: z.string(),
+    adopt_oldest_key: z.boolean(),
   })
   .meta({ id: "AwsStaticRole" });
 

@@ -116,6 +116,10 @@ export const description = {
         },
         assume_role_session_name: { label: "Session name", help: "Of `assume_role_arn`; required with it." },
         external_id: { label: "External ID", help: "The id that the trust of `assume_role_arn` requires." },
+        adopt_oldest_key: {
+          label: "Adopt oldest key",
+          help: "Deletes the oldest access key of a user that has two of others. Without it such a user is refused.",
+        },
       },
     },
   ],

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { ok, type Result, refuse } from "../../../lib/result.ts";
-import { duration } from "../../../platform/http/fields.ts";
+import { duration, flag } from "../../../platform/http/fields.ts";
 import type { Assumed } from "./cloud.ts";
 
 /** A stored static role: a user that others have made, with a key of ours that is replaced on time. */
@@ -15,6 +15,8 @@ export interface StaticRole {
   readonly assume_role_arn: string;
   readonly assume_role_session_name: string;
   readonly external_id: string;
+  /** Whether a key that others have made may be deleted to make room; absent in roles of older versions: it may not. */
+  readonly adopt_oldest_key?: boolean;
   /** Ids of our key, and of the one before, which works for one more period; empty without one. */
   readonly key: string;
   readonly previous: string;
@@ -31,6 +33,7 @@ export const StaticBody = z.object({
   assume_role_arn: text(2048),
   assume_role_session_name: text(64),
   external_id: text(1224),
+  adopt_oldest_key: flag().optional(),
 });
 export type StaticBody = z.infer<typeof StaticBody>;
 
@@ -73,13 +76,24 @@ export function draftStatic(name: string, before: StaticRole | null, body: Stati
     assume_role_arn: arn,
     assume_role_session_name: session,
     external_id: external,
+    adopt_oldest_key: body.adopt_oldest_key ?? before?.adopt_oldest_key ?? false,
   });
 }
 
-/** View of a role, as upstream has it. */
+/** View of a role, as upstream has it, with `adopt_oldest_key`. */
 export function staticView(role: StaticRole): Record<string, unknown> {
   const { name, id, username, rotation_period, assume_role_arn, assume_role_session_name, external_id } = role;
-  return { name, id, username, rotation_period, assume_role_arn, assume_role_session_name, external_id };
+  const { adopt_oldest_key = false } = role;
+  return {
+    name,
+    id,
+    username,
+    rotation_period,
+    assume_role_arn,
+    assume_role_session_name,
+    external_id,
+    adopt_oldest_key,
+  };
 }
 
 /** The role that calls about the user assume; undefined without one. */

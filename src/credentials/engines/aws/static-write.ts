@@ -82,13 +82,31 @@ function looked(
     return { ...found, problem: `${refused}: AWS GetUser returned a user, but the ID did not match` };
   }
   if (!change) return found;
-  const [oldest] = keys.toSorted((a, b) => a.createdAt - b.createdAt);
-  const previous = keys.find((key) => key.id === role.previous);
-  const surplus = keys.length < MAX_KEYS ? null : ((previous ?? oldest)?.id ?? null);
+  const surplus = keys.length < MAX_KEYS ? null : surplusOf(role, keys);
+  if (surplus === undefined) {
+    const others = foreignTo(role, keys).map((key) => key.id);
+    const problem = `${refused}: it has two access keys, and the static role did not make ${others.join(" and ")}: delete one, or set adopt_oldest_key`;
+    return { ...found, problem };
+  }
   const rest = keys.map((key) => key.id).filter((each) => each !== surplus);
   const as = assumedBy(role);
   return { ...found, surplus, change: { ...change, user: { name: role.username, keys: rest }, ...(as && { as }) } };
 }
+
+/** Keys of a role's user that others have made, the oldest first. */
+const foreignTo = (role: StaticRole, keys: readonly KeyView[]): KeyView[] =>
+  keys.filter(({ id }) => id !== role.key && id !== role.previous).sort((a, b) => a.createdAt - b.createdAt);
+
+/**
+ * The key that is deleted to make room: the role's former one, else the oldest of others where the role may take it.
+ * The role's present key stays, as its readers have it.
+ */
+const surplusOf = (role: StaticRole, keys: readonly KeyView[]): string | undefined =>
+  keys.some(({ id }) => id === role.previous)
+    ? role.previous
+    : role.adopt_oldest_key
+      ? foreignTo(role, keys)[0]?.id
+      : undefined;
 
 interface Context {
   readonly account: Result<CloudAccount>;
