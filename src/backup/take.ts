@@ -68,12 +68,15 @@ export async function takeSnapshot(env: Env): Promise<{ ok: true; value: Readabl
 async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value: Frozen[] } | Refusal> {
   const frozen = new Map<string, Frozen>();
   const tried = new Map<string, ObjectName>();
+  const keepAlive = heartbeat(env, snapshot);
   const prepare = async (object: ObjectName): Promise<Refusal | null> => {
     tried.set(textOfObject(object), object);
     const asked = Date.now();
     const prepared = await again(() => storedObject(env, object).prepareCut(snapshot));
+    if (!prepared.ok) return prepared;
     await giveWay(Date.now() - asked);
-    return prepared.ok ? null : prepared;
+    await keepAlive();
+    return null;
   };
   const freeze = async (object: ObjectName): Promise<Refusal | null> => {
     tried.set(textOfObject(object), object);
@@ -129,7 +132,7 @@ async function* sealed(
 ): AsyncGenerator<Uint8Array, undefined, undefined> {
   // `AccessControl` last: a restore is decided there, after all others.
   const left = [...cut].sort((a, b) => rank(a.object) - rank(b.object));
-  let kept = Date.now();
+  const keepAlive = heartbeat(env, snapshot);
   try {
     yield sealer.begin();
     for (let next = left[0]; next; left.shift(), next = left[0]) {
@@ -143,9 +146,7 @@ async function* sealed(
         from = part.value.next;
         // Small objects are read in one short step each.
         if (from !== null && Date.now() - began < GIVES_WAY_MS) await giveWay(Date.now() - asked);
-        if (Date.now() - kept < HEARTBEAT_MS) continue;
-        kept = Date.now();
-        await storedObject(env, ACCESS_CONTROL).keepCut(snapshot);
+        await keepAlive();
       }
       await storedObject(env, object).endCut(snapshot);
     }
@@ -163,6 +164,16 @@ async function* sealed(
       left.map(({ object }) => object),
     );
   }
+}
+
+/** Tells `AccessControl` that a snapshot goes on, once in `HEARTBEAT_MS` at most. */
+function heartbeat(env: Env, snapshot: string): () => Promise<void> {
+  let kept = Date.now();
+  return async () => {
+    if (Date.now() - kept < HEARTBEAT_MS) return;
+    kept = Date.now();
+    await again(() => storedObject(env, ACCESS_CONTROL).keepCut(snapshot));
+  };
 }
 
 const rank = (object: ObjectName): number => (object.kind === ACCESS_CONTROL.kind ? 1 : 0);

@@ -5,11 +5,11 @@ import { QUIESCE_MS } from "../../src/platform/durable/snapshot/frozen.ts";
 import { SNAPSHOT_TIMEOUT_MS } from "../../src/platform/durable/snapshot/snapshot-lock.ts";
 import { storedObject } from "../../src/rpc/stored-objects.ts";
 import { kvStore, nodeSession } from "../../src/rpc/stubs.ts";
-import { ClusterRegistry, CredentialEngine, type KvStore } from "../../src/worker.ts";
+import { AccessControl, ClusterRegistry, CredentialEngine, KvStore } from "../../src/worker.ts";
 import { holderOf, path } from "./access.ts";
 import { allObjects, loseEverything, restore, rowsOf, snapshot } from "./backup-world.ts";
 import { get, mountKv, put, send } from "./client.ts";
-import { clock } from "./clock.ts";
+import { clock, ShiftedClock } from "./clock.ts";
 import { dynamicRole, mountEngine, openTenant, succeeded, writeRole } from "./engine-helpers.ts";
 import { done, operation, outcomes, ScriptedAgent } from "./scripted-agent.ts";
 import { eventually, makeDestination, objects, setAssociation, write } from "./sync-helpers.ts";
@@ -66,6 +66,24 @@ describe("during the start of a snapshot", () => {
     frozen.goOn();
     await taking;
     expect((await put("/v1/sys/mounts/more", { type: "kv", options: { version: "2" } })).status).toBe(204);
+  });
+
+  it("no other one begins while the objects are prepared, however long that takes", async () => {
+    for (const at of ["a", "b", "c", "d"]) await mountKv(at);
+    const ahead = new ShiftedClock();
+    const { prepareCut } = KvStore.prototype;
+    vi.spyOn(KvStore.prototype, "prepareCut").mockImplementation(function (this: KvStore, id) {
+      ahead.advance(20_000);
+      return prepareCut.call(this, id);
+    });
+    const { freeze } = AccessControl.prototype;
+    let other: unknown;
+    vi.spyOn(AccessControl.prototype, "freeze").mockImplementationOnce(function (this: AccessControl, id) {
+      other = this.prepareCut("another");
+      return freeze.call(this, id);
+    });
+    await snapshot();
+    expect(other).toMatchObject({ ok: false, message: expect.stringContaining("another snapshot is being taken") });
   });
 
   it("a result of the cloud is kept until it can be stored", async () => {
