@@ -80,8 +80,9 @@ const ROWS: readonly Row[] = [
 const HARMLESS =
   /^(Refresh|Copy|Reveal|Hide|Show|As |Select|Compare|Read |Search|Follow|Start|Stop|Pause$|Resume|Filter|Check|Open|More |Older|Newer|Load|Clear|Close|Back|Cancel|All |Remove |Export|Download|Settings of the engine|Share once|Look up|Find |Light|Dark|Sort|New rule|Register$|Try again|Add a |Previous|Next)/;
 
-/** Opens a list of roles, of which the token may use some. */
-const CHOOSES = /^credentials(\?.*)? Issue credentials$/;
+/** Opens a list of roles, of which the token may use some; follows a topic that it may be able to see. */
+const CHOOSES =
+  /^(credentials(\?.*)? Issue credentials|events (Job|Allocation|Evaluation|Deployment|HostVolume|CSIVolume|Node))$/;
 
 interface Seen {
   readonly name: string;
