@@ -7,8 +7,7 @@ import { writeSection } from "./page.ts";
 import { PART_NAMES, PARTS, type PartName, type Stage } from "./parts.ts";
 import { loaderBusy } from "./rounds.ts";
 
-const LIMIT_MS = 600_000;
-const DEEP_LIMIT_MS = 900_000;
+const LIMIT_MS = 1_200_000;
 /** Each part of the rows has a limit of its own. */
 const ROWS_LIMIT_MS = 3_600_000;
 
@@ -53,12 +52,9 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.on(signal
 const reports: Partial<Record<PartName, unknown>> = {};
 try {
   for (const part of parts) {
-    // A deployment is filled, saved and restored completely, which takes time.
-    // The soak writes as much as a backup, after its minutes.
-    const isLong = options.deep || part === "backup" || part === "soak";
     const soakMs = part === "soak" ? (minutes ?? 0) * 60_000 : 0;
     const ownLimitMs = part === "rows" ? ROWS_LIMIT_MS : LIMIT_MS;
-    const limit = setTimeout(tooLong, soakMs + (isLong ? DEEP_LIMIT_MS : ownLimitMs));
+    const limit = setTimeout(tooLong, soakMs + ownLimitMs);
     loaderBusy.most = 0;
     const { report, markdown, plots, isSkipped } = await PARTS[part](stage());
     clearTimeout(limit);
