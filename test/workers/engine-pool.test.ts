@@ -7,7 +7,7 @@ import { randomFrom } from "../crash/random.ts";
 import type { Everything } from "../doubles/cloud-b/azure-types.ts";
 import { amount, part } from "../support/long.ts";
 import { issue, path, policies } from "./access.ts";
-import { del, get, put } from "./client.ts";
+import { type Answer, del, get, put } from "./client.ts";
 import { clock, ShiftedClock } from "./clock.ts";
 import { deaths, dieAt } from "./engine-deaths.ts";
 import {
@@ -207,7 +207,7 @@ describe("a role with a pool", () => {
     await byItself(uuid, async () => expect(await tenant.everything()).toEqual(fresh));
   });
 
-  it.each<readonly [what: string, end: () => Promise<unknown>]>([
+  it.each<readonly [what: string, end: () => Promise<Answer>]>([
     ["its mount is deleted", () => unmount()],
     ["its role is deleted", () => del("/v1/cloud-b/roles/web")],
   ])("has no principals after %s while they are made", async (_what, end) => {
