@@ -19,6 +19,7 @@ const MAX_PREPARING = 16;
 /** Safety margin of the freeze window for answers in transit. */
 const MARGIN_MS = 2_000;
 const NOT_AT_REST = "snapshot: not all objects came to rest in time; try again when there is less to do";
+const RESTARTED = "snapshot: an object restarted while all were at rest, and may have changed; try again";
 /** Heartbeat interval to `AccessControl`, which prevents a concurrent snapshot. */
 const HEARTBEAT_MS = 15_000;
 /** After this time a snapshot no longer rests: it has an hour. */
@@ -114,7 +115,11 @@ async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value:
       return refused;
     }
     const cut = [...frozen.values()];
-    await mapLimit(cut, MAX_CONCURRENT, ({ object }) => storedObject(env, object).thaw(snapshot));
+    const stayed = await mapLimit(cut, MAX_CONCURRENT, ({ object }) => storedObject(env, object).thaw(snapshot));
+    if (stayed.includes(false)) {
+      await end(tried.values());
+      return refuse("unavailable", RESTARTED);
+    }
     // Prepared, but deleted since.
     await end([...tried].filter(([name]) => !frozen.has(name)).map(([, object]) => object));
     return { ok: true, value: cut };

@@ -77,7 +77,7 @@ describe("an object's snapshot", () => {
       for (let n = 0; n < 30; n++) change(sql, random);
       // Rows so large that each is a page.
       for (let n = 0; n < 4; n++) sql.exec("INSERT INTO numbered (v) VALUES (?)", "x".repeat(300_000));
-      storage.transactionSync(() => renewSnapshot(sql));
+      renewSnapshot(storage);
       const before = now(sql);
       for (let n = 0; n < 60; n++) change(sql, random);
       const read: Record<string, Value[][]> = Object.fromEntries(tables(sql).map(({ name }) => [name, []]));

@@ -1,4 +1,4 @@
-import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { QUIESCE_MS } from "../../src/platform/durable/snapshot/frozen.ts";
@@ -124,6 +124,25 @@ describe("during the start of a snapshot", () => {
   });
 });
 
+it("messages of agents are processed after ten seconds when the snapshot has died", async () => {
+  const [agent, socket] = await ScriptedAgent.connected();
+  const { told } = outcomes();
+  const asked = operation();
+  await nodeSession(env, agent.node).start(asked);
+  await socket.seen("req", 1);
+  const session = storedObject(env, { kind: "node-session", name: agent.node });
+  await session.freeze("dead");
+  socket.send(done(asked.id));
+  await scheduler.wait(100);
+  expect(told).toEqual([]);
+  const stub = session as unknown as DurableObjectStub;
+  const alarm = await runInDurableObject(stub, (_object, { storage }) => storage.getAlarm());
+  expect(alarm).toBeLessThanOrEqual(Date.now() + QUIESCE_MS);
+  await later(QUIESCE_MS + 1, stub);
+  await eventually(() => expect(told.map(([, id]) => id)).toEqual([asked.id]));
+  await session.endCut("dead");
+});
+
 describe("a snapshot", () => {
   it("has one point in time: later writes, changes and deletions are not in it", async () => {
     await mountKv();
@@ -178,7 +197,7 @@ describe("a snapshot", () => {
     await storedObject(env, { kind: "kv-store", name: uuid }).freeze("dead");
     expect((await put("/v1/kv/data/a", { data: { v: 2 } })).status).toBe(503);
     const alarm = () => runInDurableObject(stub, (_object, { storage }) => storage.getAlarm());
-    expect(await alarm()).toBeLessThanOrEqual(Date.now() + QUIESCE_MS);
+    expect(await alarm()).toBeLessThanOrEqual(Date.now() + SNAPSHOT_TIMEOUT_MS);
     await later(QUIESCE_MS + 1, stub);
     expect(
       await kvStore(env, uuid)
@@ -204,6 +223,22 @@ describe("a snapshot", () => {
     const refused = await taking;
     expect(refused.status).toBe(503);
     expect(await refused.text()).toContain("not all objects came to rest in time");
+    vi.restoreAllMocks();
+    expect(await cutTables()).toEqual([]);
+    await write("a", { v: 1 });
+    await snapshot();
+  });
+
+  it("fails when an object restarts while all are frozen, and releases all of them", async () => {
+    await mountKv();
+    const frozen = heldFrozen();
+    const taking = begin();
+    await frozen.reached();
+    await evictDurableObject(storedObject(env, { kind: "sync-control", name: "main" }) as unknown as DurableObjectStub);
+    frozen.goOn();
+    const refused = await taking;
+    expect(refused.status).toBe(503);
+    expect(await refused.text()).toContain("an object restarted while all were at rest");
     vi.restoreAllMocks();
     expect(await cutTables()).toEqual([]);
     await write("a", { v: 1 });

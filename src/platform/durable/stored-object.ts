@@ -232,7 +232,9 @@ export abstract class StoredObject extends DurableObject<Env> {
   /** Runs a write now, or once writes resume. */
   protected whenResumed(work: () => void): void {
     this.#postponed.push(work);
-    if (!this.isFrozen) this.#catchUp();
+    // A freeze by itself sets no alarm.
+    if (this.isFrozen) this.#arm(this.nextDue());
+    else this.#catchUp();
   }
 
   // ---- snapshots and restores: see `SnapshotLock` ----
@@ -246,12 +248,13 @@ export abstract class StoredObject extends DurableObject<Env> {
   freeze(snapshot: string): Result<SnapshotView> {
     this.settle();
     const cut = this.#lock.freeze(snapshot, Date.now());
-    this.#arm(this.nextDue());
+    // That of `prepareCut`, unless the object is new: writes resume without one.
+    this.#arm(this.#lock.ends);
     return cut;
   }
 
   thaw(snapshot: string): boolean {
-    const wasFrozen = this.#lock.thaw(snapshot, Date.now());
+    const wasFrozen = this.#lock.thaw(snapshot);
     this.#catchUp();
     return wasFrozen;
   }

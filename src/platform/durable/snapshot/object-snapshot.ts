@@ -58,13 +58,18 @@ export function beginSnapshot(sql: SqlStorage): void {
   }
 }
 
-/** Moves an existing snapshot to this moment. Call inside a transaction. Costs two statements where nothing has changed. */
-export function renewSnapshot(sql: SqlStorage): void {
+/** Moves an existing snapshot to this moment. Two statements that write nothing, where nothing has changed. */
+export function renewSnapshot(storage: DurableObjectStorage): void {
+  const { sql } = storage;
   const copies = copiesOf(sql, "table");
   if (copies.length === 0) return;
   const questions = copies.map((name) => `EXISTS (SELECT 1 FROM ${quoted(name)})`);
-  const [changed = []] = sql.exec(`SELECT ${questions.join(", ")}`).raw<SqlStorageValue[]>();
-  for (const [at, name] of copies.entries()) if (changed[at] === 1) sql.exec(`DELETE FROM ${quoted(name)}`);
+  const [found = []] = sql.exec(`SELECT ${questions.join(", ")}`).raw<SqlStorageValue[]>();
+  const changed = copies.filter((_name, at) => found[at] === 1);
+  if (changed.length === 0) return;
+  storage.transactionSync(() => {
+    for (const name of changed) sql.exec(`DELETE FROM ${quoted(name)}`);
+  });
 }
 
 /** Ends a snapshot, if one exists. Call inside a transaction. */

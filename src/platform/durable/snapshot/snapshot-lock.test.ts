@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../../test/memory-storage.ts";
 import { migrateAll, type Schema, versionsOf } from "../migrations.ts";
+import { QUIESCE_MS } from "./frozen.ts";
 import { SnapshotLock } from "./snapshot-lock.ts";
 
 const numbers = "CREATE TABLE numbers (n INTEGER PRIMARY KEY AUTOINCREMENT) STRICT";
@@ -24,10 +25,32 @@ describe("a snapshot", () => {
     storage.sql.exec("INSERT INTO names VALUES ('between')");
     expect(rows(), "prepared").toEqual([["before"]]);
     expect(lock.freeze("s", 1_000)).toMatchObject({ ok: true, value: { versions: { all: 2 } } });
-    lock.thaw("s", 2_000);
+    expect(lock.thaw("s")).toBe(true);
     storage.sql.exec("INSERT INTO names VALUES ('later')");
     storage.sql.exec("DELETE FROM names WHERE name = 'before'");
     expect(rows(), "frozen").toEqual([["before"], ["between"]]);
+  });
+
+  it("freezes without a write where nothing has changed since its preparation", () => {
+    const { storage, lock } = object({ all: [numbers, names] });
+    const written = () => storage.sql.exec<{ n: number }>("SELECT total_changes() AS n").one().n;
+    lock.prepare("s", 0);
+    const before = written();
+    expect(lock.freeze("s", 1_000).ok).toBe(true);
+    expect([written() - before, lock.isFrozen(1_001), lock.isFrozen(1_000 + QUIESCE_MS)]).toEqual([0, true, false]);
+    expect([lock.thaw("s"), lock.isFrozen(1_001), written() - before]).toEqual([true, false, 0]);
+  });
+
+  it("is frozen in memory only, and a thaw after a restart says so", () => {
+    const schema = { all: [numbers, names] };
+    const { storage, lock } = object(schema);
+    lock.prepare("s", 0);
+    lock.freeze("s", 1_000);
+    const restarted = new SnapshotLock(storage, schema);
+    expect([restarted.isFrozen(1_001), restarted.thaw("s")]).toEqual([false, false]);
+    expect(restarted.page("s", null).ok).toBe(true);
+    lock.freeze("s", 2_000);
+    expect([lock.thaw("another"), lock.isFrozen(2_001)]).toEqual([false, true]);
   });
 });
 

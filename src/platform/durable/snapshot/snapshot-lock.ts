@@ -23,8 +23,6 @@ export interface SnapshotView {
 interface SnapshotHolder {
   readonly kind: "cut";
   readonly snapshot: string;
-  /** End of the write block, ms since 1970. */
-  readonly frozenUntil: number;
   /** Time at which the snapshot expires. */
   readonly ends: number;
 }
@@ -60,7 +58,8 @@ export const restoredBy = ({ kv }: DurableObjectStorage): string => kv.get<strin
 
 /**
  * Lock of one object for a snapshot or a restore. Stored beside the tables: no snapshot contains it, and it survives a
- * restart.
+ * restart, except the freeze: a stored one would cost a commit in the time in which writes wait. `thaw` tells whether
+ * the object has restarted since, so that the snapshot is refused then.
  *
  *   free ──prepare──> copying ──freeze──> frozen ──thaw, or QUIESCE_MS──> copying ──endCut, timeout──> free
  *   free ──hold──> held for a restore ──createShadowTables, insertShadowRows, swap──> held ──release──> free
@@ -71,6 +70,8 @@ export class SnapshotLock {
   #holder: SnapshotHolder | RestoreHolder | null;
   /** Until this time no other snapshot may start; lost with the object's memory. */
   #aliveUntil = 0;
+  /** The snapshot that blocks writes, and when the block ends, ms since 1970; lost with the object's memory. */
+  #frozen: { readonly snapshot: string; readonly until: number } | null = null;
 
   constructor(storage: DurableObjectStorage, schema: Schema) {
     this.#storage = storage;
@@ -80,12 +81,11 @@ export class SnapshotLock {
 
   /** @throws Frozen while writes are blocked */
   check(): void {
-    if (!this.#holder || !this.isFrozen(Date.now())) return;
-    throw new Frozen(this.#holder.kind === "load" ? RESTORE_RUNS : SNAPSHOT_RUNS);
+    if (this.isFrozen(Date.now())) throw new Frozen(this.restore === null ? SNAPSHOT_RUNS : RESTORE_RUNS);
   }
 
   isFrozen(now: number): boolean {
-    return this.#holder !== null && (this.#holder.kind === "load" || now < this.#holder.frozenUntil);
+    return this.restore !== null || (this.#frozen !== null && now < this.#frozen.until);
   }
 
   /** The id of the restore that holds the lock, or null. */
@@ -93,10 +93,14 @@ export class SnapshotLock {
     return this.#holder?.kind === "load" ? this.#holder.restore : null;
   }
 
+  /** Time at which the snapshot expires, ms since 1970; null without one. */
+  get ends(): number | null {
+    return this.#holder?.kind === "cut" ? this.#holder.ends : null;
+  }
+
   /** Time at which writes resume or the snapshot expires, ms since 1970, or null. */
   nextDue(now: number): number | null {
-    if (this.#holder?.kind !== "cut") return null;
-    return now < this.#holder.frozenUntil ? this.#holder.frozenUntil : this.#holder.ends;
+    return this.#frozen && now < this.#frozen.until ? this.#frozen.until : this.ends;
   }
 
   /** Ends an abandoned snapshot. */
@@ -108,21 +112,6 @@ export class SnapshotLock {
 
   /** Does the slow part of a freeze in advance, while writes continue. Refused while another snapshot is alive. */
   prepare(snapshot: string, now: number): Result<null> {
-    return this.#snapshotOf(snapshot, now, 0);
-  }
-
-  /**
-   * Moves the snapshot to this moment and blocks writes until `thaw`, at most for `QUIESCE_MS`. Refused while another
-   * snapshot is alive.
-   */
-  freeze(snapshot: string, now: number): Result<SnapshotView> {
-    const cut = this.#snapshotOf(snapshot, now, now + QUIESCE_MS);
-    if (!cut.ok) return cut;
-    const { sql } = this.#storage;
-    return ok({ versions: versionsOf(sql), sequences: sequencesOf(sql) });
-  }
-
-  #snapshotOf(snapshot: string, now: number, frozenUntil: number): Result<null> {
     if (this.#holder?.kind === "load") return refuse("conflict", RESTORE_RUNS);
     const isMine = this.#holder?.snapshot === snapshot;
     if (this.#holder && !isMine && now < this.#aliveUntil)
@@ -131,19 +120,35 @@ export class SnapshotLock {
         `another snapshot is being taken, or has died less than ${HEARTBEAT_TIMEOUT_MS / 1000} seconds ago`,
       );
     this.#aliveUntil = now + HEARTBEAT_TIMEOUT_MS;
-    this.#change({ kind: "cut", snapshot, frozenUntil, ends: now + SNAPSHOT_TIMEOUT_MS }, (sql) => {
-      if (isMine) return renewSnapshot(sql);
-      endSnapshot(sql);
-      beginSnapshot(sql);
+    this.#frozen = null;
+    this.#change({ kind: "cut", snapshot, ends: now + SNAPSHOT_TIMEOUT_MS }, (sql) => {
+      if (!isMine) endSnapshot(sql);
+      if (!isMine) beginSnapshot(sql);
     });
     return ok(null);
   }
 
-  /** Resumes writes; the snapshot stays. @returns whether writes were blocked until now */
-  thaw(snapshot: string, now: number): boolean {
-    if (this.#holder?.kind !== "cut" || this.#holder.snapshot !== snapshot || now >= this.#holder.frozenUntil)
-      return false;
-    this.#change({ ...this.#holder, frozenUntil: 0 });
+  /**
+   * Moves the snapshot to this moment and blocks writes until `thaw`, at most for `QUIESCE_MS`. Writes nothing where
+   * nothing has changed since `prepare`. Refused while another snapshot is alive.
+   */
+  freeze(snapshot: string, now: number): Result<SnapshotView> {
+    if (this.#holder?.kind === "cut" && this.#holder.snapshot === snapshot) {
+      renewSnapshot(this.#storage);
+      this.#aliveUntil = now + HEARTBEAT_TIMEOUT_MS;
+    } else {
+      const prepared = this.prepare(snapshot, now);
+      if (!prepared.ok) return prepared;
+    }
+    this.#frozen = { snapshot, until: now + QUIESCE_MS };
+    const { sql } = this.#storage;
+    return ok({ versions: versionsOf(sql), sequences: sequencesOf(sql) });
+  }
+
+  /** Resumes writes; the snapshot stays. @returns false when the object has restarted since `freeze`: it may have changed */
+  thaw(snapshot: string): boolean {
+    if (this.#frozen?.snapshot !== snapshot) return false;
+    this.#frozen = null;
     return true;
   }
 
@@ -164,11 +169,12 @@ export class SnapshotLock {
   endSnapshot(snapshot: string, now: number): void {
     const held = this.#holder;
     if (held?.kind !== "cut" || held.snapshot !== snapshot) return;
+    this.#frozen = null;
     try {
       this.#change(null, endSnapshot);
     } catch (failure) {
       warn("cut-left", { snapshot, because: textOf(failure) });
-      this.#change({ ...held, frozenUntil: 0, ends: now + RETRY_MS });
+      this.#change({ ...held, ends: now + RETRY_MS });
     }
   }
 
