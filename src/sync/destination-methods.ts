@@ -8,6 +8,7 @@ import type { MethodTable } from "../platform/durable/rpc-methods.ts";
 import { associationsPage, waitsOf } from "./associations/associations-page.ts";
 import { destinationState } from "./configuration/configuration.ts";
 import type { DestinationParts } from "./destination-parts.ts";
+import { completed } from "./rules/rule-naming.ts";
 
 /** Stored objects of a page. */
 const PAGE = 1_000;
@@ -60,16 +61,16 @@ export const inspectMethods: Named<"storedObjects" | "previewSet" | "previewConf
     sampleName: ({ previews }) => previews.sampleName(),
   };
 
-/** RPC methods about associations by rule. */
+/** RPC methods about associations by rule. While a deployment is gradual, callers may have an older version. */
 export const ruleMethods: MethodTable<SyncRulesApi, DestinationParts> = {
-  putRule: ({ rules }, ...given) => rules.put(...given),
-  previewRule: ({ rules }, ...given) => rules.preview(...given),
+  putRule: ({ rules }, name, mount, definition) => rules.put(name, mount, completed(definition)),
+  previewRule: ({ rules }, name, mount, definition, after) => rules.preview(name, mount, completed(definition), after),
   readRule: ({ rules }, name) => rules.read(name),
   ruleNames: ({ record, rules }) => (record.row() ? ok(rules.names()) : refuse("missing")),
   ruleMatches: ({ rules }, ...given) => rules.matches(...given),
   confirmRule: ({ rules }, ...given) => rules.confirm(...given),
   deleteRule: ({ rules }, ...given) => rules.delete(...given),
-  setSelected: ({ selection }, ...given) => selection.set(...given),
+  setSelected: ({ selection }, mount, definition) => selection.set(mount, completed(definition)),
   matching: ({ ruleWork }, ...given) => ruleWork.matching(...given),
 };
 

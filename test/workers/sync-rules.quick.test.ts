@@ -1,7 +1,11 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { RuleDefinition } from "../../src/contracts/sync-rules.ts";
+import { unwrap } from "../../src/platform/http/errors.ts";
+import { syncDestination } from "../../src/rpc/stubs.ts";
 import { DesiredState } from "../../src/sync/associations/desired-state.ts";
+import { defineRule, RuleBody } from "../../src/sync/rules/rule.ts";
 import { KvStore } from "../../src/worker.ts";
 import { issue, path, policies } from "./access.ts";
 import { del, get, mountKv, patch, put } from "./client.ts";
@@ -398,6 +402,24 @@ describe("a rule", () => {
     );
     expect((await del("/v1/sys/sync/destinations/in-mem/d?purge=true")).status).toBe(204);
     await eventually(async () => expect((await get("/v1/sys/sync/destinations/in-mem/d")).status).toBe(404));
+  });
+
+  it("of a Worker of an older version is taken with the defaults of later fields", async () => {
+    await add("app/db");
+    const body = { match_all: true, max_removals: 1_000, mount: "kv" };
+    const defined = unwrap(defineRule("web", RuleBody.parse(body)));
+    const { key_glob: _, exclude_key_glob: _excluded, value_template: _value, given: _given, ...older } = defined;
+    const { uuid, accessor } = (await get("/v1/sys/mounts/kv")).body.data;
+    const mount = { uuid, accessor, path: "kv" };
+    const object = syncDestination(env, "in-mem/d");
+    const sent = older as RuleDefinition;
+    expect(await object.previewRule("web", mount, sent, "")).toMatchObject({
+      ok: true,
+      value: { summary: { create: 1 } },
+    });
+    expect(await object.putRule("web", mount, sent)).toMatchObject({ ok: true });
+    await holds("app/db");
+    expect(await read("web")).toMatchObject({ key_glob: [], value_template: "" });
   });
 
   it("that is paused neither adds, removes nor pushes", async () => {

@@ -16,11 +16,12 @@ export function namingOf({ row }: Found, definition: RuleDefinition): SetNaming 
   };
 }
 
-/** The definition of a stored rule. Rows of older versions have no fields that came later. */
-export const definitionOf = ({ definition }: Pick<RuleRow, "definition">): RuleDefinition => ({
-  ...LATER_FIELDS,
-  ...(JSON.parse(definition) as RuleDefinition),
-});
+/** The definition of a stored rule. */
+export const definitionOf = ({ definition }: Pick<RuleRow, "definition">): RuleDefinition =>
+  completed(JSON.parse(definition) as RuleDefinition);
+
+/** A definition with all fields. Rows and Workers of older versions have none that came later. */
+export const completed = (definition: RuleDefinition): RuleDefinition => ({ ...LATER_FIELDS, ...definition });
 
 const LATER_FIELDS = {
   key_glob: [],

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { memoryStorage } from "../../../../test/memory-storage.ts";
 import { migrateAll, type Schema, versionsOf } from "../migrations.ts";
 import { QUIESCE_MS } from "./frozen.ts";
-import { SnapshotLock } from "./snapshot-lock.ts";
+import { SNAPSHOT_TIMEOUT_MS, SnapshotLock } from "./snapshot-lock.ts";
 
 const numbers = "CREATE TABLE numbers (n INTEGER PRIMARY KEY AUTOINCREMENT) STRICT";
 const names = "CREATE TABLE names (name TEXT PRIMARY KEY) STRICT";
@@ -38,6 +38,7 @@ describe("a snapshot", () => {
     const before = written();
     expect(lock.freeze("s", 1_000).ok).toBe(true);
     expect([written() - before, lock.isFrozen(1_001), lock.isFrozen(1_000 + QUIESCE_MS)]).toEqual([0, true, false]);
+    expect([lock.nextDue(1_001), lock.nextDue(1_000 + QUIESCE_MS)]).toEqual([1_000 + QUIESCE_MS, SNAPSHOT_TIMEOUT_MS]);
     expect([lock.thaw("s"), lock.isFrozen(1_001), written() - before]).toEqual([true, false, 0]);
   });
 
