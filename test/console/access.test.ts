@@ -48,6 +48,7 @@ describeConsole("access", (suite) => {
     };
     await page.getByRole("tab", { name: "What may a token do?" }).click();
     await page.getByLabel("Accessor of the token").fill(data.accessor);
+    await page.getByLabel("Paths").fill("secret/data/app/database");
     await click(opened, "Check");
     await page.getByRole("table", { name: "Rights on the paths" }).getByText("list").waitFor();
     await opened.shot("access-check");
@@ -90,6 +91,31 @@ describeConsole("access", (suite) => {
     await suite().call("GET", "secret/metadata/console/own?list=true", undefined, as);
     for (const path of ["secret/data/console/other", "secret/metadata/console?list=true"])
       await expect(suite().call("GET", path, undefined, as), path).rejects.toThrow("403");
+    await opened.close();
+  });
+
+  it("saves the rules of a path that is entered, and refuses to leave out those of another", async () => {
+    const opened = await suite().open({
+      path: "access",
+      refusals: [/404 GET \/v1\/sys\/policies\/acl\/console-path/],
+    });
+    await click(opened, "Write a policy");
+    await dialog(opened).getByLabel(/^Name/).fill("console-path");
+    await dialog(opened).getByLabel("Path", { exact: true }).fill("secret/console/path/");
+    await click(opened, "Save policy");
+    await opened.page.getByRole("cell", { name: "console-path" }).click();
+    const rules = dialog(opened).getByLabel("Rules", { exact: true });
+    await expect.poll(() => rules.inputValue()).toContain('path "secret/data/console/path/*" {');
+    expect(await rules.inputValue()).not.toContain("app");
+    await dialog(opened).getByText("Add rules for a folder or a secret").click();
+    await dialog(opened).getByLabel("Path", { exact: true }).fill("secret/console/other/");
+    await click(opened, "Save policy");
+    await dialog(opened).getByText("The rules lack those of the path").waitFor();
+    await click(opened, "Add rules");
+    await click(opened, "Save policy");
+    await dialog(opened).waitFor({ state: "hidden" });
+    const { data } = (await suite().call("GET", "sys/policies/acl/console-path")) as { data: { policy: string } };
+    expect(data.policy).toContain('path "secret/metadata/console/other/*" {');
     await opened.close();
   });
 

@@ -52,7 +52,7 @@ describeConsole("notifications", (suite) => {
 
     await page.getByRole("tab", { name: "Active" }).click();
     const active = page.getByRole("row", { name: /A backup is missing.*snapshot/ });
-    await active.getByText("Sent").waitFor();
+    await active.getByText("Active", { exact: true }).waitFor();
     await opened.expectClean();
     await opened.shot("notifications-active");
     await expect.poll(async () => (await received()).length).toBe(2);

@@ -266,6 +266,11 @@ describeConsole("secrets", (suite) => {
     await page.getByText("secret-099999").waitFor();
     expect(performance.now() - started).toBeLessThan(5_000);
     expect(await page.getByRole("treeitem").count()).toBeLessThan(100);
+    await page.route("**/v1/sys/search?**", (route) => {
+      const q = new URL(route.request().url()).searchParams.get("q") ?? "";
+      const hits = keys.filter((name) => name.includes(q)).map((name) => ({ type: "secret", name, mount: "secret/" }));
+      return route.fulfill({ json: { data: { hits, next: "", not_searched: [] } } });
+    });
     await page.getByRole("searchbox").fill("secret-0777");
     await page.getByRole("link", { name: "secret-077700" }).waitFor();
     await opened.close();

@@ -680,7 +680,7 @@ it("describes sync", async () => {
 it("describes snapshots, and the lists", async () => {
   const { ok } = bound(run);
   await ok("POST", "/v1/sys/listings/rebuild");
-  await ok("GET", "/v1/sys/search?q=a&type=policy&namespace=&limit=5&after=");
+  await ok("GET", "/v1/sys/search?q=a&type=policy&namespace=&mount=&limit=5&after=");
   await ok("DELETE", "/v1/sys/snapshot");
   const taken = await exports.default.fetch("https://x/v1/sys/snapshot", { headers: { "X-Orch-Token": "root" } });
   const file = new Uint8Array(await taken.arrayBuffer());

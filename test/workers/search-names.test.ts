@@ -60,6 +60,9 @@ describe("GET sys/search", () => {
       "sys/sync/destinations/in-mem/find-d",
     ];
     await vi.waitFor(async () => expect((await found("q=find-")).sort()).toEqual(all));
+    for (const mount of ["one", "one/"]) expect(await found(`q=find-&mount=${mount}`)).toEqual(["one/find-a"]);
+    expect(await found("q=find-&mount=kv&type=policy,secret")).toEqual(["kv/data/find-b", "kv/data/find-c"]);
+    expect(await found("q=find-&mount=none")).toEqual([]);
     expect((await send("POST", "/v1/sys/remount", { from: "one", to: "two" })).status).toBe(200);
     await finds("q=find-a", ["two/find-a"]);
   });

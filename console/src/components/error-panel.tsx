@@ -33,7 +33,10 @@ export function ErrorPanel({ error, onRetry, title, what, children }: ErrorPanel
       {children && <p class="small muted">{children}</p>}
       {failure?.isDenied && session.value && (
         <p class="small muted">
-          Your policies decide this. <a href={href("access", [], { tab: "check" })}>Check what your token may do</a>
+          Your policies decide this.{" "}
+          <a href={href("access", [], { tab: "check", path: rightOf(failure.request)?.path ?? "" })}>
+            Check what your token may do
+          </a>
         </p>
       )}
       {failure && failure.status > 0 && (

@@ -56,14 +56,15 @@ const named = (isOwner: (mount: Mount) => boolean, nameOf: Named): Source =>
     let { begins, after, within }: Position = position === null ? START : Position.parse(position);
     const hits: Hit[] = [];
     let page = await search.mounts(after);
-    const owners = page.mounts.filter(isOwner);
+    const isWanted = (mount: Mount): boolean => isOwner(mount) && search.includes(mount);
+    const owners = page.mounts.filter(isWanted);
     while (search.goesOn && hits.length < room) {
       if (owners.length === 0) {
         if (page.isLast && !begins) return { hits, next: null };
         [begins, after] = page.isLast ? [false, ""] : [begins, page.mounts.at(-1)?.uuid ?? after];
         within = null;
         page = await search.mounts(after);
-        owners.push(...page.mounts.filter(isOwner));
+        owners.push(...page.mounts.filter(isWanted));
         continue;
       }
       const asked = owners.slice(0, AT_ONCE).map(({ uuid: owner }): NameQuestion => {

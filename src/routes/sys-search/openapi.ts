@@ -33,6 +33,7 @@ export const sysSearch = group(
         q: "Words that the name has, in any case; for secrets and policies anywhere in the path.",
         type: `Some of ${TYPES.join(", ")}, separated by commas; default: all.`,
         namespace: "A namespace below that of the request.",
+        mount: "Secrets and roles of this mount of the namespace alone.",
         limit: "Hits of the page.",
         after: "`next` of the page before.",
       },

@@ -34,6 +34,7 @@ const SearchQuery = z.object({
     return TYPES.filter((type) => wanted.includes(type));
   }),
   namespace: query.text(),
+  mount: query.text().transform((path) => (path === "" ? "" : `${path.replace(/\/+$/, "")}/`)),
   limit: z.preprocess(
     (given) => given || undefined,
     query.limit(MAX_LIMIT, `must be a number from 1 to ${MAX_LIMIT}`).default(LIMIT),
@@ -83,10 +84,11 @@ async function lacking(search: Search, rights: ClusterRights, types: readonly Ty
 
 async function find(call: SearchCall): Promise<Response> {
   const { env, asked, grant } = call;
-  const { q: words, type: types, limit, after } = asked;
+  const { q: words, mount, limit, after } = asked;
+  const types = asked.type.filter((type) => mount === "" || IN_MOUNTS.has(type));
   const caller = `search ${grant.identity.accessor} ${grant.namespace}`;
   const begun = after === "" ? null : Position.parse(openCursor(env, caller, after));
-  const search = new Search(call, words, await namespaceIn(call));
+  const search = new Search(call, words, await namespaceIn(call), mount);
   const rights = types.some((type) => CLUSTER.has(type)) ? await clusterRights(call) : mergeClusterRules([]);
   const sources = sourcesFor(rights);
   const hits: Hit[] = [];
@@ -108,6 +110,7 @@ async function find(call: SearchCall): Promise<Response> {
   return envelope(call, { data: { hits, next: next === null ? "" : sealCursor(env, caller, next), not_searched } });
 }
 
+const IN_MOUNTS: ReadonlySet<Type> = new Set(["secret", "role"] as const);
 const CLUSTER: ReadonlySet<Type> = new Set(["node", "volume", "job"] as const);
 
 export const sysSearchRoutes = [

@@ -57,6 +57,8 @@ export class Search {
   readonly words: readonly string[];
   /** Everything is found in this namespace and below it. */
   readonly namespace: string;
+  /** The path of the only mount that is searched, with its slash; empty: all. */
+  readonly #mount: string;
   readonly #call: AuthorisedCall;
   /** Whether a path lets the caller see what it lists or reads, as judged by this request. */
   readonly #judged = new Map<string, boolean>();
@@ -64,7 +66,8 @@ export class Search {
   #rows = 0;
   #judgements = 0;
 
-  constructor(call: AuthorisedCall, words: readonly string[], namespace: string) {
+  constructor(call: AuthorisedCall, words: readonly string[], namespace: string, mount: string) {
+    this.#mount = mount;
     this.env = call.env;
     this.words = words;
     this.namespace = namespace;
@@ -85,6 +88,11 @@ export class Search {
   matches(text: string): boolean {
     const folded = text.toLowerCase();
     return this.words.every((word) => folded.includes(word));
+  }
+
+  /** Whether the names of a mount are wanted. */
+  includes({ namespace, path }: Mount): boolean {
+    return this.#mount === "" || (namespace === this.namespace && path === this.#mount);
   }
 
   /** The next mounts in which the caller has any right, by uuid. @param after the uuid before the first */

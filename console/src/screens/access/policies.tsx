@@ -20,11 +20,6 @@ import { RuleGenerator } from "./rule-generator.tsx";
 const FIXED = ["root"];
 const KEPT = ["root", "default"];
 
-const EXAMPLE = `path "secret/data/app/*" {
-  capabilities = ["read"]
-}
-`;
-
 export function Policies() {
   const policies = useResource(
     ["policies"],
@@ -33,15 +28,15 @@ export function Policies() {
   const [edited, setEdited] = useState<string | null>(null);
   const search = place.value.query.get("q") ?? "";
   return (
-    <Loaded resource={policies} label="Policies">
-      {(names) => (
-        <>
-          <Toolbar>
-            <SearchInput label="Filter policies" value={search} onChange={(q) => setQuery({ q })} />
-            <Button icon="plus" kind="primary" needs="POST sys/policies/acl/*" onClick={() => setEdited("")}>
-              Write a policy
-            </Button>
-          </Toolbar>
+    <>
+      <Toolbar>
+        <SearchInput label="Filter policies" value={search} onChange={(q) => setQuery({ q })} />
+        <Button icon="plus" kind="primary" needs="POST sys/policies/acl/*" onClick={() => setEdited("")}>
+          Write a policy
+        </Button>
+      </Toolbar>
+      <Loaded resource={policies} label="Policies">
+        {(names) => (
           <DataTable
             label="Policies"
             rows={names.filter((name) => name.includes(search.toLowerCase()))}
@@ -50,20 +45,20 @@ export function Policies() {
             onOpen={setEdited}
             empty={<Empty title="No policy matches the filter" />}
           />
-          {edited !== null && (
-            <PolicyDialog
-              key={edited}
-              name={edited}
-              onClose={() => setEdited(null)}
-              onChanged={() => {
-                setEdited(null);
-                policies.reload();
-              }}
-            />
-          )}
-        </>
+        )}
+      </Loaded>
+      {edited !== null && (
+        <PolicyDialog
+          key={edited}
+          name={edited}
+          onClose={() => setEdited(null)}
+          onChanged={() => {
+            setEdited(null);
+            policies.reload();
+          }}
+        />
       )}
-    </Loaded>
+    </>
   );
 }
 
@@ -77,18 +72,21 @@ interface PolicyDialogProps {
 /** The text of a policy. The service judges it when it is saved. */
 function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
   const [entered, setEntered] = useState(name);
-  const [text, setText] = useState<string | null>(name === "" ? EXAMPLE : null);
+  const [text, setText] = useState<string | null>(null);
+  /** Rules of a path that is entered and not added yet. */
+  const [draft, setDraft] = useState("");
   const stored = useResource(
     ["policy", name],
     async (signal) => (await api("GET /v1/sys/policies/acl/{name}", { path: { name }, signal })).data.policy,
     { skip: name === "" },
   );
-  const policy = text ?? stored.value ?? "";
+  const policy = text ?? stored.value ?? draft;
   const isFixed = FIXED.includes(name);
   const options = { path: { name: entered }, body: { policy } };
   const save = useAction(async () => {
     if (name === "" && (await exists(entered)))
       throw new Error(`A policy ${entered} exists already: open it to change it.`);
+    if (!policy.includes(draft)) throw new Error("The rules lack those of the path: add them, or clear the path.");
     await api("POST /v1/sys/policies/acl/{name}", options);
     toast(`The policy ${entered} is saved.`);
     onChanged();
@@ -170,8 +168,9 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
           )}
           <RuleGenerator
             isOpen={name === ""}
+            onDraft={setDraft}
             onAdd={(rules) => {
-              setText(policy === EXAMPLE || policy === "" ? rules : `${policy.trimEnd()}\n\n${rules}`);
+              setText(policy === draft || policy === "" ? rules : `${policy.trimEnd()}\n\n${rules}`);
               save.clear();
             }}
           />

@@ -13,7 +13,7 @@ import { useAction } from "../../lib/resource.ts";
 /** Capabilities of the own token, or of another one by its accessor, on some paths. */
 export function RightsCheck() {
   const [accessor, setAccessor] = useState(place.value.query.get("accessor") ?? "");
-  const [text, setText] = useState("secret/data/app/database");
+  const [text, setText] = useState(place.value.query.get("path") ?? "");
   const [found, setFound] = useState<readonly (readonly [string, readonly string[]])[]>([]);
   const paths = text
     .split("\n")

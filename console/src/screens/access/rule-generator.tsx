@@ -1,5 +1,5 @@
 /** Rules of a policy for one folder or secret, from its path and what is allowed. */
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { Button } from "../../components/button.tsx";
 import { SelectField, TextField } from "../../components/field.tsx";
 import { useResource } from "../../lib/resource.ts";
@@ -42,12 +42,17 @@ export function rulesFor(mount: string, version: 1 | 2, name: string, right: Rig
   ].join("");
 }
 
-/** @param isOpen for a new policy */
+/**
+ * @param isOpen for a new policy
+ * @param onDraft told the rules of the path as it is entered; empty without one
+ */
 export function RuleGenerator({
   isOpen,
+  onDraft,
   onAdd,
 }: {
   readonly isOpen: boolean;
+  readonly onDraft: (rules: string) => void;
   readonly onAdd: (rules: string) => void;
 }) {
   const [path, setPath] = useState("");
@@ -60,6 +65,8 @@ export function RuleGenerator({
     path: wanted.split("/", 1)[0] ?? "",
     version: 2,
   };
+  const rules = wanted.includes("/") ? rulesFor(mount, version, wanted.slice(mount.length + 1), right) : "";
+  useEffect(() => onDraft(rules), [rules]);
   return (
     <details open={isOpen}>
       <summary>Add rules for a folder or a secret</summary>
@@ -75,8 +82,11 @@ export function RuleGenerator({
         <SelectField label="Allowed" value={right} onChange={(chosen) => setRight(chosen as Right)} options={RIGHTS} />
         <div>
           <Button
-            disabled={!wanted.includes("/")}
-            onClick={() => onAdd(rulesFor(mount, version, wanted.slice(mount.length + 1), right))}
+            disabled={rules === ""}
+            onClick={() => {
+              onAdd(rules);
+              setPath("");
+            }}
           >
             Add rules
           </Button>

@@ -36,7 +36,12 @@ export function ChooseRole({
         </>
       }
     >
-      <div class="form">
+      {engines.length === 0 && (
+        <p class="notice">
+          No engine that your token may use. It needs read on the path that issues, such as aws/creds/ROLE.
+        </p>
+      )}
+      <div class="form" hidden={engines.length === 0}>
         <SelectField
           label="Engine"
           value={mount}

@@ -69,7 +69,7 @@ export function IssueDialog(props: Props) {
     setIssued({
       data,
       leaseId: answer.lease_id,
-      ends: seconds > 0 ? started + seconds * 1000 : null,
+      ends: seconds > 0 ? Math.min(started + seconds * 1000, caller.value?.expires || Infinity) : null,
       warnings: answer.warnings ?? [],
     });
   });
@@ -85,7 +85,12 @@ export function IssueDialog(props: Props) {
         issued ? (
           <>
             {issued.leaseId && (
-              <Button kind="danger" onClick={() => void revoke.run()} isBusy={revoke.isBusy}>
+              <Button
+                kind="danger"
+                needs="POST sys/leases/revoke"
+                onClick={() => void revoke.run()}
+                isBusy={revoke.isBusy}
+              >
                 Revoke now
               </Button>
             )}
@@ -95,7 +100,9 @@ export function IssueDialog(props: Props) {
           </>
         ) : (
           <>
-            <Button onClick={onClose}>Cancel</Button>
+            <Button onClick={onClose} disabled={issue.isBusy}>
+              Cancel
+            </Button>
             <Button kind="primary" onClick={() => void issue.run()} isBusy={issue.isBusy} autofocus>
               Issue credentials
             </Button>
@@ -136,7 +143,11 @@ export function IssueDialog(props: Props) {
             checked={isVerified}
             onChange={setVerified}
           />
-          {issue.isBusy && <p class="muted">The provider takes its time: up to a minute.</p>}
+          {issue.isBusy && (
+            <ShownOnce what="the credentials">
+              <p class="muted">The provider takes its time: up to a minute.</p>
+            </ShownOnce>
+          )}
         </div>
       )}
       {issue.error !== null && <ErrorPanel title="No credentials were issued" error={issue.error} />}

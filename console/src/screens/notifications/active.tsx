@@ -12,7 +12,7 @@ const READ = "GET /v1/sys/notifications/active";
 const ROOT = { namespace: "" };
 const FRESH_MS = 10_000;
 
-const STATES = { pending: "Not sent yet", firing: "Sent", ended: "Over" } as const;
+const STATES = { pending: "Not sent yet", firing: "Active", ended: "Over" } as const;
 
 /** Subjects for which the condition of a rule holds. */
 export function Active() {

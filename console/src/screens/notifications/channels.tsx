@@ -132,7 +132,7 @@ export function Channels() {
 
 function State({ channel: { paused, last_error, dead_letters } }: { readonly channel: Channel }) {
   if (paused !== null) return <Status tone="bad">{`Paused: ${paused}`}</Status>;
-  if (last_error !== null) return <Status tone="warn">{`Sent again: ${last_error}`}</Status>;
+  if (last_error !== null) return <Status tone="warn">{`Not delivered, sent again: ${last_error}`}</Status>;
   if (dead_letters > 0) return <Status tone="warn">{`${plural(dead_letters, "message")} not delivered`}</Status>;
   return <Status tone="ok">No failure</Status>;
 }

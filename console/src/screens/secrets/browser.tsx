@@ -10,12 +10,14 @@ import { Page } from "../../components/page.tsx";
 import { RemountDialog } from "../../components/remount.tsx";
 import { Empty } from "../../components/states.tsx";
 import { VirtualList } from "../../components/virtual-list.tsx";
+import { useSettled } from "../../lib/live.ts";
+import { useResource } from "../../lib/resource.ts";
 import { plural } from "../../lib/text.ts";
 import { compareHref, type KvMount, manyHref, mountHref, newNeed, secretHref } from "./addresses.ts";
 import { ExpiringSecrets } from "./expiring-list.tsx";
 import { disableMount, MountSettings } from "./mount-settings.tsx";
 import { OpenByName } from "./open-by-name.tsx";
-import { matching, useNameIndex } from "./search.ts";
+import { findSecrets } from "./search.ts";
 import { Secret } from "./secret.tsx";
 import { SecretEditor } from "./secret-editor.tsx";
 import { PlainSecret } from "./secret-v1.tsx";
@@ -187,7 +189,7 @@ function Sidebar({ mount, tree, selected }: SidebarProps) {
   );
 }
 
-const SHOWN = 2_000;
+const SHOWN = 500;
 
 function SearchResults({
   mount,
@@ -198,24 +200,23 @@ function SearchResults({
   readonly words: string;
   readonly selected: string | null;
 }) {
-  const index = useNameIndex(mount, true);
-  const found = matching(index.paths, words, SHOWN);
-  const progress = index.isReading
-    ? `${plural(index.foldersRead, "folder")} read, ${index.foldersLeft} left …`
-    : `${plural(found.length, "secret")} in ${plural(index.foldersRead, "folder")}`;
+  const q = useSettled(words.trim());
+  const [most, setMost] = useState(SHOWN);
+  const found = useResource(["search", mount.path, q, most], (signal) => findSecrets(mount.path, q, most, signal));
+  const { paths = [], hasMore = false } = found.value ?? {};
   return (
     <>
       <p class="secrets-side-note muted small" role="status">
-        {progress}
-        {index.foldersRefused > 0 && `; ${plural(index.foldersRefused, "folder")} may not be listed`}
-        {!index.isReading && index.foldersLeft > 0 && (
-          <Button kind="quiet" onClick={index.readOn}>
-            Search {index.foldersLeft} more
+        {found.isLoading ? "Searching …" : `${hasMore ? "The first " : ""}${plural(paths.length, "secret")}`}
+        {hasMore && (
+          <Button kind="quiet" onClick={() => setMost(most + SHOWN)}>
+            More
           </Button>
         )}
       </p>
+      {found.error !== null && <ErrorPanel error={found.error} onRetry={found.reload} />}
       <VirtualList
-        rows={found}
+        rows={paths}
         rowPx={30}
         keyOf={(path) => path}
         role="list"

@@ -1,5 +1,6 @@
 /** Names of all secrets of a mount, read folder by folder while a search is open. */
 import { useEffect, useRef, useState } from "preact/hooks";
+import { api } from "../../api/client.ts";
 import type { KvMount } from "./addresses.ts";
 import { listFolder } from "./reads.ts";
 
@@ -79,6 +80,22 @@ export function useNameIndex(mount: KvMount, isOpen: boolean, folder = ""): Name
     isReading,
     readOn: () => setBudget((before) => before + MAX_REQUESTS),
   };
+}
+
+/** Names of a page, the most that the service has in one. */
+const PAGE = 100;
+
+/** Secrets of a mount whose paths have all the words, by the index of names. @param most how many at least, where there are as many */
+export async function findSecrets(mount: string, q: string, most: number, signal: AbortSignal) {
+  const paths: string[] = [];
+  let after = "";
+  do {
+    const query = { q, type: "secret", mount, limit: PAGE, after };
+    const { data } = await api("GET /v1/sys/search", { query, signal, quiet: true });
+    paths.push(...data.hits.map(({ name }) => name));
+    after = data.next;
+  } while (after !== "" && paths.length < most);
+  return { paths, hasMore: after !== "" };
 }
 
 /** Paths with all the words, at most `limit` of them. */

@@ -111,7 +111,11 @@ export function DestinationPage({ type, name }: DestinationRef) {
                     />
                   ),
                 },
-                { name: "rules", label: "Rules", content: () => <Rules destination={ref} /> },
+                {
+                  name: "rules",
+                  label: "Rules",
+                  content: () => <Rules destination={ref} onChange={associations.reload} />,
+                },
                 {
                   name: "drift",
                   label: "Drift",

@@ -5,7 +5,9 @@ import { TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
 import { toast } from "../../components/toasts.tsx";
+import { useResource } from "../../lib/resource.ts";
 import { count, plural } from "../../lib/text.ts";
+import { readMounts } from "../secrets/reads.ts";
 import { intoView, Plan } from "./plan.tsx";
 import type { DestinationRef, PlannedObject } from "./reads.ts";
 
@@ -50,6 +52,7 @@ interface Planned {
 
 /** Form of a rule, with a preview of the objects and their reasons. */
 export function RuleForm({ destination, rule, onClose, onDone }: Props) {
+  const engines = useResource(["rule-engines"], readMounts);
   const [name, setName] = useState(rule?.name ?? "");
   const [value, setValue] = useState<FormValue>(rule ? formOf(bodyOf(rule) as FormValue) : {});
   const [plan, setPlan] = useState<Planned | null>(null);
@@ -94,7 +97,7 @@ export function RuleForm({ destination, rule, onClose, onDone }: Props) {
             hidden={["dry_run"]}
             first={["mount", "path_prefix", "path_glob", "metadata_selector"]}
             advanced={ADVANCED}
-            texts={{ mount: { label: "Secrets engine" } }}
+            texts={{ mount: { label: "Secrets engine", list: engines.value?.kv.map(({ path }) => path) ?? [] } }}
           />
         </>
       )}

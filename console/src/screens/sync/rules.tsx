@@ -41,7 +41,13 @@ async function readRules(ref: DestinationRef, signal: AbortSignal): Promise<Rule
 }
 
 /** The rules of a destination: their state, and what a person decides about them. */
-export function Rules({ destination }: { readonly destination: DestinationRef }) {
+export function Rules({
+  destination,
+  onChange,
+}: {
+  readonly destination: DestinationRef;
+  readonly onChange: () => void;
+}) {
   const { type, name } = destination;
   const rules = useResource(["rules", type, name], (signal) => readRules(destination, signal), { everyMs: FRESH_MS });
   const at = (rule: Rule) => ({ type, name, rule: rule.name });
@@ -134,7 +140,17 @@ export function Rules({ destination }: { readonly destination: DestinationRef })
       ]}
       add="Add rule"
       addNeeds={needOf("POST")}
-      form={(rule, ends) => <RuleForm destination={destination} rule={rule} {...ends} />}
+      form={(rule, ends) => (
+        <RuleForm
+          destination={destination}
+          rule={rule}
+          {...ends}
+          onDone={() => {
+            ends.onDone();
+            onChange();
+          }}
+        />
+      )}
       none="No rules yet"
     >
       A rule syncs all secrets that match, today and later.
