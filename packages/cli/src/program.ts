@@ -124,8 +124,9 @@ const wordsOf = (command: commander.Command): string[] =>
 
 const pathOf = (command: commander.Command): string => ["sallyport", ...wordsOf(command)].join(" ");
 
-function usageOf({ args = [] }: Command): string {
-  return [...args.map(({ name, isOptional }) => (isOptional ? `[${name}]` : name)), "[options]"].join(" ");
+function usageOf({ args = [], isWrapper = false }: Command): string {
+  const names = args.map(({ name, isOptional }) => (isOptional ? `[${name}]` : name));
+  return (isWrapper ? ["[options] --", ...names] : [...names, "[options]"]).join(" ");
 }
 
 function optionOf(long: string, option: Options[string]): commander.Option {
