@@ -68,13 +68,8 @@ function Form({ provider: { type, schema, first, advanced } }: { readonly provid
   });
   const create = useAction(async () => {
     await api(WRITE, options);
-    try {
-      const { data } = await api("POST /v1/sys/sync/destinations/{type}/{name}/verify", { path: { type, name } });
-      toast(`${name} is created${data.ok ? "." : ", but:"} ${data.message}`, data.ok ? "ok" : "bad");
-    } catch {
-      toast(`${name} is created. It could not be verified.`, "warn");
-    }
-    go(destinationHref({ type, name }));
+    toast(`${name} is created.`);
+    go(destinationHref({ type, name }, { verify: "1" }));
   });
   const error = create.error ?? preview.error;
   const problems = fieldProblems(error instanceof ApiError ? error.messages : []);
@@ -125,7 +120,7 @@ function Form({ provider: { type, schema, first, advanced } }: { readonly provid
           {isOther && <ErrorPanel error={error} />}
           {plan && (
             <section aria-label="Preview" class="stack" ref={intoView}>
-              <Status tone="ok">The settings are valid; nothing has changed yet</Status>
+              <Status tone="ok">The form is complete; the login is checked once it is created</Status>
               {plan.length > 0 && <Plan planned={plan} />}
             </section>
           )}

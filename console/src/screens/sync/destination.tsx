@@ -1,6 +1,6 @@
-import { useState } from "preact/hooks";
+import { useEffect, useState } from "preact/hooks";
 import { api } from "../../api/client.ts";
-import { go } from "../../app/router.ts";
+import { go, place } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Menu } from "../../components/menu.tsx";
@@ -39,6 +39,10 @@ export function DestinationPage({ type, name }: DestinationRef) {
     setVerified(data);
   });
   const [verified, setVerified] = useState<{ ok: boolean; error_code?: string; message: string } | null>(null);
+  // A new one says at once whether its login works.
+  useEffect(() => {
+    if (place.value.query.get("verify")) void verify.run();
+  }, []);
   const state = destination.value;
   const crumbs = [{ label: "Sync", href: boardHref() }];
   if (isMissing(destination.error))
