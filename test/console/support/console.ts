@@ -139,6 +139,8 @@ export class Console {
     await this.shot(name);
     if (!process.env["CONSOLE_PICTURES"]) return;
     await this.page.waitForLoadState("networkidle", { timeout: 3_000 }).catch(() => undefined);
+    // Messages of the steps before are none of the screen.
+    await this.page.locator(".toast").first().waitFor({ state: "hidden" });
     const path = `docs/images/${name}.png`;
     mkdirSync("docs/images", { recursive: true });
     const { byteLength } = await this.page.screenshot({ path, animations: "disabled" });

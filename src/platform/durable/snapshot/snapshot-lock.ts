@@ -122,8 +122,10 @@ export class SnapshotLock {
     this.#aliveUntil = now + HEARTBEAT_TIMEOUT_MS;
     this.#frozen = null;
     this.#change({ kind: "cut", snapshot, ends: now + SNAPSHOT_TIMEOUT_MS }, (sql) => {
-      if (!isMine) endSnapshot(sql);
-      if (!isMine) beginSnapshot(sql);
+      // `freeze` moves it to its own moment.
+      if (isMine) return;
+      endSnapshot(sql);
+      beginSnapshot(sql);
     });
     return ok(null);
   }
