@@ -17,8 +17,8 @@ async function pauses(workedMs: number, lateMs: number): Promise<number[]> {
 
 it.each([
   ["alone hardly pauses", 40, 1, [1]],
-  ["beside other work rests as long as it worked", 40, 8, [1, 40]],
-  ["rests a quarter of a second at most", 4_000, 8, [1, 250]],
+  ["beside other work rests twice as long as it worked", 40, 8, [1, 80]],
+  ["rests half a second at most", 4_000, 8, [1, 500]],
 ])("a long task %s", async (_, workedMs, lateMs, expected) => {
   expect(await pauses(workedMs, lateMs)).toEqual(expected);
 });
