@@ -32,7 +32,8 @@ Exit codes: that of the program, 128 and the signal's number, 126 or 127 when it
 for a secret that cannot be read, 2 for invalid usage.`,
   isWrapper: true,
   run: async ({ values, args }, io) => {
-    if (values.path.length === 0) throw new InvalidUsage("--path is missing: sallyport run --path secret/app/db -- COMMAND");
+    if (values.path.length === 0)
+      throw new InvalidUsage("--path is missing: sallyport run --path secret/app/db -- COMMAND");
     const wanted = values.path.map(wantedIn);
     const action = actionIn(values["on-change"] ?? "restart");
     if (action !== "restart" && action !== "none" && values.files === undefined)
