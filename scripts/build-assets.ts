@@ -171,7 +171,7 @@ const HELPS: ReadonlySet<string> = new Set(
 
 /**
  * `import schema from "schema:PUT /v1/…"`: the schema of a request body from the API document, with its references
- * resolved.
+ * resolved. A type that follows from properties or from a choice is left out.
  */
 const schemas = (api: ApiDocument): Plugin => ({
   name: "schemas",
@@ -183,13 +183,14 @@ const schemas = (api: ApiDocument): Plugin => ({
     build.onLoad({ filter: /.*/, namespace: "schema" }, ({ path }) => ({
       contents: moduleOf(
         JSON.parse(
-          JSON.stringify(bodySchema(api, path), (name, value) =>
-            CHECKS.has(name) ||
-            (name === "additionalProperties" && value === false) ||
-            (name === "description" && HELPS.has(value))
+          JSON.stringify(bodySchema(api, path), function (this: { properties?: unknown; enum?: unknown }, name, value) {
+            return CHECKS.has(name) ||
+              (name === "type" && (this.properties ?? this.enum)) ||
+              (name === "additionalProperties" && value === false) ||
+              (name === "description" && HELPS.has(value))
               ? undefined
-              : withoutNull(value),
-          ),
+              : withoutNull(value);
+          }),
         ),
       ),
     }));

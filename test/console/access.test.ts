@@ -110,7 +110,7 @@ describeConsole("access", (suite) => {
     await dialog(opened).getByText("Add rules for a folder or a secret").click();
     await dialog(opened).getByLabel("Path", { exact: true }).fill("secret/console/other/");
     await click(opened, "Save policy");
-    await dialog(opened).getByText("The rules lack those of the path").waitFor();
+    await dialog(opened).getByText("Add the rules of the path, or clear it.").waitFor();
     await click(opened, "Add rules");
     await click(opened, "Save policy");
     await dialog(opened).waitFor({ state: "hidden" });

@@ -204,7 +204,7 @@ describeConsole("cloud credentials", (suite) => {
     await opened.expectClean();
     await dialog(opened).getByRole("button", { name: "Continue" }).click();
     await dialog(opened).getByText("1 h; with renewals 1 d at most").waitFor();
-    await dialog(opened).getByText("They end earlier if your token is revoked.").waitFor();
+    await dialog(opened).getByText("or with your token if that ends first").waitFor();
     await dialog(opened).getByText("/subscriptions/").first().waitFor();
     await opened.shot("credentials-terms");
     await opened.expectClean();

@@ -253,7 +253,10 @@ describe("kv", () => {
     expect((await as("kv", "patch", "secret/own/a", "x=2")).out).toBe("secret/own/a: version 2\n");
     expect((await as("kv", "get", "secret/own/a")).out).toBe("x  2\ny  1\n");
     const refused = await as("kv", "get", "secret/known");
-    expect([refused.code, refused.err]).toEqual([1, expect.stringMatching(/403.*: the token lacks this right\n$/)]);
+    expect([refused.code, refused.err]).toEqual([
+      1,
+      expect.stringMatching(/403.*: the token lacks this right \(read\)\n$/),
+    ]);
     for (const args of [
       ["kv", "list"],
       ["kv", "get", "secret/known"],

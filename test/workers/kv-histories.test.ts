@@ -111,6 +111,6 @@ it("of secrets under kills are linearizable", PROPERTY, async () => {
   }
   // Otherwise nothing was tried.
   expect(total.operations).toBeGreaterThan(amount(100, 7_500));
-  expect(total.kills).toBeGreaterThan(amount(1, 300));
+  expect(total.kills).toBeGreaterThan(amount(0, 300));
   expect(total.together).toBeGreaterThan(0);
 });

@@ -40,10 +40,10 @@ export function fieldKind(schema: JsonSchema): FieldKind {
   if (schema.type === "boolean") return "flag";
   if (schema.type === "array") {
     const item = plainSchema(schema.items ?? {});
-    return item.type === "object" && item.properties ? "groups" : item.type === "string" ? "texts" : "json";
+    return item.properties ? "groups" : item.type === "string" ? "texts" : "json";
   }
-  if (schema.type !== "object") return "json";
   if (schema.properties) return "group";
+  if (schema.type !== "object") return "json";
   const value = typeof schema.additionalProperties === "object" ? plainSchema(schema.additionalProperties) : {};
   return value.type === "string" ? "map" : "json";
 }

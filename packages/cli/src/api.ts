@@ -9,13 +9,25 @@ export class ApiError extends Error {
   /** 0 without an answer. */
   readonly status: number;
   readonly reason: string;
+  /** The capability that the request needs on its path; empty where it is not known. */
+  readonly capability: string;
 
-  constructor(status: number, request: string, reason: string) {
+  constructor(status: number, request: string, reason: string, capability = "") {
     super(`${request}: ${status === 0 ? "" : `${status} `}${reason}`.trimEnd());
     this.status = status;
     this.reason = reason;
+    this.capability = capability;
   }
 }
+
+const CAPABILITIES: Readonly<Record<string, string>> = {
+  GET: "read",
+  LIST: "list",
+  POST: "create or update",
+  PUT: "create or update",
+  PATCH: "patch",
+  DELETE: "delete",
+};
 
 /** The server did not answer this program's first request. */
 export class Unreachable extends ApiError {}
@@ -107,7 +119,8 @@ export class Api {
       if ((status >= 200 && status < 300) || accept.includes(status)) return { status, text };
       if (status >= 300 && status < 400)
         throw new ApiError(status, shown, `redirected to ${location}: use that address`);
-      const refusal = new ApiError(status, shown, reasonOf(text));
+      const capability = query["list"] === "true" ? "list" : CAPABILITIES[method];
+      const refusal = new ApiError(status, shown, reasonOf(text), capability);
       if (!TRANSIENT.has(status) || attempt >= this.#retries) throw refusal;
       await this.#wait(Math.max(backoffMs(attempt), Math.min(retryAfterMs, MAX_RETRY_AFTER_MS)), refusal);
     }

@@ -171,7 +171,7 @@ function sentenceOf(failure: unknown): string {
   if (failure instanceof ApiError && failure.status === 403) {
     const step = /invalid token/.test(failure.reason)
       ? "log in again with `sallyport login`"
-      : "the token lacks this right";
+      : `the token lacks this right${failure.capability === "" ? "" : ` (${failure.capability})`}`;
     return `${failure.message}: ${step}`;
   }
   return failure instanceof ApiError || failure instanceof Failure ? failure.message : textOf(failure);

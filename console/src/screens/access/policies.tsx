@@ -86,7 +86,7 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
   const save = useAction(async () => {
     if (name === "" && (await exists(entered)))
       throw new Error(`A policy ${entered} exists already: open it to change it.`);
-    if (!policy.includes(draft)) throw new Error("The rules lack those of the path: add them, or clear the path.");
+    if (!policy.includes(draft)) throw new Error("Add the rules of the path, or clear it.");
     await api("POST /v1/sys/policies/acl/{name}", options);
     toast(`The policy ${entered} is saved.`);
     onChanged();

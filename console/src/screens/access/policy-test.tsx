@@ -16,7 +16,7 @@ type Tried = Schemas["TriedCapabilities"];
 /** @param name of the stored policy that the text replaces; empty for a new one */
 export function PolicyTest({ name, policy }: { readonly name: string; readonly policy: string }) {
   const [accessor, setAccessor] = useState("");
-  const [text, setText] = useState("secret/data/app/database");
+  const [text, setText] = useState("");
   const [found, setFound] = useState<readonly (readonly [path: string, tried: Tried])[]>([]);
   const paths = text
     .split("\n")

@@ -36,11 +36,7 @@ export function ChooseRole({
         </>
       }
     >
-      {engines.length === 0 && (
-        <p class="notice">
-          No engine that your token may use. It needs read on the path that issues, such as aws/creds/ROLE.
-        </p>
-      )}
+      {engines.length === 0 && <p class="notice">Your token may use no engine: it lacks read below creds/ROLE.</p>}
       <div class="form" hidden={engines.length === 0}>
         <SelectField
           label="Engine"

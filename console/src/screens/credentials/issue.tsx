@@ -126,17 +126,7 @@ export function IssueDialog(props: Props) {
               ]}
             />
           )}
-          <p>
-            They are made at {type.label}, and end with their lease.{" "}
-            {caller.value?.expires ? (
-              <>
-                Your token ends in <Countdown to={caller.value.expires} />, and the credentials end with it at the
-                latest.
-              </>
-            ) : (
-              "They end earlier if your token is revoked."
-            )}
-          </p>
+          <p>They are made at {type.label}, and end with their lease, or with your token if that ends first.</p>
           <Checkbox
             label="Wait until they can log in"
             hint="Takes a little longer. Without it the provider may refuse them for the first seconds."

@@ -201,18 +201,12 @@ function SearchResults({
   readonly selected: string | null;
 }) {
   const q = useSettled(words.trim());
-  const [most, setMost] = useState(SHOWN);
-  const found = useResource(["search", mount.path, q, most], (signal) => findSecrets(mount.path, q, most, signal));
+  const found = useResource(["search", mount.path, q], (signal) => findSecrets(mount.path, q, SHOWN, signal));
   const { paths = [], hasMore = false } = found.value ?? {};
   return (
     <>
       <p class="secrets-side-note muted small" role="status">
         {found.isLoading ? "Searching …" : `${hasMore ? "The first " : ""}${plural(paths.length, "secret")}`}
-        {hasMore && (
-          <Button kind="quiet" onClick={() => setMost(most + SHOWN)}>
-            More
-          </Button>
-        )}
       </p>
       {found.error !== null && <ErrorPanel error={found.error} onRetry={found.reload} />}
       <VirtualList

@@ -53,7 +53,7 @@ export function Bulk({ mount, folder }: BulkProps) {
 }
 
 function Selection({ mount, folder, onStart }: BulkProps & { readonly onStart: (job: BulkJob) => void }) {
-  const index = useNameIndex(mount, true, folder);
+  const index = useNameIndex(mount, folder);
   const [words, setWords] = useState("");
   const [chosen, setChosen] = useState<ReadonlySet<string>>(new Set());
   const [kind, setKind] = useState<BulkAction["kind"] | "export" | null>(null);

@@ -1,4 +1,4 @@
-/** Names of all secrets of a mount, read folder by folder while a search is open. */
+/** Names of secrets: of a folder and those below it, read one by one, or of a mount, by words. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../../api/client.ts";
 import type { KvMount } from "./addresses.ts";
@@ -29,17 +29,13 @@ interface Walk {
 
 const begun = (folder: string): Walk => ({ queue: [{ folder, after: null }], paths: [], read: 0, refused: 0 });
 
-/**
- * @param isOpen nothing is read before a search is
- * @param folder empty, or with a slash at its end
- */
-export function useNameIndex(mount: KvMount, isOpen: boolean, folder = ""): NameIndex {
+/** @param folder empty, or with a slash at its end */
+export function useNameIndex(mount: KvMount, folder: string): NameIndex {
   const walk = useRef(begun(folder));
   const [budget, setBudget] = useState(MAX_REQUESTS);
   const [, setRound] = useState(0);
   const [isReading, setReading] = useState(false);
   useEffect(() => {
-    if (!isOpen) return;
     const aborting = new AbortController();
     const state = walk.current;
     const readNext = async (): Promise<void> => {
@@ -70,7 +66,7 @@ export function useNameIndex(mount: KvMount, isOpen: boolean, folder = ""): Name
     };
     void perform();
     return () => aborting.abort();
-  }, [isOpen, budget]);
+  }, [budget]);
   const { paths, queue, read, refused } = walk.current;
   return {
     paths,

@@ -127,9 +127,8 @@ function actionsOf({ number, state, isNewest }: Row, at: At, newest: number, onC
           if (!found?.data) throw new Error(`Version ${number} can no longer be read.`);
           const body = { data: found.data, options: { cas: newest } };
           await api("POST /v1/secret/data/{path}", { ...at, body, sensitive: true }).catch((failure: Error) => {
-            if (!failure.message.includes("check-and-set")) throw failure;
             onChange();
-            throw new Error(`Version ${newest + 1} was written meanwhile. Cancel, look at it, and roll back again.`);
+            throw failure.message.includes("check-and") ? new Error("Another version was written meanwhile.") : failure;
           });
         },
       }).then((isDone) => {
