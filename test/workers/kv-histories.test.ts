@@ -25,6 +25,7 @@ const KEYS = ["a", "b", "c"] as const;
 const RIGHTS = { create: true, update: true };
 const CALLERS = 8;
 const OPERATIONS = 18;
+const MORE_SEEDS = 10;
 
 interface History {
   /** The verdicts on the secrets. */
@@ -102,15 +103,17 @@ function shownBy({ status, body }: Answer): number | null {
 
 it("of secrets under kills are linearizable", PROPERTY, async () => {
   const total = { operations: 0, kills: 0, together: 0 };
-  for (let seed = 1; seed <= amount(1, 75); seed++) {
-    const { verdicts, operations, kills, together } = await runHistory(seed);
-    expect(verdicts, `seed ${seed}`).toEqual(KEYS.map(() => "linearizable"));
-    total.operations += operations;
-    total.kills += kills;
-    total.together += together;
+  const [seeds, kills] = [amount(1, 75), amount(0, 300)];
+  // On a slow machine a single history may have no writes that arrive together.
+  const isTried = () => total.kills > kills && total.together > 0;
+  for (let seed = 1; seed <= seeds || (seed <= seeds + MORE_SEEDS && !isTried()); seed++) {
+    const history = await runHistory(seed);
+    expect(history.verdicts, `seed ${seed}`).toEqual(KEYS.map(() => "linearizable"));
+    total.operations += history.operations;
+    total.kills += history.kills;
+    total.together += history.together;
   }
   // Otherwise nothing was tried.
   expect(total.operations).toBeGreaterThan(amount(100, 7_500));
-  expect(total.kills).toBeGreaterThan(amount(0, 300));
-  expect(total.together).toBeGreaterThan(0);
+  expect(isTried(), JSON.stringify(total)).toBe(true);
 });
