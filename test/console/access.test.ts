@@ -119,6 +119,23 @@ describeConsole("access", (suite) => {
     await opened.close();
   });
 
+  it("writes a policy with a token that may not list them", async () => {
+    const policy = 'path "sys/policies/acl/*" { capabilities = ["create", "update"] }';
+    const opened = await suite().open({
+      path: "access",
+      token: await suite().tokenWith("console-policy-writer", policy),
+      refusals: [/40[34] /],
+    });
+    await click(opened, "Write a policy");
+    await dialog(opened).getByLabel(/^Name/).fill("console-unlisted");
+    await dialog(opened).getByLabel("Rules", { exact: true }).fill('path "secret/data/x" { capabilities = ["read"] }');
+    await click(opened, "Save policy");
+    await dialog(opened).waitFor({ state: "hidden" });
+    const { data } = (await suite().call("GET", "sys/policies/acl/console-unlisted")) as { data: { policy: string } };
+    expect(data.policy).toContain("secret/data/x");
+    await opened.close();
+  });
+
   it("revokes a token by its accessor", async () => {
     const token = await suite().tokenWith("console-revoked", 'path "cubbyhole/*" { capabilities = ["read"] }');
     const { data } = (await suite().call("GET", "auth/token/lookup-self", undefined, { token })) as {

@@ -208,7 +208,18 @@ describeConsole("cloud credentials", (suite) => {
     await dialog(opened).getByText("/subscriptions/").first().waitFor();
     await opened.shot("credentials-terms");
     await opened.expectClean();
+    const answer = Promise.withResolvers<void>();
+    await page.route(`**/v1/${MOUNT}/creds/**`, async (route) => {
+      await answer.promise;
+      await route.continue();
+    });
     await dialog(opened).getByRole("button", { name: "Issue credentials" }).click();
+    // Credentials that are being made are not left unseen.
+    await dialog(opened).getByText("The provider takes its time").waitFor();
+    await page.keyboard.press("Escape");
+    await dialog(opened).getByText("Close? Nothing shows the credentials again.").waitFor();
+    await dialog(opened).getByRole("button", { name: "Keep it open" }).click();
+    answer.resolve();
     await dialog(opened).getByRole("button", { name: "Done" }).click();
     await opened.visit(`credentials/${MOUNT}?tab=leases`);
     const row = page.getByRole("table", { name: "Leases" }).getByRole("row").filter({ hasText: "Active" });

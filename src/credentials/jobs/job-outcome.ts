@@ -358,10 +358,8 @@ export class JobOutcomes {
     const known = roles.find(name);
     const outcome = type.roles.outcome(write, known, now);
     if ("problem" in outcome) {
-      if (due) {
-        warn("job-failed", { engine: scope, job: job.id, kind: work.kind, because: outcome.problem });
-        this.keptFailed(name, outcome.problem, now);
-      }
+      if (due) warn("job-failed", { engine: scope, job: job.id, kind: work.kind, because: outcome.problem });
+      if (due) this.keptFailed(name, outcome.problem, now);
       return refuse("invalid", outcome.problem);
     }
     const { role, removals, keeps, warnings } = outcome;
