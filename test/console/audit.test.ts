@@ -95,8 +95,11 @@ describeConsole("audit", (suite) => {
     const row = (verb: string) => lines(opened).getByRole("row", { name: `${verb} secret/data/console/by-another` });
     await row("POST").getByText("token", { exact: true }).waitFor();
     expect(await row("GET").count()).toBe(0);
-    await page.getByLabel("Hide my reads").uncheck();
+    await page.getByLabel("Reads", { exact: true }).selectOption("With all reads");
     await row("GET").getByText("root (you)").waitFor();
+    await page.getByLabel("Reads", { exact: true }).selectOption("Writes only");
+    await row("GET").waitFor({ state: "detached" });
+    await row("POST").waitFor();
     await opened.expectClean();
     await page.getByLabel("Until").fill("2020-01-01T00:00");
     await page.getByText("No line has this text").waitFor();

@@ -32,9 +32,12 @@ describeConsole("compare", (suite) => {
       refusals: [/404 (GET|LIST)/, /400 POST \/v1\/secret\/data/],
     });
     const { page } = opened;
+    await page.getByLabel("Folder or secret").fill("console/rihgt");
+    await page.getByRole("button", { name: "Compare", exact: true }).click();
+    await page.getByText("3 differences, 0 secrets are the same; no secret in secret/console/rihgt").waitFor();
     await page.getByLabel("Folder or secret").fill("console/right");
     await page.getByRole("button", { name: "Compare", exact: true }).click();
-    await page.getByText("3 differences, 1 secret is the same").waitFor();
+    await page.getByText("3 differences, 1 secret is the same", { exact: true }).waitFor();
     const row = (name: string) => page.getByRole("row").filter({ hasText: name });
     await row("in/folder").getByText("Only on the left").waitFor();
     await row("extra").getByText("Only on the right").waitFor();

@@ -107,6 +107,9 @@ describeConsole("values", (suite) => {
     await page.getByLabel("Values as .env").fill("USER=app # note\nnothing");
     await click(opened, "Write the secret");
     await page.getByText("Line 2 must be KEY=VALUE.").first().waitFor();
+    await page.getByLabel("Values as .env").fill("USER=app\nNOTE=1\nUSER=other");
+    await click(opened, "Write the secret");
+    await page.getByText("Line 3 has a key of an earlier line.").first().waitFor();
     await page.getByLabel("Values as .env").fill("USER=app # note\nNOTE='two\nlines'");
     await click(opened, "YAML");
     expect(await page.getByLabel("Values as YAML").inputValue()).toBe('USER: "app"\nNOTE: "two\\nlines"\n');
@@ -131,7 +134,7 @@ describeConsole("values", (suite) => {
 
   it("copies values as .env, JSON and YAML, and exports a folder that it may read", async () => {
     await suite().call("PUT", "secret/data/console/export/one", { data: { A: "1", B: "it's" } });
-    await suite().call("PUT", "secret/data/console/export/two", { data: { C: CANARY } });
+    await suite().call("PUT", "secret/data/console/export/two", { data: { A: "2", C: CANARY } });
     const opened = await suite().open({ path: "secrets/secret/at/console/export/one", refusals: [/403 GET/] });
     const { page } = opened;
     const copied = async (format: string): Promise<string> => {
@@ -158,8 +161,15 @@ describeConsole("values", (suite) => {
     await page.getByRole("button", { name: "Select all 2" }).click();
     expect(JSON.parse(await exported("JSON"))).toEqual({
       "console/export/one": { A: "1", B: "it's" },
-      "console/export/two": { C: CANARY },
+      "console/export/two": { A: "2", C: CANARY },
     });
+    await page.getByRole("button", { name: "Export", exact: true }).click();
+    await dialog(opened).getByLabel("Format").selectOption(".env");
+    await click(opened, "Save the file");
+    const refusal = dialog(opened).getByRole("alert");
+    await refusal.getByText("A is in console/export/one and in console/export/two. Use JSON or YAML.").waitFor();
+    expect(await refusal.getByText("Refused").count()).toBe(1);
+    await click(opened, "Cancel");
     await page.getByLabel("Select console/export/two").uncheck();
     expect(await exported(".env")).toBe(`A=1\nB="it's"\n`);
 

@@ -219,6 +219,11 @@ describe("kv", () => {
       [["kv", "mv", "secret/life/", "secret/life/x/"], 2, "TO: is below FROM"],
       [["kv", "patch", "secret/known"], 2, "PAIR is missing"],
       [["env", "push", "secret/known", file("bad.yaml", "- hunter2\n")], 2, "must be a map in YAML"],
+      [
+        ["env", "push", "secret/known", file("twice.env", "W=hunter2\nN='\nW=1'\nW=hunter3\n")],
+        2,
+        "has the key W twice",
+      ],
       [["run", "--path", "secret/known", "--on-change", "HUP", "--", "true"], 2, "a signal needs --files"],
       [["run", "--", "true"], 2, "--path is missing"],
       [["sync", "set", "secret/known", "in-mem/none"], 1, "in-mem/none: no such destination"],
@@ -241,7 +246,8 @@ describe("kv", () => {
   });
 
   it("needs no more rights than the paths of the secret", async () => {
-    const policy = 'path "secret/data/own/*" { capabilities = ["create", "read", "update"] }';
+    const policy =
+      'path "secret/data/own/*" { capabilities = ["create", "read", "update"] } path "secret/data/seen" { capabilities = ["read"] }';
     await service().must("PUT", "/v1/sys/policies/acl/own", { policy });
     const { auth } = (await service().must("POST", "/v1/auth/token/create", { policies: ["own"] })).body;
     const as = (...args: string[]) => sallyport(args, "", env(auth.client_token));
@@ -252,6 +258,8 @@ describe("kv", () => {
     // Without the capability `patch`.
     expect((await as("kv", "patch", "secret/own/a", "x=2")).out).toBe("secret/own/a: version 2\n");
     expect((await as("kv", "get", "secret/own/a")).out).toBe("x  2\ny  1\n");
+    const unchanged = await as("env", "push", "secret/seen", file("seen.env", "A=1\n"));
+    expect([unchanged.code, unchanged.out, unchanged.err]).toEqual([1, "", expect.not.stringContaining("+ A")]);
     const refused = await as("kv", "get", "secret/known");
     expect([refused.code, refused.err]).toEqual([
       1,
@@ -317,13 +325,14 @@ describe("env", () => {
   });
 
   it("says what a push changes, and keeps other keys without --prune", async () => {
-    const path = file("app.env", "# comment\nA=1\nB='x y'\n");
+    // A line in quotes is none of the file's.
+    const path = file("app.env", "# comment\nA=1\nB='x y\nA=2'\n");
     expect((await sallyport(["env", "push", "secret/push", path])).err).toBe("+ A\n+ B\n");
     const changed = file("app.env", "A=2\nC=3\n");
     const plan = await sallyport(["env", "push", "secret/push", changed, "--dry-run"]);
     expect([plan.out, plan.err]).toEqual(["secret/push: nothing was written (--dry-run)\n", "~ A\n+ C\n"]);
     await ok(["env", "push", "secret/push", changed]);
-    expect(JSON.parse(await ok(["env", "pull", "secret/push", "--json"]))).toEqual({ A: "2", B: "x y", C: "3" });
+    expect(JSON.parse(await ok(["env", "pull", "secret/push", "--json"]))).toEqual({ A: "2", B: "x y\nA=2", C: "3" });
     expect((await sallyport(["env", "push", "secret/push", changed, "--prune"])).err).toBe("- B\n");
   });
 });
@@ -447,16 +456,8 @@ it("creds issues, renews and ends credentials, also for a program", async () => 
   expect(await ok(["creds", "azure/creds/reader", "--format", "env"])).toMatch(
     /^export AZURE_CLIENT_ID='[^']+'\nexport AZURE_CLIENT_SECRET='[^']+'\n$/,
   );
-  const shown = await ok([
-    "run",
-    "--path",
-    "azure/creds/reader",
-    "--upper",
-    "--",
-    "sh",
-    "-c",
-    'echo "$CLIENT_ID $CLIENT_SECRET"',
-  ]);
+  const print = 'echo "$AZURE_CLIENT_ID $AZURE_CLIENT_SECRET"';
+  const shown = await ok(["run", "--path", "azure/creds/reader", "--", "sh", "-c", print]);
   const [id = "", secret = ""] = shown.trim().split(" ");
   expect(secret.length).toBeGreaterThan(20);
   await expect.poll(() => directory.accepts(id, secret)).toBe(false);

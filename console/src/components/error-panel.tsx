@@ -10,7 +10,7 @@ interface ErrorPanelProps {
   readonly error: unknown;
   readonly onRetry?: () => void;
   /** The failed action, such as `The secrets could not be listed`. */
-  readonly title?: string;
+  readonly title?: string | undefined;
   /** The name of the content, such as `Destinations`. */
   readonly what?: string | undefined;
   /** The remedy. */

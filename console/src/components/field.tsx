@@ -122,21 +122,44 @@ export function SelectField({ value, onChange, options, disabled, ...field }: Se
   return (
     <Field {...field}>
       {(ids) => (
-        <select
+        <Select
           {...ids}
-          class="input"
           value={value}
           disabled={disabled}
-          onChange={(event) => onChange(event.currentTarget.value)}
-        >
-          {options.map((option) => (
-            <option key={option.value} value={option.value}>
-              {option.label}
-            </option>
-          ))}
-        </select>
+          onChange={onChange}
+          options={options.map((option) => [option.value, option.label])}
+        />
       )}
     </Field>
+  );
+}
+
+interface SelectProps {
+  /** Absent: a field around it has the label. */
+  readonly label?: string;
+  readonly value: string;
+  readonly onChange: (value: string) => void;
+  readonly options: readonly (readonly [value: string, text: string])[];
+  readonly disabled?: boolean | undefined;
+}
+
+/** A choice in a toolbar or a row; a value that is none of the options is shown as it is. */
+export function Select({ label, value, onChange, options, ...rest }: SelectProps) {
+  return (
+    <select
+      {...rest}
+      class="input"
+      aria-label={label}
+      value={value}
+      onChange={(event) => onChange(event.currentTarget.value)}
+    >
+      {!options.some(([name]) => name === value) && <option value={value}>{value}</option>}
+      {options.map(([name, text]) => (
+        <option key={name} value={name}>
+          {text}
+        </option>
+      ))}
+    </select>
   );
 }
 

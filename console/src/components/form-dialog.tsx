@@ -111,7 +111,9 @@ export function FormDialog({
         }}
       >
         {typeof children === "function" ? children({ problems, isBusy: send.isBusy }) : children}
-        {error !== null && !isShownAtField(problems) && <ErrorPanel error={error} />}
+        {error !== null && !isShownAtField(problems) && (
+          <ErrorPanel error={error} title={error instanceof ApiError ? undefined : "Refused"} />
+        )}
         {after}
         {request && <AsCommand request={request} />}
       </form>

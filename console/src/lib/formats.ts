@@ -48,6 +48,8 @@ export function parsed(format: Format, text: string): Data {
 const refused = (text: string, at: number, rule: string): Error =>
   new Error(`Line ${text.slice(0, at).split("\n").length} ${rule}`);
 
+const TWICE = "has a key of an earlier line.";
+
 const ENV_LINE =
   /[ \t]*(?:(?:#.*)?|(?:export[ \t]+)?([^\s=#'"`]+)[ \t]*=[ \t]*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|([^\s"'`#][^\n#]*|))[ \t]*(?:#.*)?)(?:\n|$)/y;
 
@@ -60,7 +62,9 @@ function parsedEnv(raw: string): Data {
     const found = ENV_LINE.exec(text);
     if (!found) throw refused(text, at, "must be KEY=VALUE.");
     const [, key, double, single, back, plain] = found;
-    if (key !== undefined) data[key] = double?.replaceAll("\\n", "\n") ?? single ?? back ?? plain?.trim() ?? "";
+    if (key === undefined) continue;
+    if (Object.hasOwn(data, key)) throw refused(text, at, TWICE);
+    data[key] = double?.replaceAll("\\n", "\n") ?? single ?? back ?? plain?.trim() ?? "";
   }
   return data;
 }
@@ -83,6 +87,7 @@ function parsedYaml(raw: string): Data {
     const read = block ? blockText(text, block[1] ?? "") : scalar(value);
     if (typeof name !== "string" || read === undefined)
       throw refused(text, at, "cannot be read. Write the value in quotes, or as JSON.");
+    if (Object.hasOwn(data, name)) throw refused(text, at, TWICE);
     data[name] = read;
   }
   return data;

@@ -69,7 +69,7 @@ async function engineMounts(api: Api): Promise<string[]> {
     .map(([path]) => path);
 }
 
-/** The variables that the providers' own programs read. */
+/** Names that the providers' own programs read. */
 const VARIABLES: Readonly<Record<string, string>> = {
   access_key: "AWS_ACCESS_KEY_ID",
   secret_key: "AWS_SECRET_ACCESS_KEY",
@@ -77,6 +77,9 @@ const VARIABLES: Readonly<Record<string, string>> = {
   client_id: "AZURE_CLIENT_ID",
   client_secret: "AZURE_CLIENT_SECRET",
 };
+
+/** The environment variable of a value of issued credentials. */
+export const variableOf = (key: string): string => VARIABLES[key] ?? key.toUpperCase().replace(/\W/g, "_");
 
 const shellQuoted = (value: string): string => `'${value.replaceAll("'", `'\\''`)}'`;
 
@@ -98,8 +101,7 @@ export const creds = command({
         `{"lease_id":${JSON.stringify(leaseId)},"lease_duration":${seconds},"renewable":${isRenewable},"data":${objectText(data)}}`,
       );
     else if (format === "env")
-      for (const [key, value] of values_)
-        io.out(`export ${VARIABLES[key] ?? key.toUpperCase().replace(/\W/g, "_")}=${shellQuoted(plain(value))}`);
+      for (const [key, value] of values_) io.out(`export ${variableOf(key)}=${shellQuoted(plain(value))}`);
     else for (const line of table(values_.map(([key, value]) => [key, plain(value)]))) io.out(line);
     if (leaseId !== "") io.note(`Lease ${leaseId}, for ${seconds} s.`);
     return 0;

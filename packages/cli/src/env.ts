@@ -80,27 +80,30 @@ what is added, changed and removed. A version that was written meanwhile is not 
     const before: Data = secret?.data ?? new Map();
     const after: Data = values.prune ? wanted : new Map([...before, ...wanted]);
     const changes = changesOf(before, after);
-    if (!values.json) for (const [sign, key] of changes) io.note(`${sign} ${key}`);
+    const noteChanges = () => {
+      if (!values.json) for (const change of changes) io.note(change);
+    };
     if (changes.length === 0 || values["dry-run"]) {
-      if (values.json)
-        io.out(JSON.stringify({ path: shown(place), changes: changes.map(([sign, key]) => `${sign} ${key}`) }));
+      noteChanges();
+      if (values.json) io.out(JSON.stringify({ path: shown(place), changes }));
       else io.out(`${shown(place)}: ${changes.length === 0 ? "nothing to change" : "nothing was written (--dry-run)"}`);
       return 0;
     }
     const current =
       secret?.version ?? (place.version === 2 ? ((await kv.history(place))?.current_version ?? 0) : undefined);
-    report(io, values.json, place, await kv.write(place, after, place.version === 1 ? undefined : current));
+    const written = await kv.write(place, after, place.version === 1 ? undefined : current);
+    noteChanges();
+    report(io, values.json, place, written);
     return 0;
   },
 });
 
-type Change = readonly [sign: "+" | "-" | "~", key: string];
-
-function changesOf(before: Data, after: Data): Change[] {
-  return [...new Set([...before.keys(), ...after.keys()])].sort().flatMap((key): Change[] => {
+/** A line a key: `+ KEY` is added, `- KEY` removed, `~ KEY` changed. */
+function changesOf(before: Data, after: Data): string[] {
+  return [...new Set([...before.keys(), ...after.keys()])].sort().flatMap((key) => {
     const [one, two] = [before.get(key), after.get(key)];
-    if (one === undefined) return [["+", key]];
-    if (two === undefined) return [["-", key]];
-    return canonicalJson(one) === canonicalJson(two) ? [] : [["~", key]];
+    if (one === undefined) return [`+ ${key}`];
+    if (two === undefined) return [`- ${key}`];
+    return canonicalJson(one) === canonicalJson(two) ? [] : [`~ ${key}`];
   });
 }

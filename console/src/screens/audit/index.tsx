@@ -9,7 +9,7 @@ import { AsCommand } from "../../components/as-command.tsx";
 import { Button, LinkButton } from "../../components/button.tsx";
 import { Json } from "../../components/code.tsx";
 import { Dialog } from "../../components/dialog.tsx";
-import { SearchInput, Segments } from "../../components/field.tsx";
+import { SearchInput, Segments, Select } from "../../components/field.tsx";
 import { Page, Properties, Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
@@ -58,7 +58,7 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
   const [search, setSearch] = useState(place.value.query.get("q") ?? "");
   const [opened, setOpened] = useState<Line | null>(null);
   const [progress, setProgress] = useState({ source: "", searched: 0 });
-  const [hides, setHides] = useState(true);
+  const [hidden, setHidden] = useState<"own" | "none" | "all">("own");
   const from = Date.parse(place.value.query.get("from") ?? "");
   const until = Date.parse(place.value.query.get("until") ?? "");
   const settled = useSettled(search.trim(), 400);
@@ -90,8 +90,10 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
   const isPast = Date.parse(read.at(-1)?.time ?? "") < from;
   const inRange = read.filter(({ time }) => !(Date.parse(time) < from) && !(Date.parse(time) > until));
   const own = caller.value?.accessor;
-  const rows = hides ? inRange.filter((line) => !(isRead(line) && textOf(line, "accessor") === own)) : inRange;
-  const hidden = inRange.length - rows.length;
+  const rows = inRange.filter(
+    (line) => hidden === "none" || !isRead(line) || (hidden === "own" && textOf(line, "accessor") !== own),
+  );
+  const behind = inRange.length - rows.length;
   const failureOf = useFailures(rows);
   const find = (entered: string): void => {
     setSearch(entered);
@@ -117,16 +119,22 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
             <Button icon="refresh" onClick={lines.reload}>
               Refresh
             </Button>
-            <label class="inline-check">
-              <input type="checkbox" checked={hides} onChange={(event) => setHides(event.currentTarget.checked)} /> Hide
-              my reads
-            </label>
+            <Select
+              label="Reads"
+              value={hidden}
+              onChange={(chosen) => setHidden(chosen as typeof hidden)}
+              options={[
+                ["own", "Without my reads"],
+                ["all", "Writes only"],
+                ["none", "With all reads"],
+              ]}
+            />
           </>
         )}
         {progress.source !== "" && (
           <span class="muted small" role="status">
             {plural(progress.searched, "line")} searched{lines.hasMore ? " so far" : ""}
-            {hidden > 0 && `, ${count(hidden)} hidden`}
+            {behind > 0 && `, ${count(behind)} hidden`}
           </span>
         )}
       </Toolbar>
@@ -134,7 +142,7 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
       {progress.source === "isolate" && (
         <p class="notice">
           These are the last 1,000 lines only, and a restart of the service forgets them. An operator keeps them all by
-          binding a bucket (AUDIT_BUCKET; the page “Audit log” of the documentation says how).
+          binding a bucket: see the guide “Audit log”.
         </p>
       )}
       <Loaded resource={lines} label="Lines">
@@ -195,7 +203,7 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
           line={opened}
           why={failureOf(opened)}
           onSearch={(searched) => {
-            setHides(false);
+            setHidden("none");
             find(searched);
           }}
           onClose={() => setOpened(null)}

@@ -1,6 +1,7 @@
 /** Filters of the stream: what the service is asked for. They are part of the address. */
 import { useState } from "preact/hooks";
 import { Button, IconButton } from "../../components/button.tsx";
+import { Select } from "../../components/field.tsx";
 import type { Filters } from "./stream.ts";
 import { TOPICS } from "./topics.ts";
 
@@ -55,14 +56,12 @@ export function FilterBar({ filters, namespace, onChange }: FilterBarProps) {
         add();
       }}
     >
-      <select class="input" aria-label="Topic" value={topic} onChange={(event) => setTopic(event.currentTarget.value)}>
-        <option value="">Choose a topic</option>
-        {TOPICS.map(([name]) => (
-          <option key={name} value={name}>
-            {name}
-          </option>
-        ))}
-      </select>
+      <Select
+        label="Topic"
+        value={topic}
+        onChange={setTopic}
+        options={[["", "Choose a topic"], ...TOPICS.map(([name]) => [name, name] as const)]}
+      />
       <input
         class="input mono"
         aria-label="Key of the object"
@@ -75,24 +74,24 @@ export function FilterBar({ filters, namespace, onChange }: FilterBarProps) {
       <Button type="submit" icon="plus" disabled={topic === ""}>
         Add filter
       </Button>
-      <select
-        class="input"
-        aria-label="Namespace of the events"
+      <Select
+        label="Namespace of the events"
         value={filters.namespace}
-        onChange={(event) => onChange({ ...filters, namespace: event.currentTarget.value })}
-      >
-        {namespace !== "*" && <option value={namespace}>Namespace {namespace}</option>}
-        <option value="*">All namespaces</option>
-      </select>
-      <select
-        class="input"
-        aria-label="Where the stream begins"
+        onChange={(chosen) => onChange({ ...filters, namespace: chosen })}
+        options={[
+          ...(namespace === "*" ? [] : [[namespace, `Namespace ${namespace}`] as const]),
+          ["*", "All namespaces"],
+        ]}
+      />
+      <Select
+        label="Where the stream begins"
         value={filters.from}
-        onChange={(event) => onChange({ ...filters, from: event.currentTarget.value as Filters["from"] })}
-      >
-        <option value="backlog">With the backlog</option>
-        <option value="now">From now on</option>
-      </select>
+        onChange={(chosen) => onChange({ ...filters, from: chosen as Filters["from"] })}
+        options={[
+          ["backlog", "With the backlog"],
+          ["now", "From now on"],
+        ]}
+      />
       <ul class="events-chips" aria-label="Topics that are followed">
         {topics.length === 0 && <li class="muted">All topics</li>}
         {topics.map((filter) => (

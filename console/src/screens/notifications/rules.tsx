@@ -127,7 +127,12 @@ function RuleForm({ rule, onClose, onDone }: FormProps) {
             problems={problems}
             texts={{
               condition: { names: CONDITIONS, hint: "" },
-              channels: { rows: 2, list: names, hint: "The receivers of the message." },
+              channels: {
+                rows: 2,
+                list: names,
+                hint:
+                  channels.value?.length === 0 ? "There is none yet: add one first." : "The receivers of the message.",
+              },
               severity: { hint: "PagerDuty and Opsgenie get it as the severity or priority of the alert." },
               for: { hint: "How long the condition lasts before the message is sent, such as 5m. Empty: no delay." },
               text: { rows: 3 },

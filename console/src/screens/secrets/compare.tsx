@@ -111,7 +111,11 @@ function Outcomes({ left, right }: { readonly left: Side; readonly right: Side }
         const rows = outcomes
           .filter(({ state }) => !(hidesSame && state === "same"))
           .toSorted((a, b) => ORDER.indexOf(a.state) - ORDER.indexOf(b.state));
+        const missing = [right, left].find((_, side) =>
+          outcomes.every(({ state }) => state === (side === 0 ? "only-left" : "only-right")),
+        );
         const unseen = [
+          missing && outcomes.length > 0 ? `no secret in ${sideText(missing)}` : "",
           unread > 0 ? `${plural(unread, "secret")} not readable on a side` : "",
           refused > 0 ? `${plural(refused, "folder")} may not be listed` : "",
           behind > 0 ? `at least ${count(behind)} more were not compared: at most ${count(MAX_SECRETS)} are` : "",

@@ -6,6 +6,7 @@ import { Button, LinkButton } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
 import { CopyButton } from "../../components/copy.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
+import { Select } from "../../components/field.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Ago } from "../../components/moments.tsx";
 import { Empty, Loading } from "../../components/states.tsx";
@@ -296,21 +297,14 @@ function VersionChooser({
     .map(([name, entry]) => ({ number: Number(name), state: stateOf(entry) }))
     .sort((a, b) => b.number - a.number);
   return (
-    <select
-      class="input secrets-version"
-      aria-label="Version"
-      value={selected}
-      onChange={(event) =>
-        setQuery({ version: event.currentTarget.value === String(newest) ? null : event.currentTarget.value })
-      }
-    >
-      {options.map(({ number, state }) => (
-        <option key={number} value={number}>
-          Version {number}
-          {number === newest ? ", newest" : ""}
-          {state === "live" ? "" : `, ${state}`}
-        </option>
-      ))}
-    </select>
+    <Select
+      label="Version"
+      value={String(selected)}
+      onChange={(chosen) => setQuery({ version: chosen === String(newest) ? null : chosen })}
+      options={options.map(({ number, state }) => [
+        String(number),
+        `Version ${number}${number === newest ? ", newest" : ""}${state === "live" ? "" : `, ${state}`}`,
+      ])}
+    />
   );
 }

@@ -1,6 +1,6 @@
 /** Fields of volumes that say more than their schema: sizes with units, and capabilities with their meaning. */
 import { Button, IconButton } from "../../components/button.tsx";
-import { TextField } from "../../components/field.tsx";
+import { Select, TextField } from "../../components/field.tsx";
 import { sizeText } from "../../lib/text.ts";
 
 export interface Capability {
@@ -49,13 +49,13 @@ export function Capabilities({ kind, value, onChange }: CapabilitiesProps) {
       <p class="field-hint">How jobs may use the volume: who may write, and as files or as a device.</p>
       {value.map((entry, at) => (
         <div key={at} class="storage-capability">
-          <Choice
+          <Select
             label={`Access of capability ${at + 1}`}
             value={entry.AccessMode}
             options={modes}
             onChange={(AccessMode) => change(at, { AccessMode })}
           />
-          <Choice
+          <Select
             label={`Attachment of capability ${at + 1}`}
             value={entry.AttachmentMode}
             options={ATTACHMENTS}
@@ -73,35 +73,6 @@ export function Capabilities({ kind, value, onChange }: CapabilitiesProps) {
         Add capability
       </Button>
     </fieldset>
-  );
-}
-
-function Choice({
-  label,
-  value,
-  options,
-  onChange,
-}: {
-  readonly label: string;
-  readonly value: string;
-  readonly options: ReadonlyArray<readonly [value: string, text: string]>;
-  readonly onChange: (value: string) => void;
-}) {
-  return (
-    <select
-      class="input"
-      aria-label={label}
-      title={value}
-      value={value}
-      onChange={(event) => onChange(event.currentTarget.value)}
-    >
-      {!options.some(([name]) => name === value) && <option value={value}>{value}</option>}
-      {options.map(([name, text]) => (
-        <option key={name} value={name}>
-          {text}
-        </option>
-      ))}
-    </select>
   );
 }
 

@@ -145,20 +145,17 @@ export function Associations({ destination, pages, isPurging, isExplained, onEdi
   );
 }
 
-/** Failures shown in full above the list. */
-const REASONS_SHOWN = 3;
-
-/** Why secrets fail, each reason once, in the provider's words. */
+/** Why secrets fail: each kind of error once, in the provider's words about the first object. */
 function Reasons({ rows, onEdit }: { readonly rows: readonly Row[]; readonly onEdit: () => void }) {
   const reasons = new Map<string, Association[]>();
   for (const { entry } of rows) {
     if (!isFailing(entry.sync_status)) continue;
-    const key = `${entry.sync_status} ${entry.error_code} ${entry.error_message}`;
+    const key = `${entry.sync_status} ${entry.error_code}`;
     reasons.set(key, [...(reasons.get(key) ?? []), entry]);
   }
   return (
     <>
-      {[...reasons].slice(0, REASONS_SHOWN).map(([key, [first, ...others]]) => (
+      {[...reasons].map(([key, [first, ...others]]) => (
         <div key={key} class="notice notice-warn sync-verified">
           <Status tone={syncTone(first?.sync_status ?? "")}>
             {`${plural(others.length + 1, "object")} ${syncWord(first?.sync_status ?? "").toLowerCase()}`}

@@ -27,8 +27,11 @@ export function formatted(format: Format, data: Data): string {
 /** @param name of the text in errors @throws InvalidUsage */
 export function parsed(format: Format, text: string, name: string): Data {
   try {
-    if (format === "dotenv")
+    if (format === "dotenv") {
+      const twice = keyGivenTwice(text);
+      if (twice !== undefined) throw new InvalidUsage(`${name}: has the key ${twice} twice`);
       return new Map(Object.entries(parseEnv(text)).map(([key, value]) => [key, JSON.stringify(value)]));
+    }
     if (format === "json") {
       JSON.parse(text);
       return membersOf(text);
@@ -38,12 +41,27 @@ export function parsed(format: Format, text: string, name: string): Data {
     if (typeof value !== "object" || Array.isArray(value)) throw new SyntaxError("not a map");
     return new Map(Object.entries(value).map(([key, each]) => [key, jsonOf(each)]));
   } catch (failure) {
+    if (failure instanceof InvalidUsage) throw failure;
     // A parser's message quotes the text.
     const line = (failure as { linePos?: readonly { readonly line: number }[] }).linePos?.[0]?.line;
     throw new InvalidUsage(
       `${name}: must be ${format === "dotenv" ? "lines KEY=VALUE" : `a map in ${format.toUpperCase()}`}${line === undefined ? "" : `, see line ${line}`}`,
     );
   }
+}
+
+/** A key with two values in a .env text: Node's reader keeps the last. Text in quotes may look like a line of its own. */
+function keyGivenTwice(text: string): string | undefined {
+  const names: string[] = [];
+  const numbered = text.replace(
+    /^([ \t]*(?:export[ \t]+)?)([^\s=#]+)(?=[ \t]*=)/gm,
+    (_, lead: string, name: string) => {
+      names.push(name);
+      return `${lead}K${names.length - 1}`;
+    },
+  );
+  const given = Object.keys(parseEnv(numbered)).map((key) => names[Number(key.slice(1))]);
+  return given.find((name, at) => given.indexOf(name) !== at);
 }
 
 /** The members on lines of their own, with their texts as they are. */

@@ -41,7 +41,7 @@ for a secret that cannot be read, 2 for invalid usage.`,
     const pollMs = durationMsOf("poll", values.poll ?? "30s");
     const graceMs = durationMsOf("grace", values.grace ?? "10s");
     const api = connect({ namespace: values.namespace }, io);
-    const sources = new Sources(api, values.upper);
+    const sources = new Sources(api, { isUpper: values.upper, isForFiles: values.files !== undefined });
     await sources.open(wanted);
     const first = await sources.read();
     const files = values.files === undefined ? null : new SecretFiles(values.files);

@@ -1,6 +1,6 @@
 import { type Api, ApiError } from "../api.ts";
 import { Failure, InvalidUsage } from "../command.ts";
-import { credentialsPath, type Issued, issue, renew, revoke } from "../creds.ts";
+import { credentialsPath, type Issued, issue, renew, revoke, variableOf } from "../creds.ts";
 import { type Data, Kv, type Place, plain } from "../kv/store.ts";
 
 /**
@@ -43,13 +43,18 @@ export class Sources {
   readonly #kv: Kv;
   readonly #leases = new Map<string, Lease>();
   readonly #isUpper: boolean;
+  readonly #isForFiles: boolean;
   #sources: Source[] = [];
 
-  /** @param isUpper names are made upper case, and their other characters underscores */
-  constructor(api: Api, isUpper: boolean) {
+  /**
+   * @param isUpper names are made upper case, and their other characters underscores
+   * @param isForFiles files have the names of keys; variables of credentials those that the providers' programs read
+   */
+  constructor(api: Api, { isUpper, isForFiles }: { readonly isUpper: boolean; readonly isForFiles: boolean }) {
     this.#api = api;
     this.#kv = new Kv(api);
     this.#isUpper = isUpper;
+    this.#isForFiles = isForFiles;
   }
 
   /** Finds the mounts. @throws Failure */
@@ -85,12 +90,13 @@ export class Sources {
       if (only !== undefined && !data.has(only)) throw new Failure(`${path} has no key ${only}`);
       for (const [key, value] of data)
         if ((only === undefined || key === only) && value !== "null")
-          values.set(name ?? this.#nameOf(key, path), plain(value));
+          values.set(name ?? this.#nameOf(source.kind, key, path), plain(value));
     }
     return values;
   }
 
-  #nameOf(key: string, path: string): string {
+  #nameOf(kind: Source["kind"], key: string, path: string): string {
+    if (kind === "lease" && !this.#isForFiles) return variableOf(key);
     const name = this.#isUpper ? key.toUpperCase().replace(/\W/g, "_") : key;
     if (/^[A-Za-z_][\w.-]*$/.test(name)) return name;
     throw new Failure(
