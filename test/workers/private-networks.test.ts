@@ -1,18 +1,20 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { callProvider } from "../../src/providers/outcome.ts";
-import { mountKv, put } from "./client.ts";
+import { get, mountKv, put } from "./client.ts";
+import { succeeded } from "./engine-helpers.ts";
 import { newIssuer } from "./issuers.ts";
+import { openProducer } from "./producer-helpers.ts";
+import { appendKeys } from "./streams.ts";
 import { eventually, makeDestination, setAssociation } from "./sync-helpers.ts";
 import { RemotePlace } from "./sync-places.ts";
+import { newHook, subscribe } from "./webhooks.ts";
 
 /* The setting `PRIVATE_NETWORKS`: the service binding `TEST_NETWORK` of vitest.config.ts stands in for Workers VPC. */
 
-/** The address behind the binding of a server of this machine. */
-const behind = (url: string): string => {
-  const { port, pathname } = new URL(url);
-  return `https://p${port}.corp.internal${pathname === "/" ? "" : pathname}`;
-};
+/** A body whose addresses of this machine are those behind the binding. */
+const behind = <T>(body: T): T =>
+  JSON.parse(JSON.stringify(body).replaceAll(/http:\/\/127\.0\.0\.1:(\d+)/g, "https://p$1.corp.internal"));
 const configure = (jwks_url: string) => put("/v1/auth/jwt/config", { jwks_url });
 
 describe("a host of PRIVATE_NETWORKS", () => {
@@ -29,17 +31,38 @@ describe("a host of PRIVATE_NETWORKS", () => {
     expect((await issuer.requests("/keys")).count).toBeGreaterThan(0);
   });
 
-  it("is called through its binding, for a destination", async () => {
-    await mountKv();
-    const place = await RemotePlace.open("kv-v2");
-    const { body } = await makeDestination("kv-v2", "private", {
-      ...place.body,
-      address: behind(String(place.body["address"])),
-    });
-    expect(body.errors).toBeUndefined();
-    await put("/v1/kv/data/a", { data: { k: "v" } });
-    await setAssociation("kv-v2/private", "a");
-    await eventually(async () => expect([...(await place.objects()).values()]).toHaveLength(1));
+  it.each(["kv-v2", "cluster-secrets", "https"])(
+    "is called through its binding, for a destination of %s",
+    async (type) => {
+      await mountKv();
+      const place = await RemotePlace.open(type);
+      const { body } = await makeDestination(type, "private", behind(place.body));
+      expect(body.errors).toBeUndefined();
+      expect(JSON.stringify(body)).toContain(".corp.internal");
+      await put("/v1/kv/data/a", { data: { k: "v" } });
+      await setAssociation(`${type}/private`, "a");
+      await eventually(async () => expect([...(await place.objects()).values()]).toHaveLength(1));
+    },
+  );
+
+  it("is called through its binding, for an engine's provider", async () => {
+    const account = await openProducer("gitlab");
+    succeeded(await put("/v1/sys/mounts/producer", { type: "https-producer" }));
+    succeeded(await put("/v1/producer/config", behind(account.config)));
+    expect((await get("/v1/producer/config")).body.data.url).toContain(".corp.internal");
+    succeeded(await put("/v1/producer/roles/app", { ttl: 60 }));
+    const before = await account.everything();
+    const { lease_id } = succeeded(await get("/v1/producer/creds/app?verify=true")).body;
+    expect(await account.everything()).toHaveLength(before.length + 1);
+    succeeded(await put("/v1/sys/leases/revoke", { lease_id, sync: true }));
+    expect(await account.everything()).toEqual(before);
+  });
+
+  it("is called through its binding, for a webhook", async () => {
+    const hook = await newHook();
+    await subscribe("private", behind(hook.url));
+    await appendKeys("a");
+    await expect.poll(hook.keys).toEqual(["a"]);
   });
 
   it.each(["https://idp.lost.internal/keys", "https://idp.lost.internal:8443/keys"])(
