@@ -11,6 +11,8 @@ import { shownIn, withoutTheVolatile } from "./readme.ts";
 const clone = new FreshClone();
 /** Each check reads the environment of every process of the machine. */
 const RARELY = { timeout: 120_000, interval: 250 };
+/** Each check starts a shell, and the wait lasts minutes. */
+const EACH_SECOND = { timeout: 450_000, interval: 1_000 };
 
 describe("npm start, in a fresh clone", PATIENT, () => {
   it("finds its data and node again, loads new files, and refuses a second start", async () => {
@@ -121,7 +123,7 @@ describe("npm start, in a fresh clone", PATIENT, () => {
     await expect
       .poll(() => service.output)
       .toMatch(/The CSI driver of local-[12] has ended \(SIGKILL\) and is started again/);
-    await expect.poll(() => csi(service)).toEqual({ ID: "dir", controllers: 2, nodes: 2 });
+    await expect.poll(() => csi(service), EACH_SECOND).toEqual({ ID: "dir", controllers: 2, nodes: 2 });
 
     service.signal("SIGKILL");
     expect(await service.remains()).toEqual([]);
@@ -158,7 +160,7 @@ describe("npm start, in a fresh clone", PATIENT, () => {
       }
     }
     // The second node of an earlier test is given up after two minutes.
-    await expect.poll(() => csi(service), { timeout: 450_000 }).toEqual({ ID: "dir", controllers: 1, nodes: 1 });
+    await expect.poll(() => csi(service), EACH_SECOND).toEqual({ ID: "dir", controllers: 1, nodes: 1 });
     // Out of descriptors: no new connection is accepted, and no process ends.
     const [starved] = service.pids("workerd serve");
     const limited = spawnSync("prlimit", ["--pid", String(starved), "--nofile=16:16"]);
