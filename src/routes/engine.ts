@@ -31,9 +31,8 @@ import { type Asked, inMount, type MountCall, type SecretsRoute } from "./server
 const REQUEST_MS = 88_000;
 /** A rotation answers once it is durable; verifying the new secret may take minutes. */
 const ROTATION_MS = 25_000;
-const REMOVAL_MS = 25_000;
-const BEHIND_MS = 25_000;
-const LOGIN_MS = 25_000;
+/** Of removals, logins, and work behind an answer. */
+const OTHER_MS = 25_000;
 const MAX_KEY_LENGTH = 256;
 
 const mountType = ({ dialect, mount }: MountCall): string => translateMountType(dialect, mount.type);
@@ -62,7 +61,7 @@ async function ended(
 
 /** Performs remaining work in the background. After a failure the wake-up or the alarm retries it. */
 const cleanUpBehind = (call: MountCall): void =>
-  call.exec.waitUntil(performJobs(call.env, call.mount.uuid, { budgetMs: BEHIND_MS }).catch(() => undefined));
+  call.exec.waitUntil(performJobs(call.env, call.mount.uuid, { budgetMs: OTHER_MS }).catch(() => undefined));
 
 /**
  * Last check before credentials are returned. A disconnected caller will never see them, a caller without the right must
@@ -347,7 +346,7 @@ const roleRoutes = ({ roles, description }: EngineType, kind: RoleKind): Secrets
         if (deletesAnyRole && !deleted.ok && deleted.reason === "missing") return noContent();
         const removal = unwrap(deleted);
         if (!removal) return noContent();
-        const until = Date.now() + REMOVAL_MS;
+        const until = Date.now() + OTHER_MS;
         const end = await performRemoval(call.env, call.mount.uuid, removal, { end: until, verifyUntil: until });
         if (end?.ok && end.goesOnAt === null) return noContent();
         const because = end === null || end.ok ? "" : `: ${end.message}`;
@@ -424,7 +423,7 @@ const loginRoute = (type: EngineType, { body, step, data }: KeptLogin, path: str
     handle: async (call, asked) => {
       const kept = unwrap(await engine(call).keptCredentials(roleName(call, prefix)));
       const account = unwrap(await engine(call).account());
-      const token = unwrap(await performRead(call.env, { type, account }, step(kept, asked), LOGIN_MS));
+      const token = unwrap(await performRead(call.env, { type, account }, step(kept, asked), OTHER_MS));
       // The login takes time, and the right may have gone since.
       await call.recheck();
       return envelope(call, { data: data(token), mountType: mountType(call) });
