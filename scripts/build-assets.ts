@@ -189,7 +189,7 @@ const schemas = (api: ApiDocument): Plugin => ({
               (name === "additionalProperties" && value === false) ||
               (name === "description" && HELPS.has(value))
               ? undefined
-              : withoutNull(value);
+              : withoutEmpty(value);
           }),
         ),
       ),
@@ -240,8 +240,9 @@ const descriptions: Plugin = {
   },
 };
 
-/** A schema without null, which forms send for an empty field. */
-function withoutNull(value: unknown): unknown {
+/** A schema without null and the empty choice: a form has one of its own for an empty field. */
+function withoutEmpty(value: unknown): unknown {
+  if (Array.isArray(value)) return value.filter((each) => each !== "");
   const { anyOf, ...rest } = (value ?? {}) as { anyOf?: readonly { type?: string }[] };
   const others = Array.isArray(anyOf) ? anyOf.filter(({ type }) => type !== "null") : [];
   return others.length === 1 ? { ...others[0], ...rest } : value;

@@ -83,6 +83,13 @@ export class ApiError extends Error {
   }
 }
 
+export const isDenied = (failure: unknown): failure is ApiError => failure instanceof ApiError && failure.isDenied;
+export const isMissing = (failure: unknown): failure is ApiError => failure instanceof ApiError && failure.isMissing;
+
+/** The service's words; none for another failure. */
+export const messagesOf = (failure: unknown): readonly string[] =>
+  failure instanceof ApiError ? failure.messages : [];
+
 /** The body of an operation's answer. @throws ApiError */
 export async function api<Op extends Operation>(op: Op, options: Options<Op> = {}): Promise<Api[Op]["answer"]> {
   return (await apiFull(op, options)).body;

@@ -1,7 +1,7 @@
 /** Ways to log in, and the life of the token afterwards. */
 import { place } from "../app/router.ts";
 import { timeOf } from "../lib/time.ts";
-import { ApiError, api, isTokenRefused, type Schemas } from "./client.ts";
+import { api, isDenied, isTokenRefused, type Schemas } from "./client.ts";
 import { beginSession, type Caller, caller, endSession, session } from "./session.ts";
 
 interface LoginPlace {
@@ -99,7 +99,7 @@ async function lookUp(token: string, namespace: string): Promise<Caller | null> 
     const { data } = await api("GET /v1/auth/token/lookup-self", { token, namespace, quiet: true });
     return callerOf(data);
   } catch (failure) {
-    if (failure instanceof ApiError && failure.isDenied && !isTokenRefused(failure)) return null;
+    if (isDenied(failure) && !isTokenRefused(failure)) return null;
     throw failure;
   }
 }
@@ -136,7 +136,7 @@ export async function refreshCaller(): Promise<void> {
     const found = await lookUp(current.token, current.home);
     if (session.peek() === current) caller.value = found ?? unknownCaller(current.home);
   } catch (failure) {
-    if (failure instanceof ApiError && failure.isDenied && session.peek() === current)
+    if (isDenied(failure) && session.peek() === current)
       endSession("Your token is no longer valid. Log in again to continue.");
   }
 }

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { ApiError, api } from "../api/client.ts";
+import { api, isDenied, isMissing } from "../api/client.ts";
 import { clusterNamespace, secretsNamespace } from "../api/namespaces.ts";
 import { Button } from "../components/button.tsx";
 import { Dialog } from "../components/dialog.tsx";
@@ -103,8 +103,8 @@ function SecretsNamespaces({ onChoose }: { readonly onChoose: (path: string) => 
 
 /** A token without rights on namespaces types the name instead. */
 function Unlisted({ error }: { readonly error: unknown }) {
-  if (error === null || (error instanceof ApiError && error.isMissing)) return null;
-  if (error instanceof ApiError && error.isDenied) return <Lacking refusal={error} what="Namespaces" />;
+  if (error === null || isMissing(error)) return null;
+  if (isDenied(error)) return <Lacking refusal={error} what="Namespaces" />;
   return <ErrorPanel error={error} />;
 }
 

@@ -1,7 +1,7 @@
 /** A dialog with one form: state, submit, refusals at their fields, busy and close. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useId } from "preact/hooks";
-import { ApiError, type WireRequest } from "../api/client.ts";
+import { ApiError, messagesOf, type WireRequest } from "../api/client.ts";
 import { useAction } from "../lib/resource.ts";
 import { fieldProblems } from "../lib/schema.ts";
 import { AsCommand } from "./as-command.tsx";
@@ -67,7 +67,7 @@ export function FormDialog({
     look.clear();
   }, [subject]);
   const error = send.error ?? look.error;
-  const problems = fieldProblems(error instanceof ApiError ? error.messages : []);
+  const problems = fieldProblems(messagesOf(error));
   return (
     <Dialog
       title={title}

@@ -1,6 +1,6 @@
 /** One auth method: its users or roles, and its configuration. */
 import { useState } from "preact/hooks";
-import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { api, isMissing, wireRequest } from "../../api/client.ts";
 import { go, href } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
@@ -136,7 +136,7 @@ function ConfigDialog({
     try {
       return (await api(`GET ${CONFIG}`, { mount, signal })).data;
     } catch (failure) {
-      if (failure instanceof ApiError && failure.isMissing) return {};
+      if (isMissing(failure)) return {};
       throw failure;
     }
   });

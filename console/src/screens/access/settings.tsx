@@ -1,7 +1,7 @@
 /** A list of named settings (users, roles, entities, groups), and the form that writes one. */
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { api, isMissing, messagesOf, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
@@ -38,7 +38,7 @@ export function SettingsList({ kind, mount, more }: ListProps) {
     try {
       return (await api(kind.list, { ...at, signal })).data.keys.map((name) => name.replace(/\/$/, ""));
     } catch (failure) {
-      if (failure instanceof ApiError && failure.isMissing) return [];
+      if (isMissing(failure)) return [];
       throw failure;
     }
   });
@@ -207,7 +207,7 @@ export function SettingsForm({
   const [value, setValue] = useState(stored);
   const body = replaces ? { ...value } : changedBody(stored, value);
   const write = useAction(() => save(body));
-  const problems = fieldProblems(write.error instanceof ApiError ? write.error.messages : []);
+  const problems = fieldProblems(messagesOf(write.error));
   const { password, ...shown } = body;
   return (
     <form

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import type { RoleKind } from "../../../../src/credentials/engines/description.ts";
-import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { api, messagesOf, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { confirm, confirmed } from "../../components/confirm.tsx";
@@ -122,7 +122,7 @@ function Settings({
     toast(`${mount} is configured.`);
     onChanged();
   });
-  const problems = fieldProblems(save.error instanceof ApiError ? save.error.messages : []);
+  const problems = fieldProblems(messagesOf(save.error));
   const remove = async (): Promise<void> => {
     const target = [operations.deleteConfig(type), { mount }] as const;
     const done = await confirmed(

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { api, wireRequest } from "../../api/client.ts";
+import { api, isDenied, wireRequest } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
@@ -12,7 +12,6 @@ import { Status } from "../../components/status.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { issuerProblem, readPublished } from "./issuer-reads.ts";
-import { isDenied } from "./reads.ts";
 
 const CONFIGURE = "POST /v1/identity/oidc/config";
 const ROTATE = "POST /v1/identity/oidc/key/default/rotate";

@@ -5,7 +5,7 @@ import {
   prefixOf,
   type RoleKind,
 } from "../../../../src/credentials/engines/description.ts";
-import { ApiError, api, apiFull, type Schemas } from "../../api/client.ts";
+import { api, apiFull, isDenied, type Schemas } from "../../api/client.ts";
 import type { FormValue } from "../../components/schema-form.tsx";
 import type { Tone } from "../../components/status.tsx";
 import { timeOf } from "../../lib/time.ts";
@@ -27,9 +27,6 @@ export interface Engine {
 
 /** Reads at a time, where each row of a list needs one. */
 export const MAX_CONCURRENT = 6;
-
-export const isMissing = (failure: unknown): boolean => failure instanceof ApiError && failure.isMissing;
-export const isDenied = (failure: unknown): boolean => failure instanceof ApiError && failure.isDenied;
 
 export async function readEngines(signal: AbortSignal): Promise<Engine[]> {
   const { data } = await api("GET /v1/sys/internal/ui/mounts", { signal });

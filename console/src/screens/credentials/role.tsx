@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { plainName, type RoleKind } from "../../../../src/credentials/engines/description.ts";
-import { api, wireRequest } from "../../api/client.ts";
+import { api, isMissing, wireRequest } from "../../api/client.ts";
 import { go, href } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { confirm } from "../../components/confirm.tsx";
@@ -17,7 +17,7 @@ import { engineHref } from "./engines.tsx";
 import { Grants } from "./grants.tsx";
 import { IssueDialog } from "./issue.tsx";
 import { Leases } from "./leases.tsx";
-import { type Engine, type EngineRole, isMissing, operations, readEngines, readRole } from "./reads.ts";
+import { type Engine, type EngineRole, operations, readEngines, readRole } from "./reads.ts";
 import { RoleForm } from "./role-form.tsx";
 
 /** One role: what it gives, and its leases. @param stored name, which the beginning of its kind precedes */

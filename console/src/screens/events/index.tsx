@@ -1,5 +1,5 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { ApiError } from "../../api/client.ts";
+import { isDenied } from "../../api/client.ts";
 import { clusterNamespace } from "../../api/namespaces.ts";
 import { place, setQuery } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
@@ -266,18 +266,18 @@ function Refused({
   readonly onFilters: (filters: Filters) => void;
   readonly onRetry: () => void;
 }) {
-  const isDenied = error instanceof ApiError && error.isDenied;
+  const isRefused = isDenied(error);
   const isAll = filters.topics.length === 0;
   return (
     <>
       <ErrorPanel
         error={error}
         onRetry={onRetry}
-        {...(isDenied
+        {...(isRefused
           ? { title: isAll ? "Your token may not follow all topics" : "Your token may not follow these topics" }
           : {})}
       />
-      {isDenied && (
+      {isRefused && (
         <div class="events-lesser">
           <span>{isAll ? "Choose a topic to follow:" : "Choose another one:"}</span>
           {LESSER.map((topic) => (

@@ -1,6 +1,6 @@
 /** The tab that subscribes to event notifications of the secrets API. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { ApiError } from "../../api/client.ts";
+import { isDenied } from "../../api/client.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
@@ -117,6 +117,5 @@ function Connection({ state }: { readonly state: StreamState }) {
 }
 
 function Refused({ error }: { readonly error: unknown }) {
-  const isDenied = error instanceof ApiError && error.isDenied;
-  return <ErrorPanel error={error} {...(isDenied && { what: "Event notifications" })} />;
+  return <ErrorPanel error={error} {...(isDenied(error) && { what: "Event notifications" })} />;
 }

@@ -1,6 +1,6 @@
 /** First steps in a new deployment. The list goes away when all are done, or when it is closed. */
 import { useState } from "preact/hooks";
-import { ApiError, api } from "../../api/client.ts";
+import { api, isMissing } from "../../api/client.ts";
 import { caller } from "../../api/session.ts";
 import { href } from "../../app/router.ts";
 import { IconButton } from "../../components/button.tsx";
@@ -18,7 +18,7 @@ const KEY = "sallyport.checklist-closed";
 
 /** Null without the right to read it: the step may be done. */
 const succeeds = async (read: Promise<boolean | null>): Promise<boolean | null> =>
-  read.catch((failure: unknown) => (failure instanceof ApiError && failure.isMissing ? false : null));
+  read.catch((failure: unknown) => (isMissing(failure) ? false : null));
 
 /** Of a list that the service narrows to the rights of the caller: nothing in it may mean no right. */
 const seen = (isThere: boolean): boolean | null => isThere || (caller.value?.isRoot ? false : null);

@@ -1,4 +1,4 @@
-import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { ApiError, api, isDenied, wireRequest } from "../../api/client.ts";
 import { caller } from "../../api/session.ts";
 import { ErrorPanel, Lacking } from "../../components/error-panel.tsx";
 import { Countdown } from "../../components/moments.tsx";
@@ -142,12 +142,12 @@ async function readFigures(signal: AbortSignal): Promise<Figures | ApiError> {
   try {
     return new Figures(
       await api("GET /v1/metrics", { query, namespace: "default", signal }).catch((failure: unknown) => {
-        if (!(failure instanceof ApiError && failure.isDenied)) throw failure;
+        if (!isDenied(failure)) throw failure;
         return api("GET /v1/sys/metrics", { query, namespace: "", signal });
       }),
     );
   } catch (failure) {
-    if (failure instanceof ApiError && failure.isDenied) return failure;
+    if (isDenied(failure)) return failure;
     throw failure;
   }
 }

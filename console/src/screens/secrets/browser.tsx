@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { ApiError } from "../../api/client.ts";
+import { isDenied } from "../../api/client.ts";
 import { go, href, useNew } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
@@ -151,7 +151,7 @@ function Sidebar({ mount, tree, selected }: SidebarProps) {
   const [words, setWords] = useState("");
   const [isByExpiry, setByExpiry] = useState(false);
   const isSearching = words.trim() !== "";
-  const isListable = !(tree.error instanceof ApiError && tree.error.isDenied);
+  const isListable = !isDenied(tree.error);
   return (
     <section class="secrets-side card" aria-label="Secrets of the engine">
       {isListable && !tree.isPartial && (

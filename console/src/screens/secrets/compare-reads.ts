@@ -1,5 +1,5 @@
 /** Two sides of a comparison: names, outcomes without values, and copies across by check-and-set. */
-import { ApiError, api } from "../../api/client.ts";
+import { api, isDenied } from "../../api/client.ts";
 import { secretsNamespace } from "../../api/namespaces.ts";
 import { inParallel } from "../../lib/parallel.ts";
 import { isSame, listFolder, readNewest, type SecretData, type Version } from "./reads.ts";
@@ -62,7 +62,7 @@ async function readNames({ namespace, mount, path }: Side, signal: AbortSignal):
         else found.names.add(next.folder + name);
       if (page.next !== null) queue.unshift({ folder: next.folder, after: page.next });
     } catch (failure) {
-      if (signal.aborted || !(failure instanceof ApiError && failure.isDenied) || next.folder === "") throw failure;
+      if (signal.aborted || !isDenied(failure) || next.folder === "") throw failure;
       found.refused++;
     }
   }
@@ -91,7 +91,7 @@ export async function compareOne(left: Side, right: Side, name: string, signal?:
     const [one, other] = await Promise.all([left, right].map((side) => readNewest(placeOf(side, name), signal)));
     return outcomeOf(name, one ?? null, other ?? null);
   } catch (failure) {
-    if (signal?.aborted || !(failure instanceof ApiError && failure.isDenied)) throw failure;
+    if (signal?.aborted || !isDenied(failure)) throw failure;
     return { name, state: "unread", note: failure.message };
   }
 }

@@ -1,6 +1,6 @@
 /** Where a secret is synced to, and how it is there. */
 import { useState } from "preact/hooks";
-import { ApiError, api, type Schemas } from "../../api/client.ts";
+import { api, isMissing, type Schemas } from "../../api/client.ts";
 import { href } from "../../app/router.ts";
 import { Button, LinkButton } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
@@ -79,7 +79,7 @@ async function readDestinations(mount: string, path: string, signal: AbortSignal
     });
     return Object.entries(data.associated_destinations);
   } catch (failure) {
-    if (failure instanceof ApiError && failure.isMissing) return [];
+    if (isMissing(failure)) return [];
     throw failure;
   }
 }

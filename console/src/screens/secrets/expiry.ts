@@ -1,6 +1,6 @@
 /** `custom_metadata.expires_at` of secrets: their end as people know it, such as that of a partner's key. */
 import { useEffect, useState } from "preact/hooks";
-import { ApiError, api } from "../../api/client.ts";
+import { api, isMissing } from "../../api/client.ts";
 import type { Tone } from "../../components/status.tsx";
 import { relativeText, timeOf } from "../../lib/time.ts";
 import type { KvMount } from "./addresses.ts";
@@ -66,7 +66,7 @@ export function useExpiring({ path: mount }: KvMount): ExpiringList {
           if (data.keys.length >= PAGE) queue.push({ folder, after: data.keys.at(-1) ?? "" });
         } catch (failure) {
           // An empty folder is none.
-          if (!(failure instanceof ApiError && failure.isMissing)) unread++;
+          if (!isMissing(failure)) unread++;
         }
       }
       if (signal.aborted) return;

@@ -1,6 +1,6 @@
 /** Saves the newest values of selected secrets as one file. */
 import { useState } from "preact/hooks";
-import { ApiError } from "../../api/client.ts";
+import { isDenied } from "../../api/client.ts";
 import { SelectField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { toast } from "../../components/toasts.tsx";
@@ -30,7 +30,7 @@ export function ExportDialog({ mount, folder, paths, onClose }: ExportDialogProp
       try {
         return [path, (await newestOf(engine, path))?.data];
       } catch (failure) {
-        if (!(failure instanceof ApiError && failure.isDenied)) throw failure;
+        if (!isDenied(failure)) throw failure;
         refused.push(path);
         return [path, undefined];
       }

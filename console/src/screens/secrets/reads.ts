@@ -1,5 +1,5 @@
 /** Reads of mounts and secrets. Version 1 and version 2 of the engine differ in their paths only here. */
-import { ApiError, api, type Schemas } from "../../api/client.ts";
+import { api, isMissing, type Schemas } from "../../api/client.ts";
 import type { KvMount } from "./addresses.ts";
 
 interface OtherMount {
@@ -64,7 +64,7 @@ export async function listFolder(
     return { names, next: names.length >= FOLDER_PAGE ? (names.at(-1) ?? null) : null };
   } catch (failure) {
     // An empty folder is none.
-    if (failure instanceof ApiError && failure.isMissing) return { names: [], next: null };
+    if (isMissing(failure)) return { names: [], next: null };
     throw failure;
   }
 }
@@ -143,7 +143,7 @@ export async function readMetadata(
   try {
     return (await api("GET /v1/secret/metadata/{path}", { mount, path: { path }, signal })).data;
   } catch (failure) {
-    if (failure instanceof ApiError && failure.isMissing) return null;
+    if (isMissing(failure)) return null;
     throw failure;
   }
 }

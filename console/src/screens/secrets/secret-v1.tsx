@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { ApiError, api } from "../../api/client.ts";
+import { api, isMissing } from "../../api/client.ts";
 import { Button, LinkButton } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
 import { CopyButton } from "../../components/copy.tsx";
@@ -28,7 +28,7 @@ export function PlainSecret({
     try {
       return (await api("GET /v1/kv-v1/{path}", { ...at, signal, sensitive: true })).data as SecretData;
     } catch (failure) {
-      if (failure instanceof ApiError && failure.isMissing) return null;
+      if (isMissing(failure)) return null;
       throw failure;
     }
   });

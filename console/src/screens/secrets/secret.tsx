@@ -1,6 +1,6 @@
 /** One secret of a version 2 engine. */
 import { useState } from "preact/hooks";
-import { ApiError, api, type Schemas } from "../../api/client.ts";
+import { api, isDenied, type Schemas } from "../../api/client.ts";
 import { place, setQuery } from "../../app/router.ts";
 import { Button, LinkButton } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
@@ -218,12 +218,11 @@ function Values({ at, value, metadata, wanted, onChange }: ValuesProps) {
     onChange();
   });
   if (value.error !== null) {
-    const isDenied = value.error instanceof ApiError && value.error.isDenied;
     return (
       <ErrorPanel
         error={value.error}
         onRetry={value.reload}
-        {...(isDenied ? { title: "You may not read the values" } : {})}
+        {...(isDenied(value.error) ? { title: "You may not read the values" } : {})}
       />
     );
   }

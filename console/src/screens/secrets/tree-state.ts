@@ -1,6 +1,6 @@
 /** The folders of one mount as far as they were read. */
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { ApiError } from "../../api/client.ts";
+import { isDenied } from "../../api/client.ts";
 import { type KvMount, parentOf } from "./addresses.ts";
 import { listFolder, namedByRules } from "./reads.ts";
 
@@ -49,8 +49,7 @@ export function useTree(mount: KvMount, secret: string | null): Tree {
     set((before) => ({ names: before?.names ?? [], next: before?.next ?? null, isLoading: true, error: null }));
     try {
       const page = await listFolder(mount, folder, after).catch(async (failure: unknown) => {
-        const names =
-          folder === ROOT && failure instanceof ApiError && failure.isDenied ? await namedByRules(mount) : [];
+        const names = folder === ROOT && isDenied(failure) ? await namedByRules(mount) : [];
         if (names.length === 0) throw failure;
         setPartial(true);
         return { names, next: null };

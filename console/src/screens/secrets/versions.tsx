@@ -64,7 +64,7 @@ export function Versions({ at, metadata, onChange }: VersionsProps) {
               empty={<Empty title="No version is kept" />}
               maxHeight="420px"
             />
-            <Compare at={at} rows={rows} />
+            <Compare key={found.current_version} at={at} rows={rows} />
           </>
         );
       }}

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { api, messagesOf, wireRequest } from "../../api/client.ts";
 import { go } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button, LinkButton } from "../../components/button.tsx";
@@ -72,7 +72,7 @@ function Form({ provider: { type, schema, first, advanced } }: { readonly provid
     go(destinationHref({ type, name }, { verify: "1" }));
   });
   const error = create.error ?? preview.error;
-  const problems = fieldProblems(error instanceof ApiError ? error.messages : []);
+  const problems = fieldProblems(messagesOf(error));
   const edited = (): void => {
     setPlan(null);
     create.clear();

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { api } from "../../api/client.ts";
+import { api, isMissing } from "../../api/client.ts";
 import { go, place } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
@@ -18,7 +18,7 @@ import { Associations, useAssociations } from "./associations.tsx";
 import { Drift } from "./drift.tsx";
 import { EditDestination } from "./edit.tsx";
 import { StoredObjects } from "./objects.tsx";
-import { type Destination, type DestinationRef, healthOf, isMissing, readDestination, totalOf } from "./reads.ts";
+import { type Destination, type DestinationRef, healthOf, readDestination, totalOf } from "./reads.ts";
 import { DeleteDestination, PurgeState } from "./removal.tsx";
 import { Rules } from "./rules.tsx";
 import { SyncSecretButton } from "./sync-secret.tsx";

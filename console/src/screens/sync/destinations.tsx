@@ -1,4 +1,5 @@
 import { useMemo } from "preact/hooks";
+import { isDenied } from "../../api/client.ts";
 import { place, setQuery } from "../../app/router.ts";
 import { LinkButton } from "../../components/button.tsx";
 import { SearchInput } from "../../components/field.tsx";
@@ -16,7 +17,6 @@ import {
   type Destination,
   type DestinationRef,
   healthOf,
-  isDenied,
   keyOf,
   MAX_CONCURRENT,
   readAssociations,

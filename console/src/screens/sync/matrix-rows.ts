@@ -4,13 +4,13 @@
  * ones.
  */
 
+import { isMissing } from "../../api/client.ts";
 import { inParallel } from "../../lib/parallel.ts";
 import { usePages } from "../../lib/resource.ts";
 import { byName } from "../../lib/text.ts";
 import {
   type Association,
   type DestinationRef,
-  isMissing,
   keyOf,
   MAX_CONCURRENT,
   readAssociations,

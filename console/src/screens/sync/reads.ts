@@ -1,5 +1,5 @@
 /** Reads of secret sync, and what the answers mean. */
-import { ApiError, api, apiFull, type Schemas } from "../../api/client.ts";
+import { api, apiFull, isDenied, type Schemas } from "../../api/client.ts";
 import { secretsNamespace } from "../../api/namespaces.ts";
 import type { Tone } from "../../components/status.tsx";
 import { syncTone } from "../../lib/sync-status.ts";
@@ -18,9 +18,6 @@ export const keyOf = ({ type, name }: DestinationRef): string => `${type}/${name
 
 /** Reads at a time, where each row of a list needs one. */
 export const MAX_CONCURRENT = 6;
-
-export const isMissing = (failure: unknown): boolean => failure instanceof ApiError && failure.isMissing;
-export const isDenied = (failure: unknown): boolean => failure instanceof ApiError && failure.isDenied;
 
 /** All destinations of the namespace, by type and name. */
 export async function readDestinations(signal: AbortSignal): Promise<DestinationRef[]> {
