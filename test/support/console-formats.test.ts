@@ -43,7 +43,7 @@ describe("values as .env, JSON and YAML", () => {
   it.each([
     "A=1\nB=two words # comment\n\n# note\nexport C='x y'\n",
     'A="one\\ntwo"\nB="x\ny"\nC=`q"\'`\n D = d \r\nE=\r\nF=#no',
-    "A=a=b=c\nA.b-c=1\nA=last",
+    "A=a=b=c\nA.b-c=1\nB=last",
   ])("reads %j as Node reads it", (text) => {
     expect(parsed("env", text)).toEqual({ ...parseEnv(text) });
   });
@@ -64,6 +64,8 @@ describe("values as .env, JSON and YAML", () => {
   it.each([
     ["env", "A=1\nnothing", "Line 2 must be KEY=VALUE."],
     ["env", 'A="open\nB=1', "Line 1 must be KEY=VALUE."],
+    ["env", "A='x\nA=y'\nB=1\nA=canary", "Line 4 has a key of an earlier line."],
+    ["yaml", 'a: 1\nb: 2\n"a": canary', "Line 3 has a key of an earlier line."],
     ["yaml", "a: 1\nb:\n  c: canary", "Line 3 must be KEY: VALUE."],
     ["yaml", "a:\n- canary", "Line 2 must be KEY: VALUE."],
     ["yaml", "a: &x canary", "Line 1 cannot be read."],
