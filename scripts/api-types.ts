@@ -26,6 +26,8 @@ interface Parameter {
 type Content = Readonly<Record<string, { readonly schema?: Schema }>>;
 
 interface Operation {
+  /** The right that it needs, such as `node:read`. */
+  readonly "x-sallyport-right"?: string;
   readonly parameters?: readonly Parameter[];
   readonly requestBody?: { readonly required?: boolean; readonly content: Content };
   readonly responses: Readonly<Record<string, { readonly content?: Content }>>;

@@ -47,9 +47,11 @@ export async function buildAssets(): Promise<ConsoleFile[]> {
   const files = new Map<string, string | Uint8Array>();
   for (const name of ["openapi.json", "openapi.html"]) files.set(name, readFileSync(join(ROOT, "docs", name)));
   write(join(BUILD, "api-types.ts"), apiTypes(api));
-  const guides = guideFiles();
-  const built = await bundleConsole(api, guides.index);
-  for (const [path, content] of [...built, ...guides.files]) files.set(path, content);
+  const data = new DataFiles();
+  const guides = addGuides(data);
+  const rights = data.add("rights", clusterRights(api));
+  const built = await bundleConsole(api, { "guides:index": guides, "rights:cluster": rights });
+  for (const [path, content] of [...built, ...data.files]) files.set(path, content);
   for (const [path, content] of files) write(join(ASSETS, path), content);
   // Packages of the agent take longer, and are built by scripts/agent-packages.ts.
   for (const path of filesIn(ASSETS)) if (!files.has(path) && !path.startsWith("install/")) rmSync(join(ASSETS, path));
@@ -59,7 +61,10 @@ export async function buildAssets(): Promise<ConsoleFile[]> {
 }
 
 /** One script per group of screens, shared chunks, one style sheet, and the page that loads them. */
-async function bundleConsole(api: ApiDocument, guides: string): Promise<Map<string, string | Uint8Array>> {
+async function bundleConsole(
+  api: ApiDocument,
+  addresses: Readonly<Record<string, string>>,
+): Promise<Map<string, string | Uint8Array>> {
   const result = await esbuild.build({
     absWorkingDir: ROOT,
     entryPoints: { app: "console/src/main.tsx", style: "styles:all" },
@@ -79,7 +84,7 @@ async function bundleConsole(api: ApiDocument, guides: string): Promise<Map<stri
     metafile: true,
     write: false,
     logLevel: "silent",
-    plugins: [styles, schemas(api), descriptions, addressOf("guides:index", guides)],
+    plugins: [styles, schemas(api), descriptions, addressesOf(addresses)],
   });
   const files = new Map<string, string | Uint8Array>();
   for (const file of result.outputFiles) files.set(relative(ASSETS, file.path).replaceAll("\\", "/"), file.contents);
@@ -118,30 +123,44 @@ const styles: Plugin = {
   },
 };
 
-/**
- * A file for each guide, with a list of all: documents that the console reads when one is opened, and no part of its
- * scripts.
- */
-function guideFiles() {
-  const files = new Map<string, string>();
-  const add = (name: string, content: unknown): string => {
+/** Documents that the console reads when it needs one, and no part of its scripts. */
+class DataFiles {
+  readonly files = new Map<string, string>();
+
+  /** @returns its address, which has a hash of the content */
+  add(name: string, content: unknown): string {
     const text = JSON.stringify(content);
-    const path = `ui/assets/${name.replaceAll("/", "-")}-${createHash("sha256").update(text).digest("hex").slice(0, 8)}.json`;
-    files.set(path, text);
+    const hash = createHash("sha256").update(text).digest("hex").slice(0, 8);
+    const path = `ui/assets/${name.replaceAll("/", "-")}-${hash}.json`;
+    this.files.set(path, text);
     return `/${path}`;
-  };
-  const guides = [...readGuides(join(ROOT, "docs"))];
-  const list = guides.map(([name, { title, content }]) => ({ name, title, file: add(`guide-${name}`, content) }));
-  return { index: add("guides", list), files };
+  }
 }
 
+/** A file for each guide. @returns the address of a list of all */
+function addGuides(data: DataFiles): string {
+  const guides = [...readGuides(join(ROOT, "docs"))];
+  const list = guides.map(([name, { title, content }]) => ({ name, title, file: data.add(`guide-${name}`, content) }));
+  return data.add("guides", list);
+}
+
+/** The rights of the cluster API by operations, such as `["GET /v1/node/[^/]+", "node:read"]`; policies have the others. */
+const clusterRights = ({ paths }: ApiDocument): [operation: string, right: string][] =>
+  Object.entries(paths).flatMap(([path, operations]) =>
+    Object.entries(operations).flatMap(([verb, operation]): [string, string][] => {
+      const right = operation["x-sallyport-right"] ?? "";
+      const pattern = path.replace(/\{.*?\}/g, "[^/]+");
+      return /^$| on |^any/.test(right) ? [] : [[`${verb.toUpperCase()} ${pattern}`, right]];
+    }),
+  );
+
 /** `import address from "NAME"`: the address of a file. */
-const addressOf = (name: string, address: string): Plugin => ({
-  name,
+const addressesOf = (addresses: Readonly<Record<string, string>>): Plugin => ({
+  name: "addresses",
   setup(build) {
-    build.onResolve({ filter: new RegExp(`^${name}$`) }, ({ path }) => ({ path, namespace: "address" }));
-    build.onLoad({ filter: /.*/, namespace: "address" }, () => ({
-      contents: `export default ${JSON.stringify(address)}`,
+    build.onResolve({ filter: /^(guides|rights):/ }, ({ path }) => ({ path, namespace: "address" }));
+    build.onLoad({ filter: /.*/, namespace: "address" }, ({ path }) => ({
+      contents: `export default ${JSON.stringify(addresses[path])}`,
     }));
   },
 });

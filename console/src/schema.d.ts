@@ -4,6 +4,12 @@ declare module "guides:index" {
   export default address;
 }
 
+/** Address of the rights of the cluster API, by operations (scripts/build-assets.ts). */
+declare module "rights:cluster" {
+  const address: string;
+  export default address;
+}
+
 /** The schema of a request body, from docs/openapi.json (scripts/build-assets.ts). */
 declare module "schema:*" {
   import type { JsonSchema } from "./lib/schema.ts";

@@ -1,7 +1,10 @@
+import rightsOfCluster from "rights:cluster";
 import type { ComponentChildren } from "preact";
 import { ApiError } from "../api/client.ts";
 import { session } from "../api/session.ts";
+import { readFile } from "../api/transfer.ts";
 import { href } from "../app/router.ts";
+import { useResource } from "../lib/resource.ts";
 import { rightOf } from "../lib/wire.ts";
 import { Button } from "./button.tsx";
 import { Status } from "./status.tsx";
@@ -65,22 +68,27 @@ export function ErrorPanel({ error, onRetry, title, what, children }: ErrorPanel
 /** Rights that need `sudo`, too. */
 const SUDO = /^(sys\/(audit|leases\/(count|revoke-|lookup.*list$)|remount|snapshot)|auth\/token\/accessors)/;
 
-/** The right of the secrets API as a policy has it, or a word for that of the cluster API. */
-function rightText(right: ReturnType<typeof rightOf>, target: string): string {
-  if (!right) return target.startsWith("/v1/event/sub") ? ": management" : "";
-  return `: ${right.capability}${SUDO.test(`${right.path} ${right.capability}`) ? ", sudo" : ""}`;
+/** Of an operation, such as `GET /v1/nodes`. */
+async function clusterRight(operation: string): Promise<string | undefined> {
+  const rights = await readFile<[pattern: string, right: string][]>(rightsOfCluster);
+  return rights.find(([pattern]) => new RegExp(`^${pattern}$`).test(operation))?.[1];
 }
 
 /** `Your token may not see destinations (sys/sync/destinations: list).` */
 export function Lacking({ refusal, what }: { readonly refusal: ApiError; readonly what?: string | undefined }) {
   const { verb, target } = refusal.request;
   const right = rightOf(refusal.request);
+  const operation = `${verb} ${target.split("?", 1)[0]}`;
+  const ofCluster = useResource(["right", operation], () => clusterRight(operation), { skip: right !== null });
+  const capability = right
+    ? `${right.capability}${SUDO.test(`${right.path} ${right.capability}`) ? ", sudo" : ""}`
+    : ofCluster.value;
   const isRead = verb === "GET" || verb === "LIST";
   return (
     <p class="lacking">
       Your token may not {isRead ? `see ${what ? inSentence(what) : "this"}` : "do this"} (
-      <code>{right ? right.path : `${verb} ${target.split("?", 1)[0]}`}</code>
-      {rightText(right, target)}).
+      <code>{right ? right.path : operation}</code>
+      {capability && `: ${capability}`}).
     </p>
   );
 }
