@@ -89,9 +89,11 @@ describeConsole("audit", (suite) => {
     );
     await suite().call("POST", "secret/data/console/by-another", { data: { a: "1" } }, { token });
     await suite().call("GET", "secret/data/console/by-another");
-    const opened = await suite().open({ path: "audit" });
+    const opened = await suite().open({ path: "secrets/secret/at/console/by-another" });
     const { page } = opened;
-    await page.getByLabel("Lines with this text").fill("console/by-another");
+    await page.getByRole("button", { name: "More about the secret" }).click();
+    await page.getByRole("menuitem", { name: "Who read and wrote it" }).click();
+    expect(await page.getByLabel("Lines with this text").inputValue()).toBe("secret/data/console/by-another");
     const row = (verb: string) => lines(opened).getByRole("row", { name: `${verb} secret/data/console/by-another` });
     await row("POST").getByText("token", { exact: true }).waitFor();
     expect(await row("GET").count()).toBe(0);

@@ -95,6 +95,9 @@ describeConsole("a token that may not look", (suite) => {
       if (!isTold || /\bNo [a-zA-Z ]+ yet\b|has joined|in this namespace$/.test(shown)) wrong.push(`${path}: ${shown}`);
     }
     expect(wrong).toEqual([]);
+    await opened.visit("access");
+    await page.getByRole("link", { name: "Check what your token may do" }).click();
+    await expect.poll(() => page.getByLabel("Paths").inputValue()).toContain("sys/policies/acl");
     await opened.expectClean();
     await opened.close();
   });

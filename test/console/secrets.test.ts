@@ -38,7 +38,7 @@ describeConsole("secrets", (suite) => {
 
   it("writes, patches, compares, deletes, undeletes and destroys versions", async () => {
     await suite().call("DELETE", "secret/metadata/console/flow");
-    const opened = await suite().open({ path: "secrets/secret" });
+    const opened = await suite().open({ path: "secrets/secret", refusals: [/400 POST \/v1\/secret\/data/] });
     const { page } = opened;
     await page.getByRole("button", { name: "New secret" }).click();
     await page.getByRole("dialog").getByLabel("Path").fill("console/flow");
@@ -70,8 +70,16 @@ describeConsole("secrets", (suite) => {
       await page.getByRole("menuitem", { name: action }).click();
     };
     await act(1, "Roll back to this version");
+    await suite().call("POST", "secret/data/console/flow", { data: { user: "ben" } });
     await page.getByRole("button", { name: "Roll back to version 1" }).click();
-    await page.getByRole("row", { name: /^3, newest Live .* root/ }).waitFor();
+    await page.getByText("Another version was written meanwhile.").waitFor();
+    await page.getByRole("button", { name: "Cancel" }).click();
+    await page.getByRole("row", { name: /^3, newest Live/ }).waitFor();
+    // What changed between the versions before is no longer shown.
+    expect(await page.getByText("1 key is the same").count()).toBe(0);
+    await act(1, "Roll back to this version");
+    await page.getByRole("button", { name: "Roll back to version 1" }).click();
+    await page.getByRole("row", { name: /^4, newest Live .* root/ }).waitFor();
     expect(await suite().call("GET", "secret/data/console/flow")).toMatchObject({
       data: { data: { user: "ann", password: "first" } },
     });

@@ -1,7 +1,7 @@
 /** One secret of a version 2 engine. */
 import { useState } from "preact/hooks";
 import { api, isDenied, type Schemas } from "../../api/client.ts";
-import { place, setQuery } from "../../app/router.ts";
+import { go, href, place, setQuery } from "../../app/router.ts";
 import { Button, LinkButton } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
 import { CopyButton } from "../../components/copy.tsx";
@@ -109,6 +109,12 @@ export function Secret({ mount, path, onChange }: SecretProps) {
                   icon: "link",
                   needs: `GET ${mount.path}/data/${path}`,
                   onSelect: () => setShares(true),
+                },
+                {
+                  label: "Who read and wrote it",
+                  icon: "audit",
+                  needs: "GET sys/audit/lines",
+                  onSelect: () => go(href("audit", [], { q: `${mount.path}/data/${path}` })),
                 },
                 { label: "Read again", icon: "refresh", onSelect: reload },
                 {
