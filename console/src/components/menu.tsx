@@ -30,20 +30,20 @@ export function Menu({
   const list = useRef<HTMLDivElement>(null);
   useEffect(() => {
     if (!isOpen) return;
-    placeBelow(list.current, box.current);
+    const follow = (): void => placeBelow(list.current, box.current);
+    follow();
     box.current?.querySelector<HTMLElement>("[role=menuitem]:not(:disabled)")?.focus();
     const closeOutside = (event: Event): void => {
       if (event.target instanceof Node && !box.current?.contains(event.target)) setOpen(false);
     };
-    const close = (): void => setOpen(false);
     document.addEventListener("pointerdown", closeOutside);
-    // The list stays where it is while what is below it moves.
-    addEventListener("scroll", close, true);
-    addEventListener("resize", close);
+    // What is below the list moves, also when a part of the page has been read.
+    addEventListener("scroll", follow, true);
+    addEventListener("resize", follow);
     return () => {
       document.removeEventListener("pointerdown", closeOutside);
-      removeEventListener("scroll", close, true);
-      removeEventListener("resize", close);
+      removeEventListener("scroll", follow, true);
+      removeEventListener("resize", follow);
     };
   }, [isOpen]);
   const onKeyDown = (event: KeyboardEvent): void => {
@@ -108,7 +108,7 @@ const GAP_PX = 4;
 /** Shows a list above everything else, below its button, or above the button where there is no room. */
 function placeBelow(list: HTMLElement | null, button: HTMLElement | null): void {
   if (!list || !button) return;
-  list.showPopover();
+  list.togglePopover(true);
   const at = button.getBoundingClientRect();
   const { offsetWidth: width, offsetHeight: height } = list;
   const below = at.bottom + GAP_PX;
