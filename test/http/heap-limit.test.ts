@@ -1,13 +1,14 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { V8_FLAGS } from "../../scripts/runtime.ts";
 import { isLong } from "../support/long.ts";
 import { Service } from "./events-service.ts";
+import { HeapMeter } from "./heap-meter.ts";
 
 /**
  * The limit for the heap of an isolate, enforced by V8 in every isolate of the local runtime: beyond it the process ends.
- * The Worker and all objects share one isolate here. Buffers outside of the heap are not counted.
+ * The Worker and all objects share one isolate here. V8 has no limit for buffers outside of the heap, which are measured.
  */
 
 const HEAP_MIB = 128;
@@ -51,14 +52,20 @@ function processOf({ dataDir }: Service): string {
 
 describe.runIf(isLong)("with a heap of 128 MiB for an isolate", { timeout: 600_000 }, () => {
   const [service, fresh] = [withHeap(HEAP_MIB), withHeap(HEAP_MIB)];
+  const [meter, freshMeter] = [new HeapMeter(), new HeapMeter()];
   let before = "";
   let file: Uint8Array<ArrayBuffer>;
   beforeAll(async () => {
-    await service.create();
+    await meter.open(() => service.create());
     await service.must("POST", "/v1/sys/mounts/secret", { type: "kv", options: { version: "2" } });
     before = processOf(service);
   }, 300_000);
+  afterEach(() => {
+    for (const each of [meter, freshMeter]) expect(each.most()).toBeLessThan(HEAP_MIB * 2 ** 20);
+  });
   afterAll(async () => {
+    meter.close();
+    freshMeter.close();
     await service.destroy();
     await fresh.destroy();
   });
@@ -112,7 +119,7 @@ describe.runIf(isLong)("with a heap of 128 MiB for an isolate", { timeout: 600_0
   });
 
   it("restores it", async () => {
-    await fresh.create();
+    await freshMeter.open(() => fresh.create());
     const process = processOf(fresh);
     const restored = await send(fresh, "POST", "/v1/sys/snapshot", file);
     expect([restored.status, await restored.text()]).toEqual([200, expect.anything()]);
