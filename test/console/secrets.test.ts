@@ -75,7 +75,7 @@ describeConsole("secrets", (suite) => {
     await page.getByText("Another version was written meanwhile.").waitFor();
     await page.getByRole("button", { name: "Cancel" }).click();
     await page.getByRole("row", { name: /^3, newest Live/ }).waitFor();
-    // What changed between the versions before is no longer shown.
+    // The comparison of the versions before is no longer shown.
     expect(await page.getByText("1 key is the same").count()).toBe(0);
     await act(1, "Roll back to this version");
     await page.getByRole("button", { name: "Roll back to version 1" }).click();

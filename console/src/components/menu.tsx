@@ -37,7 +37,7 @@ export function Menu({
       if (event.target instanceof Node && !box.current?.contains(event.target)) setOpen(false);
     };
     document.addEventListener("pointerdown", closeOutside);
-    // What is below the list moves, also when a part of the page has been read.
+    // The page below the list moves, also when another part of it has been read.
     addEventListener("scroll", follow, true);
     addEventListener("resize", follow);
     return () => {
