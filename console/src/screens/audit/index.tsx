@@ -90,9 +90,9 @@ export function AuditLog({ kind, everyMs = 0, children }: LogProps) {
   const isPast = Date.parse(read.at(-1)?.time ?? "") < from;
   const inRange = read.filter(({ time }) => !(Date.parse(time) < from) && !(Date.parse(time) > until));
   const own = caller.value?.accessor;
-  const rows = inRange.filter(
-    (line) => hidden === "none" || !isRead(line) || (hidden === "own" && textOf(line, "accessor") !== own),
-  );
+  // A console reads much; what was refused to it is shown.
+  const isOwn = (line: Line): boolean => textOf(line, "accessor") === own && Number(line["status"] ?? 0) < 400;
+  const rows = inRange.filter((line) => hidden === "none" || !isRead(line) || (hidden === "own" && !isOwn(line)));
   const behind = inRange.length - rows.length;
   const failureOf = useFailures(rows);
   const find = (entered: string): void => {

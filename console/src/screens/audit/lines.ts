@@ -78,10 +78,9 @@ export function endOf(line: Line): { readonly tone: Tone; readonly word: string 
 
 const READS = /\/(lookup|lookup-accessor|lookup-self|capabilities-self|search\/fuzzy)$/;
 
-/** A read that succeeded, as a console sends many of. */
+/** A request that reads, also a refused one. */
 export const isRead = (line: Line): boolean =>
   line.kind !== "action" &&
-  Number(line["status"] ?? 0) < 400 &&
   (["GET", "LIST", "HEAD"].includes(textOf(line, "method")) || READS.test(textOf(line, "path")));
 
 /** Where the console shows the object of a line; null where it shows none. */
