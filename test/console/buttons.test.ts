@@ -163,6 +163,29 @@ describeConsole("a token that may change nothing", (suite) => {
     await opened.close();
   });
 
+  it("is told the path of an auth method as a policy has it, and may use a button that it may", async () => {
+    await suite().call("POST", "sys/auth/console-jwt", { type: "jwt" });
+    const rules = 'path "sys/auth/console-jwt" { capabilities = ["read", "sudo"] }';
+    const all = 'path "*" { capabilities = ["read", "list"] }';
+    const configures = 'path "auth/console-jwt/config" { capabilities = ["update"] }';
+    for (const [policies, lacks] of [
+      [`${rules} ${all}`, "auth/console-jwt/config: update"],
+      [`${rules} ${all} ${configures}`, null],
+    ] as const) {
+      const token = await suite().tokenWith("console-methods", policies);
+      const opened = await suite().open({ token, path: "access/method/console-jwt", refusals: [/403 /, /404 /] });
+      const { page } = opened;
+      await page.getByRole("button", { name: "More actions" }).click();
+      const disable = page.getByRole("menuitem", { name: "Disable this method" });
+      await expect.poll(() => disable.getAttribute("title")).toContain("sys/auth/console-jwt: delete");
+      const title = await page.getByRole("button", { name: "Configure" }).getAttribute("title");
+      if (lacks === null) expect(title).toBeNull();
+      else expect(title).toContain(lacks);
+      await opened.close();
+    }
+    await suite().call("DELETE", "sys/auth/console-jwt");
+  });
+
   it("may use a button whose right a rule for some names grants", async () => {
     const rules = `path "sys/policies/acl/team-*" { capabilities = ["create", "update"] }`;
     const token = await suite().tokenWith("console-team", `${rules} path "*" { capabilities = ["read", "list"] }`);

@@ -56,7 +56,7 @@ export function MethodPage({ path }: { readonly path: string }) {
         type && (
           <>
             {type.config && (
-              <Button needs={`POST auth/${mount}/config`} onClick={() => setConfiguring(true)}>
+              <Button needs={`POST ${mount}/config`} onClick={() => setConfiguring(true)}>
                 Configure
               </Button>
             )}
@@ -73,7 +73,7 @@ export function MethodPage({ path }: { readonly path: string }) {
                   label: "Disable this method",
                   icon: "trash",
                   isDangerous: true,
-                  needs: `DELETE sys/auth/${mount}`,
+                  needs: `DELETE sys/auth/${path}`,
                   onSelect: () => void disable(),
                 },
               ]}
