@@ -343,6 +343,10 @@ describeConsole("storage", (suite) => {
     const token = await suite().tokenWith("console-storage-reader", 'namespace "default" { policy = "write" }');
     const opened = await suite().open({ token, path: "storage", refusals: [/403/] });
     const { page } = opened;
+    // The console has asked for its rights before they change.
+    await page.route("**/v1/acl/capabilities/self*", (route) =>
+      route.fulfill({ json: { Capabilities: ["namespace:host-volume-create"] } }),
+    );
     await click(opened, "Create host volume");
     await nameField(opened).fill("console-forbidden");
     await suite().tokenWith("console-storage-reader", 'namespace "default" { policy = "read" }');

@@ -1,9 +1,10 @@
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { accessObject, dump, holderOf, path } from "./access.ts";
 import { loseEverything, restore, snapshot } from "./backup-world.ts";
 import { del, get, list, put } from "./client.ts";
 import { clock } from "./clock.ts";
+import { evictObject } from "./evict-all.ts";
 
 /** Roles and secret ids of `approle` over restarts, restores and moves; the lists of locked names. */
 
@@ -30,7 +31,7 @@ describe("a secret id", () => {
   it("survives a restart and a rotation, and a snapshot contains it with its remaining uses", async () => {
     const { secret_id, secret_id_accessor } = await secretId({ num_uses: 4, metadata: { tag: "canary-tag" } });
     await put("/v1/sys/rotate", {});
-    await evictDurableObject(accessObject());
+    await evictObject(accessObject());
     expect((await signIn("web-role", secret_id)).status).toBe(200);
     const file = await snapshot();
     expect(Buffer.from(file).toString("latin1")).not.toContain(secret_id);

@@ -1,4 +1,4 @@
-import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
+import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { clearAuthorizeCache } from "../../src/access/authorize/authorize-cached.ts";
@@ -11,6 +11,7 @@ import { part } from "../support/long.ts";
 import { loseEverything, restore, rowsOf, snapshot } from "./backup-world.ts";
 import { get, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
+import { evictObject } from "./evict-all.ts";
 import { makeDestination, objects, setAssociation, write } from "./sync-helpers.ts";
 
 clock.moves = true;
@@ -106,8 +107,7 @@ describe("a restore whose Worker crashes midway", () => {
   it("is reported by the deployment, which refuses writes, also after restarts, and can be repeated", async () => {
     const bytes = await begin();
     await dieHalfWay();
-    for (const object of SINGLETONS)
-      await evictDurableObject(storedObject(env, object) as unknown as DurableObjectStub);
+    for (const object of SINGLETONS) await evictObject(storedObject(env, object) as unknown as DurableObjectStub);
     clearAuthorizeCache();
     for (const path of ["/v1/sys/mounts", "/v1/nodes", "/sys/sync/config", "/v1/acl/tokens"]) {
       const refused = await get(path);

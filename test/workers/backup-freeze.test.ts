@@ -1,4 +1,4 @@
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { QUIESCE_MS } from "../../src/platform/durable/snapshot/frozen.ts";
@@ -11,6 +11,7 @@ import { allObjects, loseEverything, restore, rowsOf, snapshot } from "./backup-
 import { get, mountKv, put, send } from "./client.ts";
 import { clock, ShiftedClock } from "./clock.ts";
 import { dynamicRole, mountEngine, openTenant, succeeded, writeRole } from "./engine-helpers.ts";
+import { evictObject } from "./evict-all.ts";
 import { done, operation, outcomes, ScriptedAgent } from "./scripted-agent.ts";
 import { eventually, makeDestination, objects, setAssociation, write } from "./sync-helpers.ts";
 
@@ -234,7 +235,7 @@ describe("a snapshot", () => {
     const frozen = heldFrozen();
     const taking = begin();
     await frozen.reached();
-    await evictDurableObject(storedObject(env, { kind: "sync-control", name: "main" }) as unknown as DurableObjectStub);
+    await evictObject(storedObject(env, { kind: "sync-control", name: "main" }) as unknown as DurableObjectStub);
     frozen.goOn();
     const refused = await taking;
     expect(refused.status).toBe(503);

@@ -1,4 +1,4 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Authorizer } from "../../src/access/authorize/authorize.ts";
 import { authorizeCacheSize } from "../../src/access/authorize/authorize-cached.ts";
@@ -7,6 +7,7 @@ import type { AccessControl } from "../../src/objects/access-control.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
+import { evictObject } from "./evict-all.ts";
 import { throughReplicas } from "./replicas.ts";
 
 /* `AccessControl` caches callers until a commit changes them; the cache must not be observable. */
@@ -149,7 +150,7 @@ it("a rolled back change leaves the stored rights", async () => {
   });
   await expect(failed).rejects.toThrow("in the middle");
   expect(await status(token)).toBe(200);
-  await evictDurableObject(accessObject());
+  await evictObject(accessObject());
   expect(await status(token)).toBe(200);
 });
 

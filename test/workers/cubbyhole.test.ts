@@ -1,9 +1,10 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import { accessObject, dump, holderOf, issue, path, policies } from "./access.ts";
 import { loseEverything, restore, snapshot } from "./backup-world.ts";
 import { del, get, list, put } from "./client.ts";
 import { clock } from "./clock.ts";
+import { evictObject } from "./evict-all.ts";
 
 /** Tokens with the default policy, which grants the cubbyhole. */
 const holder = async (more: object = {}) => (await issue({ policies: ["default"], ...more })).client_token as string;
@@ -145,7 +146,7 @@ describe("a stored value", () => {
     await put("/v1/cubbyhole/x", { password: "canary-cubbyhole" });
     expect(await dump()).not.toContain("canary-cubbyhole");
     await put("/v1/sys/rotate", {});
-    await evictDurableObject(accessObject());
+    await evictObject(accessObject());
     expect((await get("/v1/cubbyhole/x")).body.data).toEqual({ password: "canary-cubbyhole" });
     const file = await snapshot();
     await loseEverything();

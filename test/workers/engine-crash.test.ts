@@ -1,7 +1,6 @@
 import {
   createExecutionContext,
   createMessageBatch,
-  evictDurableObject,
   getQueueResult,
   runDurableObjectAlarm,
   runInDurableObject,
@@ -32,6 +31,7 @@ import {
   writeRole,
 } from "./engine-helpers.ts";
 import { expectNothingLeft, fresh, openEngine, tenant, uuid, writeExisting } from "./engine-world.ts";
+import { evictObject } from "./evict-all.ts";
 
 clock.moves = true;
 
@@ -337,7 +337,7 @@ describe("a wake-up of an engine", () => {
       );
     });
     polls.mockRestore();
-    await evictDurableObject(engineObject(uuid));
+    await evictObject(engineObject(uuid));
     await byItself(uuid, async () => expect(await rows(uuid, "leases")).toHaveLength(1));
     expect((await tenant.everything()).applications).toHaveLength(fresh.applications.length + 1);
   });

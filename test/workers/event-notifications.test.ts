@@ -1,4 +1,4 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { placedName } from "../../src/platform/place.ts";
@@ -10,6 +10,7 @@ import { holderOf, issue, path, policies } from "./access.ts";
 import { mountAws, openAwsAccount } from "./aws-helpers.ts";
 import { del, get, mountKv, put, send } from "./client.ts";
 import { creds, dynamicRole, mountEngine, openTenant, revoke, succeeded, writeRole } from "./engine-helpers.ts";
+import { evictObject } from "./evict-all.ts";
 import { closeSockets, requestSubscription, subscribe } from "./notification-sockets.ts";
 import { append, appendKeys, enableServiceEvents, killOnly, withSettings } from "./streams.ts";
 
@@ -403,11 +404,11 @@ describe("the life of a subscription", () => {
     for (const name of ["a", "b"]) {
       await write(name);
       expect(await stream.events(1)).toEqual([`kv-v2/data-write kv/data/${name}`]);
-      await vi.waitFor(() => evictDurableObject(relay), { timeout: 5_000 });
+      await vi.waitFor(() => evictObject(relay), { timeout: 5_000 });
     }
     await write("c");
     expect(await stream.events(1)).toEqual(["kv-v2/data-write kv/data/c"]);
-    await vi.waitFor(() => evictDurableObject(relay), { timeout: 5_000 });
+    await vi.waitFor(() => evictObject(relay), { timeout: 5_000 });
     await put("/v1/auth/token/revoke", { token });
     expect(await stream.closed()).toMatchObject({ code: 1000 });
   });

@@ -1,4 +1,4 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { STREAM_TOPICS } from "../../src/contracts/stream-topics.ts";
@@ -7,6 +7,7 @@ import { eventSubscription } from "../../src/rpc/stubs.ts";
 import { cut } from "../crash/crash-point.ts";
 import { itRows } from "../support/rows.ts";
 import { del, get, put } from "./client.ts";
+import { evictObject } from "./evict-all.ts";
 import { append, appendKeys, event, withSettings } from "./streams.ts";
 import { command, keysIn, newHook, SECRET, subscribe, subscription } from "./webhooks.ts";
 
@@ -453,7 +454,7 @@ describe("a crash", () => {
   it("of the Worker after the call, and of the object, repeats the delivery under its id", async () => {
     const hook = await newHook();
     const { lost } = await leased(hook.url);
-    await evictDurableObject(stub());
+    await evictObject(stub());
     await retryNow();
     await expect.poll(hook.keys).toEqual(["a"]);
     expect((await hook.received())[0]?.id).toBe(lost?.id);

@@ -1,10 +1,11 @@
-import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
+import { runDurableObjectAlarm } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { accessControl, kvStore } from "../../src/rpc/stubs.ts";
 import { KvStore } from "../../src/worker.ts";
 import { accessObject } from "./access.ts";
 import { type Answer, del, get, list, put } from "./client.ts";
+import { evictObject } from "./evict-all.ts";
 
 /** The upgrade of a KV mount from version 1 to version 2 (docs/guides/secrets.md). */
 
@@ -131,8 +132,8 @@ describe("a crash during the upgrade", () => {
       throw new Error("crashed");
     });
     expect((await upgrade()).status).toBe(204);
-    await evictDurableObject(accessObject());
-    await evictDurableObject(env.KV_STORE.getByName(uuid));
+    await evictObject(accessObject());
+    await evictObject(env.KV_STORE.getByName(uuid));
     expect((await get("/v1/one/data/app/db")).body.data).toMatchObject({
       data: { password: "p" },
       metadata: { version: 1 },

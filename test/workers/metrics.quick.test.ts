@@ -1,4 +1,4 @@
-import { createScheduledController, evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { createScheduledController, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { EventLog } from "../../src/objects/event-log.ts";
@@ -13,6 +13,7 @@ import { metrics } from "../../src/rpc/stubs.ts";
 import worker from "../../src/worker.ts";
 import { holderOf } from "./access.ts";
 import { get, mountKv, put } from "./client.ts";
+import { evictObject } from "./evict-all.ts";
 import { parseText, type Sample, valueIn } from "./metrics-text.ts";
 import { eventually } from "./sync-helpers.ts";
 
@@ -230,7 +231,7 @@ describe("counters of Workers", () => {
   it("are kept in storage after the object is evicted", async () => {
     await metrics(env).add("one", 1, [[key, 3]]);
     expect(await total(labels)).toBe(3);
-    await evictDurableObject(object());
+    await evictObject(object());
     await metrics(env).add("one", 1, [[key, 3]]);
     await metrics(env).add("one", 2, [[key, 1]]);
     expect(await total(labels)).toBe(4);
@@ -323,7 +324,7 @@ describe("the cron trigger", () => {
     expect(await run()).toBeUndefined();
     const before = Math.floor(Date.now() / 1000);
     await worker.scheduled(createScheduledController(), env);
-    await evictDurableObject(object());
+    await evictObject(object());
     const first = Number(await run());
     expect(first).toBeGreaterThanOrEqual(before);
     vi.spyOn(Date, "now").mockReturnValue((first + 300) * 1000);
@@ -334,7 +335,7 @@ describe("the cron trigger", () => {
   it("is awaited since the first count or scrape, which an eviction keeps, until its first run", async () => {
     const awaited = Number(await gauge(AWAITED));
     expect(awaited).toBeGreaterThan(Date.now() / 1000 - 60);
-    await evictDurableObject(object());
+    await evictObject(object());
     vi.spyOn(Date, "now").mockReturnValue((awaited + 3_600) * 1000);
     expect(await gauge(AWAITED)).toBe(awaited);
     await worker.scheduled(createScheduledController(), env);

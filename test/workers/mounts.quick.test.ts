@@ -1,9 +1,10 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { itRows } from "../support/rows.ts";
 import { accessObject, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, mountKv, put, send } from "./client.ts";
+import { evictObject } from "./evict-all.ts";
 
 const kv = { type: "kv", options: { version: "2" } };
 /** The record as clients decode it: every type matters. */
@@ -387,7 +388,7 @@ describe("health and seal status", () => {
     await runInDurableObject(accessObject(), (_object, { storage: { sql } }) => {
       sql.exec("UPDATE data_keys SET master = 'lost'");
     });
-    await evictDurableObject(accessObject());
+    await evictObject(accessObject());
     const health = await get("/v1/sys/health", { token: null });
     expect([health.status, health.body.sealed, health.body.initialized]).toEqual([503, true, true]);
     expect((await get("/v1/sys/seal-status", { token: null })).body.sealed).toBe(true);

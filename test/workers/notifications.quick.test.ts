@@ -1,4 +1,4 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { EventLog } from "../../src/objects/event-log.ts";
@@ -7,6 +7,7 @@ import { issue, policies } from "./access.ts";
 import { del, get, list, mountKv, patch, put } from "./client.ts";
 import { clock, ShiftedClock } from "./clock.ts";
 import { mountEngine, openTenant } from "./engine-helpers.ts";
+import { evictObject } from "./evict-all.ts";
 import { channel, newAccount, rule } from "./messages.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { cloudABody, makeDestination, setAssociation, write } from "./sync-helpers.ts";
@@ -361,7 +362,7 @@ describe("a channel", () => {
       storage.sync = () => Promise.reject(new Error("killed"));
       await object.alarm();
     });
-    await evictDurableObject(log());
+    await evictObject(log());
     expect(await active()).toMatchObject([{ state: "firing" }]);
     expect(await ops.titles()).toEqual([]);
     time.advance(61_000);

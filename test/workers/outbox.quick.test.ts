@@ -1,10 +1,10 @@
-import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { deliveredTogether, type OutboxRow, storedLater } from "../../src/platform/durable/outbox-delivery.ts";
 import { type Inside, waiting, withOutbox } from "../crash/object-internals.ts";
 import { randomFrom } from "../crash/random.ts";
 import { clock, ShiftedClock } from "./clock.ts";
+import { evictObject } from "./evict-all.ts";
 
 clock.moves = true;
 
@@ -150,7 +150,7 @@ describe("a row that is enlisted with a commit", () => {
         await object.outbox.drain();
         await state.storage.sync();
       });
-      await evictDurableObject(env.EVENT_LOG.getByName("numbers"));
+      await evictObject(env.EVENT_LOG.getByName("numbers"));
     }
     expect(seen).toEqual([...new Set(seen)].sort((a, b) => a - b));
   });
@@ -585,7 +585,7 @@ describe("a delivery whose success is stored later", () => {
       enlist(object, 1);
       await object.outbox.drain();
     });
-    await evictDurableObject(env.EVENT_LOG.getByName("later, cut"));
+    await evictObject(env.EVENT_LOG.getByName("later, cut"));
     await withOutbox("later, cut", { t: storedLater(deliver) }, async (object, state) => {
       expect(waiting(state)).toHaveLength(1);
       await object.outbox.drain();
@@ -600,7 +600,7 @@ describe("the alarm", () => {
     const seen: unknown[] = [];
     const t = async (_lane: string, rows: OutboxRow[]) => void seen.push(...bodies(rows));
     await withOutbox("left", { t }, (object) => void object.commit(() => object.outbox.enlist("t", "a", 1)));
-    await evictDurableObject(env.EVENT_LOG.getByName("left"));
+    await evictObject(env.EVENT_LOG.getByName("left"));
     await withOutbox("left", { t }, async (object, state) => {
       const time = new ShiftedClock();
       time.advance(3_000);

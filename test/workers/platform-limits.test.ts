@@ -1,10 +1,10 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { accessObject } from "./access.ts";
 import { type Answer, del, get, list, mountKv, put } from "./client.ts";
 import { objectIds } from "./created-objects.ts";
-import { ALL, evictAll } from "./evict-all.ts";
+import { ALL, evictAll, evictObject } from "./evict-all.ts";
 import { workersRest } from "./running-workers.ts";
 import { eventually, makeDestination, setAssociation, setWithoutWaiting } from "./sync-helpers.ts";
 import { numbered, pause, resume, writeMany } from "./sync-limits.ts";
@@ -115,7 +115,7 @@ describe("an alarm that is late", () => {
     expect(await rows()).toHaveLength(1);
     // Only the object of the tokens, and without Workers: an object with a call under way is not evicted.
     await workersRest();
-    await evictDurableObject(accessObject());
+    await evictObject(accessObject());
     await put("/v1/sys/policies/acl/next", { policy: "" });
     await eventually(async () => expect(await rows()).toEqual([]));
   });

@@ -1,4 +1,3 @@
-import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { accessControl } from "../../src/rpc/stubs.ts";
@@ -17,6 +16,7 @@ import {
   succeeded,
   writeRole,
 } from "./engine-helpers.ts";
+import { evictObject } from "./evict-all.ts";
 import { throughReplicas } from "./replicas.ts";
 import {
   association,
@@ -390,7 +390,7 @@ describe("a crash during a move", () => {
       throw new Error("crashed");
     });
     const { migration_id: id } = (await moved("kv", "new")).body.data;
-    await evictDurableObject(accessObject());
+    await evictObject(accessObject());
     told.mockRestore();
     expect((await get("/v1/new/data/app/db")).body.data.data).toEqual({ n: 1 });
     expect((await get(`/v1/sys/remount/status/${id}`)).body.data.migration_info.status).toBe("success");

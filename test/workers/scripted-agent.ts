@@ -1,4 +1,4 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import {
   type AgentFrame,
@@ -15,6 +15,7 @@ import { ClusterRegistry } from "../../src/objects/cluster-registry.ts";
 import type { NodeSession } from "../../src/objects/node-session.ts";
 import { nodeSession } from "../../src/rpc/stubs.ts";
 import { type Answer, send } from "./client.ts";
+import { evictObject } from "./evict-all.ts";
 
 /** An agent that a test controls, over the same WebSocket as a real one. */
 
@@ -226,7 +227,7 @@ export class ScriptedAgent {
 
   /** Memory is gone, sockets are not. */
   hibernate(): Promise<void> {
-    return evictDurableObject(this.stub);
+    return evictObject(this.stub);
   }
 }
 

@@ -1,9 +1,9 @@
-import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import type { StoredSecret } from "../../src/platform/crypto/master-key.ts";
 import { get, mountKv, put } from "./client.ts";
 import { deployment } from "./deployment.ts";
+import { evictObject } from "./evict-all.ts";
 import { deployWithMasterKey, FIRST_KEY, key } from "./sealing-helpers.ts";
 import { eventually } from "./sync-helpers.ts";
 
@@ -40,7 +40,7 @@ describe("MASTER_KEY as a stored secret", () => {
     await bind(stored);
     expect((await get("/v1/kv/data/a")).body.data.data).toEqual({ k: "before" });
     expect((await put("/v1/kv/data/b", { data: { k: "v" } })).status).toBe(200);
-    await evictDurableObject(env.KV_STORE.getByName(uuid));
+    await evictObject(env.KV_STORE.getByName(uuid));
     expect((await get("/v1/kv/data/b")).body.data.data).toEqual({ k: "v" });
     expect(
       (await deployment({ MASTER_KEY: stored })("/v1/sys/audit-hash/log", { method: "POST", body: { input: "x" } }))

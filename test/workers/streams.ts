@@ -1,9 +1,10 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env, exports } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import type { Append, NewEvent } from "../../src/contracts/event.ts";
 import { settings } from "../../src/platform/settings.ts";
 import { eventLog } from "../../src/rpc/stubs.ts";
+import { evictObject } from "./evict-all.ts";
 
 /** Helpers for tests of the event stream. */
 
@@ -134,7 +135,7 @@ export function enableServiceEvents(topics: string): Promise<void> {
 /** Also the relays, which let the log go by themselves; an object with a timer or a stream refuses. */
 export async function evict(): Promise<void> {
   await vi.waitFor(async () => expect((await eventLog(env).state()).readers).toBe(0));
-  for (const server of servers()) await evictDurableObject(server);
+  for (const server of servers()) await evictObject(server);
 }
 
 export async function killOnly(object: DurableObjectStub): Promise<void> {

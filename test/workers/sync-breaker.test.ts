@@ -1,4 +1,4 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { PollAnswer } from "../../src/contracts/sync-tasks.ts";
@@ -12,6 +12,7 @@ import { amount } from "../support/long.ts";
 import { get, mountKv } from "./client.ts";
 import { clock, ShiftedClock } from "./clock.ts";
 import { byItself, PassingTime } from "./clock-and-alarms.ts";
+import { evictObject } from "./evict-all.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { association, cloudABody, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 import { counts, destination, numbered, pause, resume, watchCalls, writeMany } from "./sync-limits.ts";
@@ -251,7 +252,7 @@ describe("a destination with few concurrent calls", () => {
     await runInDurableObject(destination(AT), (_object: SyncDestination, { storage }) =>
       storage.sql.exec("UPDATE work SET lease = NULL, ready_at = 0 WHERE lease LIKE 'two %'"),
     );
-    await evictDurableObject(destination(AT));
+    await evictObject(destination(AT));
     expect(await lease(20, "one")).toBe(8);
     expect(await lease(20, "two")).toBe(0);
   }, 120_000);

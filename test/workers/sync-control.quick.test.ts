@@ -1,10 +1,11 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { SyncControl } from "../../src/worker.ts";
 import { randomFrom } from "../crash/random.ts";
 import { itRows } from "../support/rows.ts";
 import { get, send } from "./client.ts";
+import { evictObject } from "./evict-all.ts";
 import { eventually } from "./sync-helpers.ts";
 import { configure, pause, resume } from "./sync-limits.ts";
 
@@ -24,7 +25,7 @@ describe("the configuration", () => {
     expect((await get("/sys/sync/config")).body.data).toEqual(defaults);
     expect((await pause()).body.data).toEqual({ ...defaults, disabled: true });
     expect((await configure({ queue_capacity: 7 })).body.data).toEqual({ disabled: true, queue_capacity: 7 });
-    await evictDurableObject(control());
+    await evictObject(control());
     expect((await get("/sys/sync/config")).body.data).toEqual({ disabled: true, queue_capacity: 7 });
     const reset = await send("DELETE", "/sys/sync/config");
     expect([reset.status, reset.body.data]).toEqual([200, defaults]);
@@ -152,7 +153,7 @@ describe("the end of a pause", () => {
     const { names, sent } = woken();
     sent.mockRejectedValueOnce(new Error("queue is down"));
     await resume();
-    await evictDurableObject(control());
+    await evictObject(control());
     await eventually(() => expect(new Set(names)).toEqual(new Set(many)));
     await eventually(isDone);
   });

@@ -1,4 +1,3 @@
-import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { destinationTypes } from "../../src/sync/destinations/index.ts";
@@ -6,6 +5,7 @@ import { part } from "../support/long.ts";
 import { mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { byItself } from "./clock-and-alarms.ts";
+import { evictObject } from "./evict-all.ts";
 import { association, endFreshRights, eventually, makeDestination, setAssociation, write } from "./sync-helpers.ts";
 import { RemotePlace } from "./sync-places.ts";
 
@@ -67,7 +67,7 @@ describe.each(part(types, 0, 5))("a refusal of fresh rights at %s", (type) => {
     const until = Date.parse(String(refused["retried_until"])) - began;
     expect(until).toBeGreaterThanOrEqual(QUARTER_MS);
     expect(until).toBeLessThan(QUARTER_MS + 30_000);
-    await evictDurableObject(destination());
+    await evictObject(destination());
     expect(await seen()).toEqual(refused);
     await arrives();
     expect(Object.keys(await seen())).not.toContain("retried_until");

@@ -1,7 +1,8 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
 import { type Answer, get, put } from "./client.ts";
+import { evictObject } from "./evict-all.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 
 /** A complete body for a cloud-a-sm destination at the double. */
@@ -24,7 +25,7 @@ export async function endFreshRights(destination: string): Promise<void> {
   await runInDurableObject(object(), (_, { storage }) => {
     storage.sql.exec("UPDATE destination SET rights_changed = rights_changed - 900000");
   });
-  await evictDurableObject(object());
+  await evictObject(object());
 }
 
 /** The service answers a set after two seconds, whether or not the secret was pushed by then. */

@@ -1,4 +1,4 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { performWork } from "../../src/sync/worker/perform.ts";
@@ -7,6 +7,7 @@ import { amount } from "../support/long.ts";
 import { type Answer, del, get, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { byItself } from "./clock-and-alarms.ts";
+import { evictObject } from "./evict-all.ts";
 import { holdAnswer } from "./held-call.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
@@ -205,7 +206,7 @@ describe("while syncing is paused", () => {
       await write("kept", { v: round + 2 });
       for (const secret of ["kept", "new"]) await setAssociation("in-mem/m", secret);
       await isQuiet();
-      await evictDurableObject(destination("in-mem/m"));
+      await evictObject(destination("in-mem/m"));
       await runInDurableObject(destination("in-mem/m"), (object: SyncDestination) => object.alarm());
     }
     await isQuiet();
@@ -307,7 +308,7 @@ describe("when a pause is over", () => {
     await runInDurableObject(object, (_object, { storage }) => {
       storage.sql.exec("INSERT INTO work_pause VALUES (1, ?)", Date.now() + 20_000);
     });
-    await evictDurableObject(object);
+    await evictObject(object);
     await object.poll([], 6);
     await runInDurableObject(object, async (instance, { storage }) => {
       await storage.deleteAlarm();

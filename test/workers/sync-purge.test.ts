@@ -1,4 +1,4 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { KvStore, SyncDestination } from "../../src/worker.ts";
@@ -6,6 +6,7 @@ import { amount } from "../support/long.ts";
 import { del, get, list, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
 import { byItself } from "./clock-and-alarms.ts";
+import { evictObject } from "./evict-all.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { association, eventually, makeDestination, removeAssociation, setAssociation, write } from "./sync-helpers.ts";
 import { destination, numbered, pause, resume, writeMany } from "./sync-limits.ts";
@@ -167,7 +168,7 @@ describe("a purge", () => {
       for (let round = 0; round < 12; round++) {
         await scheduler.wait(amount(20, 60));
         const at = destination("in-mem/m");
-        if (how === "evicted") await evictDurableObject(at).catch(() => undefined);
+        if (how === "evicted") await evictObject(at).catch(() => undefined);
         else await runInDurableObject(at, (_object, { abort }) => abort("killed")).catch(() => undefined);
       }
       await byItself(ALL(), () => expectNoTrace("in-mem/m"), { rounds: 300 });

@@ -1,9 +1,10 @@
-import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import type { SyncDestination } from "../../src/worker.ts";
 import { itRows } from "../support/rows.ts";
 import { del, get, mountKv, put } from "./client.ts";
+import { evictObject } from "./evict-all.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
   association,
@@ -414,13 +415,13 @@ it("removes tags that only a running push has set", async () => {
 
 it("keeps its pending work after a restart at any time", async () => {
   await write("app", { a: 1 });
-  await evictDurableObject(stub("in-mem/m"));
+  await evictObject(stub("in-mem/m"));
   await setAssociation("in-mem/m", "app");
-  await evictDurableObject(stub("in-mem/m"));
+  await evictObject(stub("in-mem/m"));
   await write("app", { a: 2 });
-  await evictDurableObject(stub("in-mem/m")).catch(() => undefined);
+  await evictObject(stub("in-mem/m")).catch(() => undefined);
   await eventually(async () => expect(await objects("m")).toEqual({ [nameOf("app")]: '{"a":2}' }));
-  await evictDurableObject(stub("in-mem/m"));
+  await evictObject(stub("in-mem/m"));
   expect((await removeAssociation("in-mem/m", "app")).body.data.sync_operation_counters).toEqual({ UNSYNCED: 1 });
   expect(await objects("m")).toEqual({});
 });

@@ -1,9 +1,10 @@
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { describe, expect, it, vi } from "vitest";
 import { AccessControl } from "../../src/objects/access-control.ts";
 import { EventLog } from "../../src/objects/event-log.ts";
 import { accessObject, eventsOf, issue, path, policies } from "./access.ts";
 import { type Answer, del, get, put, send } from "./client.ts";
+import { evictObject } from "./evict-all.ts";
 import { throughReplicas } from "./replicas.ts";
 
 /** A power cut of one object: uncommitted writes, memory and calls are lost. */
@@ -149,7 +150,7 @@ it("works while the event log is down, and delivers the events later", async () 
 });
 
 it("keeps all acknowledged writes over restarts between requests", async () => {
-  const restart = () => evictDurableObject(accessObject());
+  const restart = () => evictObject(accessObject());
   await policies({ p: path("sys/mounts", "read") });
   await restart();
   const parent = await issue({ policies: ["p"], num_uses: 2 });

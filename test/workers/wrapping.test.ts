@@ -1,4 +1,4 @@
-import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { AccessControl } from "../../src/objects/access-control.ts";
 import { itRows } from "../support/rows.ts";
@@ -6,6 +6,7 @@ import { accessObject, dump, eventsOf, holderOf, issue, path } from "./access.ts
 import { loseEverything, restore, snapshot } from "./backup-world.ts";
 import { type Answer, del, get, list, mountKv, put, send } from "./client.ts";
 import { creds, dynamicRole, mountEngine, openTenant, writeRole } from "./engine-helpers.ts";
+import { evictObject } from "./evict-all.ts";
 
 /** docs/guides/wrapping.md. */
 
@@ -337,7 +338,7 @@ describe("a wrapped answer", () => {
     const stored = await dump();
     for (const secret of [CANARY, first.token]) expect(stored).not.toContain(secret);
     await put("/v1/sys/rotate", {});
-    await evictDurableObject(accessObject());
+    await evictObject(accessObject());
     expect((await unwrap(first.token)).body.data.data.password).toBe(CANARY);
     const file = await snapshot();
     await loseEverything();
