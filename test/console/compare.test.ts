@@ -32,6 +32,8 @@ describeConsole("compare", (suite) => {
       refusals: [/404 (GET|LIST)/, /400 POST \/v1\/secret\/data/],
     });
     const { page } = opened;
+    await page.getByLabel("Folder or secret").fill("console/r");
+    await page.getByRole("option", { name: "console/right/", exact: true }).waitFor();
     await page.getByLabel("Folder or secret").fill("console/rihgt");
     await page.getByRole("button", { name: "Compare", exact: true }).click();
     await page.getByText("3 differences, 0 secrets are the same; no secret in secret/console/rihgt").waitFor();

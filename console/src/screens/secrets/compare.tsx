@@ -14,6 +14,7 @@ import { compareHref, type KvMount, mountHref } from "./addresses.ts";
 import { CompareDialog } from "./compare-dialog.tsx";
 import { compare, MAX_SECRETS, type Outcome, placeOf, type Side, sideText } from "./compare-reads.ts";
 import { readMounts } from "./reads.ts";
+import { useSecretNames } from "./secret-names.ts";
 
 const OUTCOMES: Readonly<Record<Outcome["state"], readonly [Tone, string]>> = {
   differs: ["warn", "Differs"],
@@ -61,6 +62,9 @@ function Other({ left, right }: { readonly left: Side; readonly right: Side | nu
   const [path, setPath] = useState(right?.path ?? "");
   const [own, setOwn] = useState(left.path);
   const list = (mounts.value?.kv ?? []).filter(({ version }) => version === 2).map((entry) => entry.path);
+  const isHere = namespace === left.namespace && list.includes(trimmed(mount));
+  const owns = useSecretNames(left.mount, own);
+  const names = useSecretNames(isHere ? trimmed(mount) : "", path);
   return (
     <form
       class="secrets-compare-form"
@@ -77,12 +81,20 @@ function Other({ left, right }: { readonly left: Side; readonly right: Side | nu
         label={`On the left, in ${left.mount}/`}
         value={own}
         onChange={setOwn}
+        list={owns}
         mono
         placeholder="the whole engine"
       />
       <TextField label="Namespace" value={namespace} onChange={setNamespace} mono placeholder="root" />
       <TextField label="Engine" value={mount} onChange={setMount} list={list} mono required />
-      <TextField label="Folder or secret" value={path} onChange={setPath} mono placeholder="the whole engine" />
+      <TextField
+        label="Folder or secret"
+        value={path}
+        onChange={setPath}
+        list={names}
+        mono
+        placeholder="the whole engine"
+      />
       <Button type="submit" kind={right ? "normal" : "primary"}>
         Compare
       </Button>

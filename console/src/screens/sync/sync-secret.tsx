@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { api, apiFull, wireRequest } from "../../api/client.ts";
+import { api, wireRequest } from "../../api/client.ts";
 import { useNew } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { SelectField, TextField } from "../../components/field.tsx";
@@ -8,6 +8,7 @@ import { toast } from "../../components/toasts.tsx";
 import { useResource } from "../../lib/resource.ts";
 import { syncWord } from "../../lib/sync-status.ts";
 import { providerName } from "../../lib/text.ts";
+import { useSecretNames } from "../secrets/secret-names.ts";
 import { destinationPath } from "./addresses.ts";
 import { intoView, Plan } from "./plan.tsx";
 import { type DestinationRef, isFailing, keyOf, type PlannedObject, worstOf } from "./reads.ts";
@@ -173,24 +174,4 @@ async function readVersionedMounts(signal: AbortSignal): Promise<string[]> {
   return Object.entries(data.secret)
     .filter(([, { type, options }]) => type === "kv" && options?.["version"] === "2")
     .map(([path]) => path.replace(/\/$/, ""));
-}
-
-const MAX_NAMES = 500;
-
-/** Names in the folder of the path that is being typed. */
-function useSecretNames(mount: string, typed: string): readonly string[] {
-  const folder = typed.slice(0, typed.lastIndexOf("/") + 1);
-  const { value } = useResource(
-    ["names", mount, folder],
-    async (signal) => {
-      const path = folder.replace(/\/$/, "");
-      const options = { mount, signal, quiet: true, accept: [404, 403], query: { limit: MAX_NAMES } } as const;
-      const { status, body } = path
-        ? await apiFull("LIST /v1/secret/metadata/{path}", { ...options, path: { path } })
-        : await apiFull("LIST /v1/secret/metadata", options);
-      return status === 200 ? body.data.keys.map((name) => folder + name) : [];
-    },
-    { skip: mount === "" },
-  );
-  return value ?? [];
 }
