@@ -17,10 +17,12 @@ const PATIENCE_MS = 30_000;
 /**
  * Loses the memory of an object. The runtime waits some seconds for the end of its calls, which may last longer on a busy
  * machine.
+ * @param settle ends what holds the object in memory; called before each attempt
  */
-export async function evictObject(object: DurableObjectStub): Promise<void> {
+export async function evictObject(object: DurableObjectStub, settle?: () => Promise<unknown>): Promise<void> {
   for (const end = performance.now() + PATIENCE_MS; ; ) {
     try {
+      await settle?.();
       return await evictDurableObject(object);
     } catch (failure) {
       if (!/still has active references/.test(String(failure)) || performance.now() > end) throw failure;
