@@ -1,4 +1,4 @@
-import { runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { AccessControl } from "../../src/objects/access-control.ts";
@@ -12,7 +12,6 @@ import { clock, extendDeadlines } from "./clock.ts";
 import { alarmsUntil } from "./clock-and-alarms.ts";
 import { addCsiNodes, create, ends, putOff, runs, ScriptedCsi } from "./csi-world.ts";
 import { creds, dynamicRole, engineObject, mountEngine, openTenant, revoke, writeRole } from "./engine-helpers.ts";
-import { evictObject } from "./evict-all.ts";
 import { addNode, lose, make, nodeId, ScriptedNodes } from "./host-volumes.ts";
 import { byItself } from "./host-volumes-world.ts";
 import { counts, MEASURES } from "./metrics-recount.ts";
@@ -37,7 +36,7 @@ afterEach(async () => {
 
 /** Current samples: drops the cached values of the object that scrapes the others. */
 async function scrapeOnce(): Promise<Sample[]> {
-  await evictObject(env.METRICS.getByName("main")).catch(() => undefined);
+  await evictDurableObject(env.METRICS.getByName("main")).catch(() => undefined);
   const answer = await get("/v1/metrics");
   expect(answer.status, answer.text).toBe(200);
   return parseText(answer.text);
@@ -287,7 +286,7 @@ describe("the cluster", () => {
       sql.exec("DROP TABLE counted");
       sql.exec("DELETE FROM migrations WHERE module = 'measures'");
     });
-    await evictObject(registry());
+    await evictDurableObject(registry());
     expect(await values("sallyport_nodes")).toEqual({ ready: 2 });
     expect(await values("sallyport_volume_claims")).toEqual({ made: 1, asked: 1 });
     await lose(nodeId(2));
