@@ -78,7 +78,7 @@ const ROWS: readonly Row[] = [
 
 /** Reads, choices of what is shown, and forms that end at a button of the table. */
 const HARMLESS =
-  /^(Refresh|Copy|Reveal|Hide|Show|As |Select|Compare|Read |Search|Follow|Start|Stop|Pause$|Resume|Filter|Check|Open|More |Older|Newer|Load|Clear|Close|Back|Cancel|All |Remove |Export|Download|Settings of the engine|Share once|Look up|Find |Light|Dark|Sort|New rule|Register$|Try again|Add a |Previous|Next)/;
+  /^(Refresh|Copy|Reveal|Hide|Show|As |Select|Compare|Read |Search|Follow|Start|Stop|Pause$|Resume|Filter|Check|Open|More |Older|Newer|Load|Clear|Close|Back|Cancel|All |Remove |Export|Download|Settings of the engine|Share once|Look up|Find |Light|Dark|Sort|New rule|Register$|Try again|Add a |Previous|Next|Who read)/;
 
 /** Opens a list of roles, of which the token may use some; follows a topic that it may be able to see. */
 const CHOOSES =

@@ -18,12 +18,15 @@ const PATIENCE_MS = 30_000;
  * Loses the memory of an object. The runtime waits some seconds for the end of its calls, which may last longer on a busy
  * machine.
  * @param settle ends what holds the object in memory; called before each attempt
+ * @returns how often it may have lost its memory: an attempt that was given up may still have an effect
  */
-export async function evictObject(object: DurableObjectStub, settle?: () => Promise<unknown>): Promise<void> {
-  for (const end = performance.now() + PATIENCE_MS; ; ) {
+export async function evictObject(object: DurableObjectStub, settle?: () => Promise<unknown>): Promise<number> {
+  const end = performance.now() + PATIENCE_MS;
+  for (let attempts = 1; ; attempts++) {
     try {
       await settle?.();
-      return await evictDurableObject(object);
+      await evictDurableObject(object);
+      return attempts;
     } catch (failure) {
       if (!/still has active references/.test(String(failure)) || performance.now() > end) throw failure;
     }

@@ -226,8 +226,8 @@ export class ScriptedAgent {
   }
 
   /** Memory is gone, sockets are not. */
-  hibernate(): Promise<void> {
-    return evictObject(this.stub);
+  async hibernate(): Promise<void> {
+    await evictObject(this.stub);
   }
 }
 

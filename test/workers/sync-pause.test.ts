@@ -202,16 +202,17 @@ describe("while syncing is paused", () => {
     await Promise.all((await writeMany(mount, numbered("w", 40))).map((secret) => destination("in-mem/m").set(secret)));
     await isQuiet();
     const rings = vi.spyOn(env.SYNC_WORK, "send");
+    let losses = 0;
     for (let round = 0; round < 3; round++) {
       await write("kept", { v: round + 2 });
       for (const secret of ["kept", "new"]) await setAssociation("in-mem/m", secret);
       await isQuiet();
-      await evictObject(destination("in-mem/m"));
+      losses += await evictObject(destination("in-mem/m"));
       await runInDurableObject(destination("in-mem/m"), (object: SyncDestination) => object.alarm());
     }
     await isQuiet();
     // One each time that it had lost its memory.
-    expect(rings.mock.calls.length).toBeLessThanOrEqual(3);
+    expect(rings.mock.calls.length).toBeLessThanOrEqual(losses);
   });
 });
 
