@@ -105,16 +105,19 @@ describe.runIf(isLong)("with a heap of 128 MiB for an isolate", { timeout: 600_0
     expect(meter.most()).toBeLessThan(HEAP_MIB * 2 ** 20);
   });
 
-  it("takes a snapshot larger than the heap, after as many of the largest secrets, eight at a time", async () => {
-    const names = Array.from({ length: LARGE }, (_, n) => n).values();
-    const write = async () => {
-      for (const n of names) await service.must("POST", `/v1/secret/data/s${n}`, { data: { text: text(n) } });
-    };
-    await Promise.all(Array.from({ length: 8 }, write));
+  it("serves more of the largest writes at once than fit", async () => {
+    const names = Array.from({ length: LARGE }, (_, n) => n);
+    await Promise.all(names.map((n) => service.must("POST", `/v1/secret/data/s${n}`, { data: { text: text(n) } })));
+    expect(processOf(service)).toBe(before);
+    expect(meter.most()).toBeLessThan(HEAP_MIB * 2 ** 20);
+  });
+
+  it("takes a snapshot larger than the heap", async () => {
     const taken = await send(service, "GET", "/v1/sys/snapshot");
     file = new Uint8Array(await taken.arrayBuffer());
     expect([taken.status, file.length > HEAP_MIB * 2 ** 20]).toEqual([200, true]);
     expect(processOf(service)).toBe(before);
+    expect(meter.most()).toBeLessThan(HEAP_MIB * 2 ** 20);
   });
 
   it("restores it", async () => {

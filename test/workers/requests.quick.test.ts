@@ -291,11 +291,39 @@ describe("bodies", () => {
       });
       const request = new Request("https://x/v1/sys/policies/acl/p", { method: "PUT", body, headers });
       await expect(
-        receiveBody(route, { request, env: { ...env, REQUEST_BODY_MS: "80" } as Env }),
+        receiveBody(route, { request, env: { ...env, REQUEST_BODY_MS: "80" } as Env, grant: null }),
       ).rejects.toMatchObject({
         status: 408,
         messages: ["request body: did not arrive within 0.08 s"],
       });
+    }
+  });
+
+  it("wait for memory when they are large, and small ones do not", async () => {
+    await mountKv();
+    const writes = Array.from({ length: 8 }, (_, at) => {
+      const { readable, writable } = new IdentityTransformStream();
+      const writer = writable.getWriter();
+      const write = (text: string) => writer.write(new TextEncoder().encode(text));
+      const answer = fetch(`/v1/kv/data/slow${at}`, { method: "POST", headers: root, body: readable });
+      return { answer, write, close: () => writer.close() };
+    });
+    // A body without a length counts as the largest one. It is read once there is memory for it.
+    for (const { write } of writes) await write("{");
+    let isAnswered = false;
+    const large = put("/v1/kv/data/large", { data: { a: "x".repeat(10_000) } }).finally(() => {
+      isAnswered = true;
+    });
+    for (const name of ["b", "c"]) expect((await put(`/v1/kv/data/${name}`, { data: { a: 1 } })).status).toBe(200);
+    expect((await put("/v1/kv/data/d", { data: { a: "x".repeat(1_048_576) } })).status).toBe(413);
+    const login = { AuthMethodName: "none", LoginToken: "x".repeat(10_000) };
+    expect((await put("/v1/acl/login", login, { headers: { "X-Orch-Token": "" } })).status).toBe(400);
+    expect(isAnswered).toBe(false);
+    for (const { answer, write, close } of writes) {
+      await write('"data":{"a":1}}');
+      await close();
+      expect((await answer).status).toBe(200);
+      expect((await large).status).toBe(200);
     }
   });
 

@@ -10,6 +10,7 @@ import {
   unknownFields,
   unknownFieldsText,
 } from "../../platform/http/unknown-fields.ts";
+import { BodyMemory } from "../../platform/limits/body-memory.ts";
 import { settings } from "../../platform/settings.ts";
 import { checkParameters, constraintsFor } from "../../rights/path-rules.ts";
 import { type AnyRoute, type Call, capabilityOf } from "./route.ts";
@@ -59,21 +60,54 @@ export class EarlyBody {
   }
 }
 
+/** Smaller bodies are not counted: a thousand of them fit. */
+const SMALL_BYTES = 8 * 1024;
+/** Bodies of callers with a token, and without one: neither delays the other. */
+const MEMORIES = { token: new BodyMemory(8 * 1024 * 1024), none: new BodyMemory(4 * 1024 * 1024) } as const;
+
+interface Received {
+  readonly text: string;
+  /** To be called at the end of the request. */
+  readonly release: () => void;
+}
+
+const nothingHeld = (): void => undefined;
+
 /**
- * The body of a request as text; empty for a route without one, or that reads it as a stream.
+ * The body of a request as text; empty for a route without one, or that reads it as a stream. A large one waits until there
+ * is memory for it.
  * @param early the body, if it is being read already
- * @throws RequestError 413 beyond the size limit, 408 beyond the time limit, 400 when it is not UTF-8
+ * @throws RequestError 413 beyond the size limit, 408 beyond the time limit, 400 when it is not UTF-8, 503 without memory
  */
 export async function receiveBody(
   route: AnyRoute,
-  { request, env }: Pick<Call, "request" | "env">,
+  { request, env, grant }: Pick<Call, "request" | "env"> & { readonly grant: object | null },
   early: EarlyBody | null = null,
-): Promise<string> {
+): Promise<Received> {
   const hasBody = route.body || route.verb !== "GET";
-  if (route.streams || !hasBody) return "";
+  if (route.streams || !hasBody || request.body === null) return { text: "", release: nothingHeld };
   const { REQUEST_BODY_MS: withinMs } = settings(env);
-  if (early) return decoded(await (early.isHere ? early.arrival : inTime(early.arrival, withinMs)));
-  return readText(request, withinMs, route.maxBodyBytes ?? MAX_BODY_BYTES);
+  const memory = MEMORIES[grant ? "token" : "none"];
+  const reserve = (bytes: number) => (bytes > SMALL_BYTES ? memory.reserve(bytes) : nothingHeld);
+  if (early) {
+    const bytes = await (early.isHere ? early.arrival : inTime(early.arrival, withinMs));
+    return decoded(bytes, await reserve(bytes.byteLength));
+  }
+  const most = route.maxBodyBytes ?? MAX_BODY_BYTES;
+  const declared = request.headers.get("content-length");
+  const size = declared === null ? most : Number(declared);
+  if (size > most) throw tooLarge(most);
+  const release = await reserve(size);
+  try {
+    // The runtime enforces the declared length, so only a body without one needs counting.
+    const arrival = declared === null ? counted(request.body, most) : request.arrayBuffer();
+    const bytes = await inTime<ArrayBuffer | Uint8Array>(arrival, withinMs);
+    if (bytes.byteLength <= SMALL_BYTES) release();
+    return decoded(bytes, release);
+  } catch (failure) {
+    release();
+    throw failure;
+  }
 }
 
 /**
@@ -152,21 +186,11 @@ function checkPatchType(request: Request): void {
 const withoutNulls = (body: Readonly<Record<string, unknown>>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
 
-/** @param withinMs time limit for the whole body */
-async function readText(request: Request, withinMs: number, most: number): Promise<string> {
-  if (request.body === null) return "";
-  const declared = request.headers.get("content-length");
-  if (Number(declared ?? 0) > most) throw tooLarge(most);
-  // The runtime enforces the declared length, so only a body without one needs counting.
-  const arrival: Promise<ArrayBuffer | Uint8Array> =
-    declared === null ? counted(request.body, most) : request.arrayBuffer();
-  return decoded(await inTime(arrival, withinMs));
-}
-
-function decoded(bytes: ArrayBuffer | Uint8Array): string {
+function decoded(bytes: ArrayBuffer | Uint8Array, release: () => void): Received {
   try {
-    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes);
+    return { text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: false }).decode(bytes), release };
   } catch {
+    release();
     throw badRequest("request body: is not UTF-8");
   }
 }

@@ -169,13 +169,15 @@ async function answer(
       authMount,
       identify: () => authorizeCall(base, target, { fresh: true }),
     };
-    const { body, unknown } = parseBody(route, call, await receiveBody(route, call, early), area, null);
+    const { text, release } = await receiveBody(route, call, early);
     try {
+      const { body, unknown } = parseBody(route, call, text, area, null);
       const asked = route.query && parseQuery(route.query, call.query);
       const given = asked === undefined ? call : { ...call, asked };
       const answered = await withWarnings(call, await route.handle(given, body), ignored(unknown));
       return route.unwrapped ? answered : await wrapAnswer(call, target.path, answered);
     } finally {
+      release();
       // A login may change the metadata and the groups of its entity, and thereby the rights of its other tokens.
       if (authMount) clearAuthorizeCache();
     }
@@ -208,8 +210,8 @@ async function answer(
   };
   checkRight(route, call);
   await auditRequest(base);
+  const { text, release } = await receiveBody(route, call, early);
   try {
-    const text = await receiveBody(route, call, early);
     await recheckLater();
     const { body, unknown } = parseBody(route, call, text, area, call.grant.constraints);
     if (route.query) call.asked = parseQuery(route.query, call.query);
@@ -226,6 +228,7 @@ async function answer(
   } catch (failure) {
     throw inDialect(failure, dialect);
   } finally {
+    release();
     if (route.fresh && !READS.has(target.verb)) clearAuthorizeCache();
   }
 }
