@@ -327,6 +327,17 @@ describe("bodies", () => {
     }
   });
 
+  it("that are small hold no memory of large ones, also without a length", async () => {
+    const route = secretsRoutes.match("POST", "/sys/policies/acl/p")?.route;
+    if (!route) throw new Error("no such route");
+    const received = Array.from({ length: 9 }, () => {
+      const body = new Blob([`{"policy":"${"x".repeat(5_000)}"}`]).stream();
+      return receiveBody(route, { request: new Request("https://x/", { method: "PUT", body }), env, grant: {} });
+    });
+    // None is released.
+    expect((await Promise.all(received)).map(({ text }) => text.length)).toEqual(Array(9).fill(5_013));
+  });
+
   it("of PATCH require the content type of a patch", async () => {
     await mountKv();
     await put("/v1/kv/data/a", { data: { a: 1 } });
