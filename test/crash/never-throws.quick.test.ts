@@ -183,7 +183,7 @@ describe("the queue consumer", () => {
     for (const secret of ["app", "other"]) await setAssociation("repo-host/r", secret);
     poll.mockRestore();
     const polls = vi.spyOn(SyncDestination.prototype, "poll");
-    await host.fault({ fault: "delay", ms: 2_500, operation: host.writes });
+    await host.fault({ fault: "delay", ms: 6_000, operation: host.writes });
     const [first, second] = [consume([{ destination: "repo-host/r" }]), consume([{ destination: "repo-host/r" }])];
     await Promise.all([first.handled, second.handled]);
     expect((await host.requests()).at(-1)).toMatchObject({ operation: host.writes, status: null });

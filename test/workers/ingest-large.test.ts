@@ -1,5 +1,7 @@
+import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
-import { MAX_EVENTS, MAX_REPORT_BYTES } from "../../src/cluster/reports/report-body.ts";
+import { MAX_EVENTS, MAX_REPORT_BYTES, readReports } from "../../src/cluster/reports/report-body.ts";
+import { clusterRegistry } from "../../src/rpc/stubs.ts";
 import { EventLog } from "../../src/worker.ts";
 import { eventsOf } from "./access.ts";
 import { get } from "./client.ts";
@@ -61,6 +63,25 @@ describe("a large line of a stream", () => {
     expect([refused.status, refused.text]).toEqual([400, expect.stringContaining("event 14001: Payload.Job.Status")]);
     expect([(await get(`/v1/allocation/${uuid(100)}`)).status, await backlog()]).toEqual([404, []]);
     expect((await send({ Index: 7, Events: [job()] }, "?source=eu")).body.Applied).toBe(true);
+  });
+
+  it("waits for its turn after another one, also one that fails", async () => {
+    const [event] = readReports(JSON.stringify([job()]), "default").reports;
+    const bytes = new TextEncoder().encode(`${JSON.stringify(event)}\n`);
+    const [first, second] = [new IdentityTransformStream(), new IdentityTransformStream()];
+    // Calls of one stub arrive in order.
+    const registry = clusterRegistry(env);
+    const ingest = async ({ readable }: IdentityTransformStream) => registry.ingestStream(null, readable, {});
+    const [left, taken] = [ingest(first), ingest(second)];
+    const [writerOfFirst, writer] = [first.writable.getWriter(), second.writable.getWriter()];
+    await Promise.all([writerOfFirst.write(bytes), writer.write(bytes), writer.close()]);
+    expect(await Promise.race([taken, scheduler.wait(200).then(() => "waits")])).toBe("waits");
+    const cut = expect(left).rejects.toThrow("JSON");
+    await writerOfFirst.write(new TextEncoder().encode("{\n"));
+    await writerOfFirst.close();
+    await cut;
+    expect(await taken).toMatchObject({ ok: true, value: { applied: true } });
+    expect((await get("/v1/job/web")).status).toBe(200);
   });
 
   it("is completed in order when the log fails midway, before later lines of other sources", async () => {

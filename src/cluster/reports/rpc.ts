@@ -14,11 +14,15 @@ import type {
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import type { TableIndexes } from "../../platform/durable/blocking/table-indexes.ts";
 import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
+import { BodyMemory } from "../../platform/limits/body-memory.ts";
 import type { Ingestion } from "./ingestion.ts";
 import { JobJoins } from "./job-joins.ts";
 import { JOB_SUMMARY_TABLES } from "./job-shapes.ts";
 import { fromStream } from "./report-stream.ts";
 import type { Reported } from "./reported.ts";
+
+/** Of reports beyond one call: the memory of an isolate holds no two of the largest. */
+const turns = new BodyMemory(1);
 
 interface ReportParts {
   readonly reportReads: ReportReads;
@@ -35,8 +39,18 @@ export const reportMethods: MethodTable<ReportsApi, ReportParts> = {
   allocations: ({ reportReads }, ids, namespace) => reportReads.allocations(ids, namespace),
   ingest: ({ ingestion }, ...given) => ingestion.apply(...given),
   ingestLines: ({ ingestion }, ...given) => ingestion.applyLines(...given),
-  ingestStream: async ({ ingestion }, source, reports, mode) =>
-    ingestion.apply(source, await fromStream(reports), mode),
+  ingestStream: async ({ ingestion }, source, reports, mode) => {
+    const turn = await turns.reserve(1);
+    if (!turn.ok) {
+      await reports.cancel();
+      return turn;
+    }
+    try {
+      return ingestion.apply(source, await fromStream(reports), mode);
+    } finally {
+      turn.value();
+    }
+  },
 };
 
 /** Reads reported objects with what belongs to them. Equal reads of one change share one read of rows. */

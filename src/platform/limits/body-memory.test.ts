@@ -23,13 +23,10 @@ describe("the memory for bodies", () => {
   const had: string[] = [];
   const ends = new Map<string, () => void>();
   const reserve = (name: string, bytes: number) =>
-    memory.reserve(bytes).then(
-      (release) => {
-        had.push(name);
-        ends.set(name, release);
-      },
-      (failure: Error) => void had.push(`${name}: ${failure.message}`),
-    );
+    memory.reserve(bytes).then((reserved) => {
+      had.push(reserved.ok ? name : `${name}: ${reserved.message}`);
+      if (reserved.ok) ends.set(name, reserved.value);
+    });
   const taken = async (ms = 20) => {
     await pass(ms);
     return had.splice(0);
@@ -66,7 +63,7 @@ describe("the memory for bodies", () => {
     void reserve("f", 10);
     expect(await taken()).toEqual(["e"]);
     for (let second = 0; second < 19; second++) expect(await taken(1_000)).toEqual([]);
-    expect(await taken(1_000)).toEqual(["f: request body: too many large requests are under way; ask again"]);
+    expect(await taken(1_000)).toEqual(["f: too many large requests are under way; ask again"]);
     end("e");
     void reserve("g", 10);
     expect(await taken()).toEqual(["g"]);
@@ -87,9 +84,7 @@ describe("the memory for bodies", () => {
     for (let second = 20; second < 120; second += 20) {
       void reserve(`i${second}`, 10);
       await pass(1_000);
-      expect(await taken(19_000)).toEqual([
-        `i${second}: request body: too many large requests are under way; ask again`,
-      ]);
+      expect(await taken(19_000)).toEqual([`i${second}: too many large requests are under way; ask again`]);
     }
     void reserve("j", 10);
     expect(await taken(19_000)).toEqual([]);

@@ -1,4 +1,4 @@
-import { RequestError } from "../http/errors.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
 
 interface Clock {
   now(): number;
@@ -38,10 +38,9 @@ export class BodyMemory {
 
   /**
    * Waits until there is room for a body.
-   * @returns to be called at the end of the request
-   * @throws RequestError 503 when there is none in time
+   * @returns to be called at the end of the request; refused when there is none in time
    */
-  async reserve(bytes: number): Promise<() => void> {
+  async reserve(bytes: number): Promise<Result<() => void>> {
     const request = { bytes, until: 0 };
     for (const end = this.#clock.now() + WAIT_MS; ; await this.#clock.wait(this.#pollMs())) {
       const now = this.#clock.now();
@@ -52,13 +51,11 @@ export class BodyMemory {
         this.#waiting.delete(request);
         request.until = now + HELD_MS;
         this.#held.add(request);
-        return () => void this.#held.delete(request);
+        return ok(() => void this.#held.delete(request));
       }
       if (now >= end) {
         this.#waiting.delete(request);
-        throw new RequestError(503, "request body: too many large requests are under way; ask again", {
-          "Retry-After": "1",
-        });
+        return refuse("unavailable", "too many large requests are under way; ask again");
       }
     }
   }

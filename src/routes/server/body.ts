@@ -1,7 +1,7 @@
 import type { ParameterConstraints } from "../../contracts/policies.ts";
 import { isPlainObject, parseJson, parseLossless } from "../../lib/json.ts";
 import type { Area } from "../../platform/http/areas.ts";
-import { badRequest, denied, invalid, RequestError } from "../../platform/http/errors.ts";
+import { badRequest, denied, invalid, RequestError, unwrap } from "../../platform/http/errors.ts";
 import { readNulls } from "../../platform/http/nulls.ts";
 import type { HeaderReader } from "../../platform/http/request-headers.ts";
 import {
@@ -88,7 +88,7 @@ export async function receiveBody(
   if (route.streams || !hasBody || request.body === null) return { text: "", release: nothingHeld };
   const { REQUEST_BODY_MS: withinMs } = settings(env);
   const memory = MEMORIES[grant ? "token" : "none"];
-  const reserve = (bytes: number) => (bytes > SMALL_BYTES ? memory.reserve(bytes) : nothingHeld);
+  const reserve = async (bytes: number) => (bytes > SMALL_BYTES ? unwrap(await memory.reserve(bytes)) : nothingHeld);
   if (early) {
     const bytes = await (early.isHere ? early.arrival : inTime(early.arrival, withinMs));
     return decoded(bytes, await reserve(bytes.byteLength));
