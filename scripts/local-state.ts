@@ -24,11 +24,11 @@ import {
   statSync,
   writeFileSync,
 } from "node:fs";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { parseEnv } from "node:util";
 import { type Keyring, parseKeyring } from "../src/platform/crypto/keyring.ts";
 import { lock, unlock } from "./lock.ts";
-import { type Environment, Refusal } from "./settings.ts";
+import { type Environment, PLAYGROUND_DIR, Refusal } from "./settings.ts";
 
 /** Mode bits: write permission of group and others. */
 const OTHERS_WRITE = 0o022;
@@ -38,6 +38,8 @@ interface About {
   migrations?: string;
   /** Absent when the bucket FILES is empty. */
   files?: string | undefined;
+  /** Only a playground has used the data, which may be deleted. */
+  playground?: true | undefined;
   /** False from the first byte of data until the service was ready for the first time. */
   ready?: boolean;
 }
@@ -48,7 +50,7 @@ interface Credentials {
   rootToken: string;
 }
 
-/** `playground` deletes existing data; `production` never does, takes its key from the settings and stores none. */
+/** `playground` deletes the data of an earlier one; `production` never does, takes its key from the settings and stores none. */
 type Purpose = "development" | "playground" | "production";
 
 export class LocalState {
@@ -82,6 +84,7 @@ export class LocalState {
     }
     try {
       const about = this.#readAbout();
+      if (afresh && about.playground !== true) this.#refuseOthersData();
       // An unfinished first start has left only part of the seeds, and no client has seen them.
       if ((about.ready === false && mayRemove) || afresh) this.#remove(this.dataDir);
       this.fresh = !existsSync(this.dataDir) || readdirSync(this.dataDir).length === 0;
@@ -99,7 +102,7 @@ export class LocalState {
         );
       }
       // Recorded before the key seals any data.
-      this.#note({ masterKey: sealedWith, ready: !this.fresh });
+      this.#note({ masterKey: sealedWith, ready: !this.fresh, playground: afresh || undefined });
     } catch (failure) {
       this.close();
       throw asRefusal(dir, failure);
@@ -195,6 +198,17 @@ export class LocalState {
 
   #remove(dir: string): void {
     rmSync(dir, { recursive: true, force: true });
+  }
+
+  /** A playground empties its directory, which must not be that of another service. */
+  #refuseOthersData(): void {
+    // Playgrounds of version 0.2.0 did not say what they are.
+    if (basename(this.#dir) === PLAYGROUND_DIR) return;
+    const dirs = [this.dataDir, this.volumesDir, this.csiDir];
+    if (dirs.every((dir) => !existsSync(dir) || readdirSync(dir).length === 0)) return;
+    throw new Refusal(
+      `STATE_DIR ${this.#dir} has the data of a service, and PLAYGROUND=1 would delete it: set STATE_DIR to another directory, or leave it out.`,
+    );
   }
 
   #givenKey(env: Environment): Credentials {

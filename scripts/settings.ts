@@ -18,6 +18,9 @@ export interface LocalSettings {
   playground: boolean;
 }
 
+/** The state of a playground, unless STATE_DIR names another one. */
+export const PLAYGROUND_DIR = ".sallyport-playground";
+
 /** Settings of the Worker, and its secret, the keyring. */
 export const WORKER_SETTINGS: readonly string[] = [...Object.keys(Settings.shape), "MASTER_KEY"];
 
@@ -28,7 +31,7 @@ export function localSettings(env: Environment): LocalSettings {
   return {
     playground,
     port: port(env["PORT"] || "8787"),
-    stateDir: env["STATE_DIR"] || (playground ? ".sallyport-playground" : ".sallyport"),
+    stateDir: env["STATE_DIR"] || (playground ? PLAYGROUND_DIR : ".sallyport"),
     seed: flag("SEED", env["SEED"] || "1"),
     agents: agents(env["AGENT"] || "1"),
     log: flag("LOG", env["LOG"] || "0"),

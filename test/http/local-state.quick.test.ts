@@ -98,8 +98,13 @@ describe("agents and their volumes", () => {
   });
 
   it("are removed with the data by a fresh start", () => {
-    useThem(use());
-    new LocalState(dir, {}, "playground").close();
+    const playground = () => {
+      const state = new LocalState(dir, {}, "playground");
+      state.close();
+      return state;
+    };
+    useThem(playground());
+    playground();
     expect(left()).toEqual([false, false]);
   });
 });
@@ -109,6 +114,21 @@ describe("a state directory with data", () => {
     const made = use();
     const opened = use({ DEV_ROOT_TOKEN: "another" });
     expect([opened.masterKey, opened.rootToken]).toEqual([made.masterKey, made.rootToken]);
+  });
+
+  it("is not emptied by a playground, unless only one has used it", () => {
+    new LocalState(dir, {}, "playground").close();
+    const opened = use();
+    writeFileSync(join(opened.dataDir, "rows"), "");
+    expect(() => new LocalState(dir, {}, "playground")).toThrow(
+      `STATE_DIR ${dir} has the data of a service, and PLAYGROUND=1 would delete it: set STATE_DIR to another directory, or leave it out.`,
+    );
+    expect(existsSync(join(opened.dataDir, "rows"))).toBe(true);
+    const own = join(dir, ".sallyport-playground");
+    mkdirSync(join(own, "state"), { recursive: true });
+    writeFileSync(join(own, "state", "rows"), "");
+    for (let start = 0; start < 2; start++) new LocalState(own, {}, "playground").close();
+    expect(existsSync(join(own, "state", "rows"))).toBe(false);
   });
 
   it("does not open without its key, and the error names both ways out", () => {
