@@ -55,8 +55,14 @@ export default async function setup(project: TestProject): Promise<() => Promise
     return async () => {};
   }
   const dir = mkdtempSync(join(tmpdir(), "sallyport-console-"));
-  const service = new LocalService(process.cwd(), await freePort(), { STATE_DIR: join(dir, "state"), PLAYGROUND: "1" });
-  await service.ready();
+  const settings = { STATE_DIR: join(dir, "state"), PLAYGROUND: "1" };
+  const start = async () => {
+    const started = new LocalService(process.cwd(), await freePort(), settings);
+    await started.ready();
+    return started;
+  };
+  // Suites beside this one may have taken the port meanwhile.
+  const service = await start().catch(start);
   const bench: Bench = {
     url: service.baseUrl,
     token: service.token,
