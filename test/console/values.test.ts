@@ -64,7 +64,10 @@ describeConsole("values", (suite) => {
     expect(await dataOf("console/values")).toEqual({ pem: PEM, odd: ODD, tabs: "\ta\t\n b \n\n" });
 
     await click(opened, "Write a new version");
-    await page.getByLabel("Value of odd", { exact: true }).focus();
+    const odd = page.getByLabel("Value of odd", { exact: true });
+    // Until the dialog is open the field takes no focus.
+    await odd.waitFor();
+    await odd.focus();
     await page.keyboard.press("Control+End");
     await page.keyboard.type("more");
     await click(opened, "Write the new version");

@@ -222,8 +222,10 @@ describe("kv", () => {
       [
         ["env", "push", "secret/known", file("twice.env", "W=hunter2\nN='\nW=1'\nW=hunter3\n")],
         2,
-        "has the key W twice",
+        "twice.env: line 4 has a key of an earlier line",
       ],
+      [["env", "push", "secret/known", file("no.env", "W=1\nhunter2\n")], 2, "no.env: line 2 must be KEY=VALUE"],
+      [["env", "push", "secret/known", file("open.env", 'W="hunter2\n')], 2, "open.env: line 1 must have one pair"],
       [["run", "--path", "secret/known", "--on-change", "HUP", "--", "true"], 2, "a signal needs --files"],
       [["run", "--", "true"], 2, "--path is missing"],
       [["sync", "set", "secret/known", "in-mem/none"], 1, "in-mem/none: no such destination"],

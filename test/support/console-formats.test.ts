@@ -63,7 +63,8 @@ describe("values as .env, JSON and YAML", () => {
 
   it.each([
     ["env", "A=1\nnothing", "Line 2 must be KEY=VALUE."],
-    ["env", 'A="open\nB=1', "Line 1 must be KEY=VALUE."],
+    ["env", 'A="open\nB=1', "Line 1 must have one pair of quotes."],
+    ["env", 'A=1\nexport H="q\\"canary"', "Line 2 must have one pair of quotes."],
     ["env", "A='x\nA=y'\nB=1\nA=canary", "Line 4 has a key of an earlier line."],
     ["yaml", 'a: 1\nb: 2\n"a": canary', "Line 3 has a key of an earlier line."],
     ["yaml", "a: 1\nb:\n  c: canary", "Line 3 must be KEY: VALUE."],

@@ -1,5 +1,5 @@
 /** Values of a secret as `.env`, JSON and YAML, in and out. No error contains a value. */
-import { isEnvName, quotedEnvValue } from "../../../packages/cli/src/kv/dotenv.ts";
+import { isEnvName, KEY_TWICE, lineRefused, parsedEnv, quotedEnvValue } from "../../../packages/cli/src/kv/dotenv.ts";
 import { parseExact, shown } from "./exact-json.ts";
 
 type Data = Readonly<Record<string, unknown>>;
@@ -32,7 +32,7 @@ export function formatted(format: Format, data: Data): string {
 
 /** @throws Error with the line that cannot be read */
 export function parsed(format: Format, text: string): Data {
-  if (format === "env") return parsedEnv(text);
+  if (format === "env") return Object.fromEntries(parsedEnv(text));
   if (format === "yaml" && !/^\s*\{/.test(text)) return parsedYaml(text);
   let value: unknown;
   try {
@@ -45,30 +45,6 @@ export function parsed(format: Format, text: string): Data {
   return value as Data;
 }
 
-const refused = (text: string, at: number, rule: string): Error =>
-  new Error(`Line ${text.slice(0, at).split("\n").length} ${rule}`);
-
-const TWICE = "has a key of an earlier line.";
-
-const ENV_LINE =
-  /[ \t]*(?:(?:#.*)?|(?:export[ \t]+)?([^\s=#'"`]+)[ \t]*=[ \t]*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|([^\s"'`#][^\n#]*|))[ \t]*(?:#.*)?)(?:\n|$)/y;
-
-/** As Node's `util.parseEnv` reads it, with an error for other lines. */
-function parsedEnv(raw: string): Data {
-  const text = raw.replace(/\r\n?/g, "\n");
-  const data: Record<string, unknown> = {};
-  for (ENV_LINE.lastIndex = 0; ENV_LINE.lastIndex < text.length; ) {
-    const at = ENV_LINE.lastIndex;
-    const found = ENV_LINE.exec(text);
-    if (!found) throw refused(text, at, "must be KEY=VALUE.");
-    const [, key, double, single, back, plain] = found;
-    if (key === undefined) continue;
-    if (Object.hasOwn(data, key)) throw refused(text, at, TWICE);
-    data[key] = double?.replaceAll("\\n", "\n") ?? single ?? back ?? plain?.trim() ?? "";
-  }
-  return data;
-}
-
 const YAML_LINE =
   /(?:[ \t]*(?:#.*)?|---[ \t]*|("(?:[^"\\\n]|\\.)*"|'(?:[^'\n]|'')*'|[\w./@-][^\n:#]*?)[ \t]*:(?:[ \t]+(.*?))?[ \t]*)(?:\n|$)/y;
 
@@ -79,15 +55,15 @@ function parsedYaml(raw: string): Data {
   for (YAML_LINE.lastIndex = 0; YAML_LINE.lastIndex < text.length; ) {
     const at = YAML_LINE.lastIndex;
     const found = YAML_LINE.exec(text);
-    if (!found) throw refused(text, at, "must be KEY: VALUE. Write a list or a nested map as JSON.");
+    if (!found) throw lineRefused(text, at, "must be KEY: VALUE. Write a list or a nested map as JSON.");
     const [, key, value = ""] = found;
     if (key === undefined) continue;
     const name = /^["']/.test(key) ? scalar(key) : key;
     const block = /^\|([+-]?)(?:\s+#.*)?$/.exec(value);
     const read = block ? blockText(text, block[1] ?? "") : scalar(value);
     if (typeof name !== "string" || read === undefined)
-      throw refused(text, at, "cannot be read. Write the value in quotes, or as JSON.");
-    if (Object.hasOwn(data, name)) throw refused(text, at, TWICE);
+      throw lineRefused(text, at, "cannot be read. Write the value in quotes, or as JSON.");
+    if (Object.hasOwn(data, name)) throw lineRefused(text, at, KEY_TWICE);
     data[name] = read;
   }
   return data;

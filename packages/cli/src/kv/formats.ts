@@ -1,8 +1,7 @@
-import { parseEnv } from "node:util";
 import { parse, stringify } from "yaml";
 import { membersOf } from "../../../relay/src/json-text.ts";
 import { Failure, InvalidUsage } from "../command.ts";
-import { isEnvName, quotedEnvValue } from "./dotenv.ts";
+import { isEnvName, parsedEnv, quotedEnvValue } from "./dotenv.ts";
 import { type Data, objectText, plain } from "./store.ts";
 
 /** Secrets as text: .env, JSON and YAML. No error contains a value. */
@@ -26,12 +25,8 @@ export function formatted(format: Format, data: Data): string {
 
 /** @param name of the text in errors @throws InvalidUsage */
 export function parsed(format: Format, text: string, name: string): Data {
+  if (format === "dotenv") return parsedDotenv(text, name);
   try {
-    if (format === "dotenv") {
-      const twice = keyGivenTwice(text);
-      if (twice !== undefined) throw new InvalidUsage(`${name}: has the key ${twice} twice`);
-      return new Map(Object.entries(parseEnv(text)).map(([key, value]) => [key, JSON.stringify(value)]));
-    }
     if (format === "json") {
       JSON.parse(text);
       return membersOf(text);
@@ -41,27 +36,20 @@ export function parsed(format: Format, text: string, name: string): Data {
     if (typeof value !== "object" || Array.isArray(value)) throw new SyntaxError("not a map");
     return new Map(Object.entries(value).map(([key, each]) => [key, jsonOf(each)]));
   } catch (failure) {
-    if (failure instanceof InvalidUsage) throw failure;
     // A parser's message quotes the text.
     const line = (failure as { linePos?: readonly { readonly line: number }[] }).linePos?.[0]?.line;
     throw new InvalidUsage(
-      `${name}: must be ${format === "dotenv" ? "lines KEY=VALUE" : `a map in ${format.toUpperCase()}`}${line === undefined ? "" : `, see line ${line}`}`,
+      `${name}: must be a map in ${format.toUpperCase()}${line === undefined ? "" : `, see line ${line}`}`,
     );
   }
 }
 
-/** A key with two values in a .env text: Node's reader keeps the last. Text in quotes may look like a line of its own. */
-function keyGivenTwice(text: string): string | undefined {
-  const names: string[] = [];
-  const numbered = text.replace(
-    /^([ \t]*(?:export[ \t]+)?)([^\s=#]+)(?=[ \t]*=)/gm,
-    (_, lead: string, name: string) => {
-      names.push(name);
-      return `${lead}K${names.length - 1}`;
-    },
-  );
-  const given = Object.keys(parseEnv(numbered)).map((key) => names[Number(key.slice(1))]);
-  return given.find((name, at) => given.indexOf(name) !== at);
+function parsedDotenv(text: string, name: string): Data {
+  try {
+    return new Map([...parsedEnv(text.replace(/^\uFEFF/, ""))].map(([key, value]) => [key, JSON.stringify(value)]));
+  } catch (failure) {
+    throw new InvalidUsage(`${name}: ${(failure as Error).message.replace(/^L/, "l").replace(/\.$/, "")}`);
+  }
 }
 
 /** The members on lines of their own, with their texts as they are. */
