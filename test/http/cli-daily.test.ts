@@ -152,6 +152,19 @@ describe("kv", () => {
     expect((await sallyport(["kv", "find", "plain/to"])).code).toBe(1);
   });
 
+  it("says that the old secret is left where it may be copied, but not removed", async () => {
+    await ok(["kv", "put", "secret/kept", "word=w1"]);
+    const rules = 'path "secret/*" { capabilities = ["create", "read", "update", "list"] }';
+    await service().must("PUT", "/v1/sys/policies/acl/copier", { policy: rules });
+    const { body } = await service().must("POST", "/v1/auth/token/create", { policies: ["copier"] });
+    const moved = await sallyport(["kv", "mv", "secret/kept", "secret/copy"], "", env(body.auth.client_token));
+    expect([moved.code, moved.out]).toEqual([1, ""]);
+    expect(moved.err).toMatch(
+      /^copied secret\/kept to secret\/copy, and the old one is left:\nsallyport kv mv: DELETE .* 403/,
+    );
+    expect(await ok(["kv", "get", "secret/kept", "--field", "word"])).toContain("w1");
+  });
+
   it("shares a secret of either version once, by a link of the console", async () => {
     await ok(["kv", "put", "plain/shared", "word=w1"]);
     await ok(["kv", "put", "secret/shared", "word=w2"]);

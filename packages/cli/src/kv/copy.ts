@@ -70,7 +70,7 @@ async function transfer(from: string, to: string, choices: Choices, io: Io): Pro
   const results: { from: string; to: string; outcome: Outcome }[] = [];
   const work = async (place: Place) => {
     const into = { ...target, name: `${target.name}${place.name.slice(source.name.length)}` };
-    return { from: shown(place), to: shown(into), outcome: await transferOne(kv, place, into, choices) };
+    return { from: shown(place), to: shown(into), outcome: await transferOne(kv, place, into, choices, io) };
   };
   for await (const result of inOrder(places, AT_ONCE, work)) {
     results.push(result);
@@ -100,6 +100,7 @@ async function transferOne(
   from: Place,
   to: Place,
   { force, isMove, "dry-run": isPlan }: Choices,
+  io: Io,
 ): Promise<Outcome> {
   const secret = await kv.read(from);
   if (secret === null) return "deleted";
@@ -112,7 +113,12 @@ async function transferOne(
     await kv.write(to, secret.data, await versionAt(kv, to));
     if (history?.custom_metadata) await kv.describe(to, history);
   }
-  if (isMove) await (from.version === 2 ? kv.removeAll(from) : kv.remove(from));
+  if (isMove) {
+    await (from.version === 2 ? kv.removeAll(from) : kv.remove(from)).catch((failure: unknown) => {
+      io.note(`copied ${shown(from)} to ${shown(to)}, and the old one is left:`);
+      throw failure;
+    });
+  }
   return isSame ? "unchanged" : "done";
 }
 
