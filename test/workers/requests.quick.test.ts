@@ -1,6 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { AccessControl } from "../../src/objects/access-control.ts";
+import { BodyMemory } from "../../src/platform/limits/body-memory.ts";
 import { receiveBody } from "../../src/routes/server/body.ts";
 import { secretsRoutes } from "../../src/routes/table.ts";
 import { itRows } from "../support/rows.ts";
@@ -301,6 +302,8 @@ describe("bodies", () => {
 
   it("wait for memory when they are large, and small ones do not", async () => {
     await mountKv();
+    const reserve = vi.spyOn(BodyMemory.prototype, "reserve");
+    const arePending = (count: number) => vi.waitFor(() => expect(reserve).toHaveBeenCalledTimes(count));
     const writes = Array.from({ length: 8 }, (_, at) => {
       const { readable, writable } = new IdentityTransformStream();
       const writer = writable.getWriter();
@@ -308,19 +311,20 @@ describe("bodies", () => {
       const answer = fetch(`/v1/kv/data/slow${at}`, { method: "POST", headers: root, body: readable });
       return { answer, write, close: () => writer.close() };
     });
-    // A body without a length counts as the largest one. It is read once there is memory for it.
-    for (const { write } of writes) await write("{");
+    // A body without a length counts as the largest one.
+    await arePending(8);
     let isAnswered = false;
     const large = put("/v1/kv/data/large", { data: { a: "x".repeat(10_000) } }).finally(() => {
       isAnswered = true;
     });
+    await arePending(9);
     for (const name of ["b", "c"]) expect((await put(`/v1/kv/data/${name}`, { data: { a: 1 } })).status).toBe(200);
     expect((await put("/v1/kv/data/d", { data: { a: "x".repeat(1_048_576) } })).status).toBe(413);
     const login = { AuthMethodName: "none", LoginToken: "x".repeat(10_000) };
     expect((await put("/v1/acl/login", login, { headers: { "X-Orch-Token": "" } })).status).toBe(400);
     expect(isAnswered).toBe(false);
     for (const { answer, write, close } of writes) {
-      await write('"data":{"a":1}}');
+      await write('{"data":{"a":1}}');
       await close();
       expect((await answer).status).toBe(200);
       expect((await large).status).toBe(200);
