@@ -35,6 +35,7 @@ export const clusterHeader = {
   nextToken: ["X-Orch-NextToken", "X-Nomad-NextToken"],
   oldestIndex: ["X-Orch-Oldest-Index", "X-Nomad-Oldest-Index"],
   startIndex: ["X-Orch-Start-Index", "X-Nomad-Start-Index"],
+  disabledTopics: ["X-Orch-Disabled-Topics", "X-Nomad-Disabled-Topics"],
 } as const;
 
 /** The names of a request's headers, in lower case. */

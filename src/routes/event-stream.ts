@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { clusterHeader } from "../compat/dialect.ts";
+import { SERVICE_TOPICS } from "../contracts/service-topics.ts";
 import { parseTopics, type Subscription } from "../events/subscription.ts";
 import { refuse } from "../lib/result.ts";
 import { objectStub } from "../platform/durable/jurisdiction.ts";
@@ -65,6 +66,12 @@ function serverOf(env: Env, request: Request, accessor: string): Fetcher {
   return objectStub(env, env.EVENT_RELAY, name, place);
 }
 
+/** The topics that are asked for by name, and whose events are not published here. */
+function disabledTopics(env: Env, topics: Subscription["topics"]): string[] {
+  const enabled = settings(env).SERVICE_EVENTS.split(",");
+  return SERVICE_TOPICS.filter((topic) => topic in topics && !enabled.includes(topic));
+}
+
 const StreamQuery = z.object({ topic: query.repeated(), index: query.text(), errors: query.flag() });
 
 async function stream(call: AuthorisedCall & Asked<typeof StreamQuery>): Promise<Response> {
@@ -97,6 +104,8 @@ async function stream(call: AuthorisedCall & Asked<typeof StreamQuery>): Promise
     "Content-Encoding": "identity",
   });
   for (const name of clusterHeader.oldestIndex) headers.set(name, opened.headers.get("x-oldest-index") ?? "0");
+  const disabled = disabledTopics(env, parsed.topics).join();
+  if (disabled !== "") for (const name of clusterHeader.disabledTopics) headers.set(name, disabled);
   const start = opened.headers.get("x-start-index");
   if (start !== null) for (const name of clusterHeader.startIndex) headers.set(name, start);
   return new Response(opened.body, { headers });

@@ -1,11 +1,15 @@
+import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startIdentityProvider } from "../console/support/identity-provider.ts";
 import { type Providers, startProviders } from "../faults/providers.ts";
+import { freePort } from "../smoke/local-service.ts";
+import { PROGRAM_ENV } from "../support/program-env.ts";
 import { cli, type Ended, startCli } from "./cli-program.ts";
 import { Service } from "./events-service.ts";
+import { programOf } from "./prepared-program.ts";
 
 /* The commands of daily work against the whole runtime: secrets, logins, programs with secrets, sync, events. */
 
@@ -223,7 +227,11 @@ describe("kv", () => {
       [["kv", "put", "secret/known", "word"], 2, "no terminal to ask"],
       [["kv", "put", "secret/known", "word=@/nowhere"], 2, "word: ENOENT"],
       [["kv", "put", "secret/known", `@${file("no.json", "hunter2")}`], 2, "must be a JSON object"],
-      [["kv", "put", "secret/known", "word=hunter2", "--cas", "7"], 1, "check-and-set"],
+      [["kv", "put", "secret/known", "word=hunter2", "--cas", "7"], 1, "is at version 1, not 7: nothing was written"],
+      [["kv", "put", "secret/none", "word=hunter2", "--cas", "7"], 1, "secret/none: is not at version 7"],
+      [["kv", "patch", "secret/none", "word=hunter2"], 1, "secret/none: no such secret\n"],
+      [["kv", "cp", "secret/folder", "secret/other"], 1, "no such secret, but a folder: `sallyport kv list"],
+      [["kv", "mv", "secret/none", "secret/other"], 1, "secret/none: no such secret\n"],
       [["kv", "put", "plain/x", "word=hunter2", "--cas", "0"], 2, "KV version 1 has no versions"],
       [["kv", "history", "plain/x"], 1, "keeps no history"],
       [["kv", "rm", "secret/"], 2, "--all removes every secret below it"],
@@ -242,6 +250,9 @@ describe("kv", () => {
       [["run", "--path", "secret/known", "--on-change", "HUP", "--", "true"], 2, "a signal needs --files"],
       [["run", "--", "true"], 2, "--path is missing"],
       [["sync", "set", "secret/known", "in-mem/none"], 1, "in-mem/none: no such destination"],
+      [["sync", "status", "secret/none"], 1, "secret/none: no such secret\n"],
+      [["sync", "set", "secret/none", "cloud-a-sm/known"], 1, "secret/none: no such secret\n"],
+      [["sync", "plan", "secret/folder", "cloud-a-sm/known"], 1, "no such secret, but a folder"],
       [["sync", "set", "secret/life/", "in-mem/none"], 1, "in-mem/none: no such destination"],
       [["sync", "remove", "secret/known", "in-mem/none"], 1, "in-mem/none: no such destination"],
       [["sync", "set", "plain/", "in-mem/none"], 2, "PATH: rules need KV version 2"],
@@ -250,8 +261,11 @@ describe("kv", () => {
       [["login", "--method", "magic"], 2, "--method: must be one of token, userpass, approle, oidc"],
       [["completion", "csh"], 2, "SHELL: must be one of bash, zsh, fish"],
     ];
+    const { stores } = providers.current as Providers;
+    await service().must("POST", "/v1/sys/sync/destinations/cloud-a-sm/known", { ...stores["cloud-a-sm"]?.body });
     for (const [args, code, text] of rows) {
       const ended = await sallyport(args);
+      expect(ended.out, args.join(" ")).toBe("");
       expect([ended.code, ended.err], args.join(" ")).toEqual([code, expect.stringContaining(text)]);
       expect(ended.err.split("\n")[0], args.join(" ")).toMatch(/^sallyport \w+( \w+)?: /);
       expect(ended.err + ended.out, args.join(" ")).not.toContain("hunter2");
@@ -407,6 +421,34 @@ while :; do sleep 0.05; done
     expect(() => statSync(files)).toThrow("ENOENT");
   });
 
+  it("ends the program with npx, whose shell passes no signal on", async () => {
+    await ok(["kv", "put", "secret/run/e", "WORD=one"]);
+    const words = [process.execPath, programOf("packages/cli/src/main.ts"), "run", "--path", "secret/run/e", "--"];
+    const shell = spawn("sh", ["-c", '"$0" "$@"; exit $?', ...words, "sh", program()], {
+      env: { ...PROGRAM_ENV, ...env(), npm_lifecycle_event: "npx" },
+    });
+    let output = "";
+    shell.stdout.on("data", (bytes) => (output += bytes));
+    await expect.poll(() => output).toBe("start one\n");
+    shell.kill("SIGTERM");
+    await expect.poll(() => output).toBe("start one\nends one\n");
+  });
+
+  it("does not start the program again that is told to end during its restart", async () => {
+    await ok(["kv", "put", "secret/run/f", "WORD=one"]);
+    const slow = file("slow.sh", "trap 'sleep 1; exit 3' TERM; echo start; while :; do sleep 0.05; done\n");
+    const started = startCli(["run", "--path", "secret/run/f", "--", "sh", slow], env());
+    const output = outputOf(started);
+    const errors = { text: "" };
+    started.child.stderr?.on("data", (bytes) => (errors.text += bytes));
+    await expect.poll(() => output.text).toBe("start\n");
+    await ok(["kv", "put", "secret/run/f", "WORD=two"]);
+    await expect.poll(() => errors.text).toContain("restarting the program");
+    started.child.kill("SIGTERM");
+    const ended = await started.ended;
+    expect([ended.code, ended.out]).toEqual([3, "start\n"]);
+  });
+
   it("ends with the program's code, and does not start it without its secrets", async () => {
     await ok(["kv", "put", "secret/run/c", "db-password=p", "other=o"]);
     const rows: readonly (readonly [args: readonly string[], code: number, out: string])[] = [
@@ -451,15 +493,12 @@ it("creds issues, renews and ends credentials, also for a program", async () => 
   expect(await ok(["lease", "renew", issued.lease_id, "--increment", "1h"])).toContain("for 3600 s");
   expect(await ok(["lease", "revoke", issued.lease_id])).toBe(`${issued.lease_id}: ended\n`);
   expect(directory.accepts(issued.data.client_id, issued.data.client_secret)).toBe(false);
-  for (const lease of [issued.lease_id, "azure/creds/reader/never", "nowhere"]) {
-    const unknown = await sallyport(["lease", "revoke", lease]);
-    expect([unknown.code, unknown.err]).toEqual([
-      1,
-      `sallyport lease revoke: ${lease}: no such lease, or it has ended already\n`,
-    ]);
-    const renewed = await sallyport(["lease", "renew", lease]);
-    expect([renewed.code, renewed.out, renewed.err]).toEqual([1, "", expect.stringContaining("400")]);
-  }
+  for (const lease of [issued.lease_id, "azure/creds/reader/never", "nowhere"])
+    for (const verb of ["revoke", "renew"]) {
+      const unknown = await sallyport(["lease", verb, lease]);
+      const why = `sallyport lease ${verb}: ${lease}: no such lease, or it has ended already\n`;
+      expect([unknown.code, unknown.out, unknown.err]).toEqual([1, "", why]);
+    }
   const rules = 'path "sys/leases/revoke" { capabilities = ["update"] }';
   await service().must("PUT", "/v1/sys/policies/acl/revoker", { policy: rules });
   const { body } = await service().must("POST", "/v1/auth/token/create", {
@@ -499,6 +538,8 @@ it("sync plans, sets, shows and removes copies, and ends with 1 for one that fai
   expect([failed.code, failed.out], failed.err).toEqual([1, expect.stringMatching(/secret\/synced \w+_ERROR \S+ \w+/)]);
   const status = await sallyport(["sync", "status", "secret/synced"]);
   expect([status.code, status.out]).toEqual([1, expect.stringMatching(/^aws-sm\/good .*SYNCED +1$/m)]);
+  const objects = await sallyport(["sync", "status", "--destination", "cloud-a-sm/good"]);
+  expect([objects.code, objects.out]).toEqual([0, expect.stringMatching(/^secret\/synced .* SYNCED +1$/m)]);
   expect((await sallyport(["sync", "status"])).out).toMatch(/^aws-sm\/good +1 SYNCED$/m);
   expect((await sallyport(["sync", "status", "--destination", "cloud-a-sm/none"])).err).toContain(
     "no such destination",
@@ -564,7 +605,24 @@ it("events tail resumes after the kept index, through a restart of the service",
     expect([unknown.code, unknown.err]).toEqual([2, expect.stringMatching(why)]);
   }
   const denied = await sallyport(["events", "tail", "--topic", "Secret"], "", env("unknown"));
-  expect([denied.code, denied.err]).toEqual([1, expect.stringContaining("403")]);
+  expect([denied.code, denied.err]).toEqual([
+    1,
+    expect.stringMatching(/403.*: log in again with `sallyport login`\n$/),
+  ]);
+});
+
+it("events tail says that a topic is not published, and that nothing answers", async () => {
+  const said = async (topic: string, { SALLYPORT_ADDR = service().base, ...rest } = env()) => {
+    const tail = startCli(["events", "tail", "--topic", topic], { ...rest, SALLYPORT_ADDR });
+    const errors = { text: "" };
+    tail.child.stderr?.on("data", (bytes) => (errors.text += bytes));
+    await expect.poll(() => errors.text).toMatch(/\n$/);
+    tail.child.kill("SIGTERM");
+    return (await tail.ended).err;
+  };
+  expect(await said("Sync")).toBe("the service publishes no events of Sync: its SERVICE_EVENTS does not have them\n");
+  const away = { ...env(), SALLYPORT_ADDR: `http://127.0.0.1:${await freePort()}` };
+  expect(await said("Secret", away)).toMatch(/^http:\S+: no answer: connect ECONNREFUSED \S+: tried again until .*\n$/);
 });
 
 describe("login", () => {
@@ -584,6 +642,9 @@ describe("login", () => {
     expect((await sallyport(["logout"], "", without())).code).toBe(0);
     expect(readFileSync(kept(), "utf8")).not.toContain("root");
     expect((await sallyport(["kv", "list"], "", without())).code).toBe(2);
+    expect(await sallyport(["logout"], "", without())).toEqual({ code: 0, out: "There is no login.\n", err: "" });
+    const nowhere = await sallyport(["login"], "root\n", without());
+    expect([nowhere.code, nowhere.err]).toEqual([2, expect.stringContaining("`sallyport login --address URL`")]);
     // The token itself goes on.
     expect((await service().must("GET", "/v1/auth/token/lookup-self")).status).toBe(200);
   });

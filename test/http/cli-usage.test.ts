@@ -38,6 +38,8 @@ describe("usage", () => {
     [["kv", "gte", "--field", "x"], 'sallyport: no command "kv gte": did you mean `kv get`?'],
     [["snapshot"], "sallyport: name a command of snapshot: save, restore, list"],
     [["relay", "kubernetes"], 'sallyport: no command "relay kubernetes": the commands of relay are nomad'],
+    [["policy", "--help"], 'sallyport: no command "policy": the commands are login, '],
+    [["help", "kv", "gte"], 'sallyport: no command "kv gte": did you mean `kv get`?'],
     [["--bogus=hunter2"], "sallyport: --bogus: no such option: options follow the command"],
     [["kv", "--mount", "x", "get"], "sallyport kv: --mount: no such option: options follow the command"],
   ])("ends with 2 and one line for %j", async (args, text) => {

@@ -29,7 +29,7 @@ const CAPABILITIES: Readonly<Record<string, string>> = {
   DELETE: "delete",
 };
 
-/** The server did not answer this program's first request. */
+/** The server did not answer this program's first request, or the request of a stream. */
 export class Unreachable extends ApiError {}
 
 interface Reply {
@@ -158,17 +158,26 @@ export class Api {
 
   /**
    * The lines of an answer that does not end, such as an event stream. The request is not repeated.
-   * @throws ApiError before the first line
+   * @throws ApiError before the first line, Unreachable
    */
   async *lines(
     path: string,
     query: readonly (readonly [string, string])[],
-    { accept, signal }: { readonly accept: string; readonly signal: AbortSignal },
+    {
+      accept,
+      signal,
+      opened = () => undefined,
+    }: { readonly accept: string; readonly signal: AbortSignal; readonly opened?: (headers: Headers) => void },
   ): AsyncGenerator<string> {
     const url = new URL(`v1/${path}`, withSlash(this.#server.address));
     for (const [name, value] of query) url.searchParams.append(name, value);
-    const response = await fetch(url, { redirect: "manual", signal, headers: { ...this.#headers(), Accept: accept } });
+    const headers = { ...this.#headers(), Accept: accept };
+    const response = await fetch(url, { redirect: "manual", signal, headers }).catch((failure: unknown) => {
+      if (signal.aborted) throw failure;
+      throw new Unreachable(0, url.origin, `no answer: ${textOf(failure)}`);
+    });
     if (response.status !== 200) throw new ApiError(response.status, `GET ${path}`, reasonOf(await response.text()));
+    opened(response.headers);
     if (response.body === null) return;
     let rest = "";
     for await (const text of response.body.pipeThrough(new TextDecoderStream())) {

@@ -140,6 +140,8 @@ export function textOf(failure: unknown): string {
   if (failure.name === "TimeoutError") return "no answer in time";
   // One failure for each address of a name.
   if (failure instanceof AggregateError) return [...new Set(failure.errors.map(textOf))].join(", ");
-  const { cause } = failure as { cause?: unknown };
+  const { cause, code } = failure as { cause?: unknown; code?: unknown };
+  // The library's text names its source files.
+  if (code === "ERR_SSL_WRONG_VERSION_NUMBER") return "the port does not speak TLS: use http:// or the right port";
   return cause instanceof Error ? textOf(cause) : failure.message || failure.name;
 }

@@ -36,7 +36,9 @@ export const completionOf = (commands: () => readonly Command[]): readonly Comma
 
   bash  source <(sallyport completion bash)
   zsh   source <(sallyport completion zsh)
-  fish  sallyport completion fish | source`,
+  fish  sallyport completion fish | source
+
+It is for a command of this name on PATH, such as the one in node_modules/.bin, not for npx.`,
     args: [{ name: "SHELL", help: SHELLS.join(", ") }],
     options: {},
     run: async ({ args: [shell = ""] }, io) => {

@@ -108,6 +108,8 @@ export const creds = command({
   },
 });
 
+const ended = (lease: string): Failure => new Failure(`${lease}: no such lease, or it has ended already`);
+
 const LEASE = { name: "LEASE", help: "the lease id, as `sallyport creds` prints it" };
 
 export const leaseRenew = command({
@@ -118,7 +120,10 @@ export const leaseRenew = command({
   options: { increment: text("TIME", "how long from now, such as 1h (default: the role's)"), ...SERVICE_OPTIONS },
   notes: ENVIRONMENT,
   run: async ({ values, args: [lease = ""] }, io) => {
-    const { seconds } = await renew(connect(values, io), lease, values.increment);
+    const { seconds } = await renew(connect(values, io), lease, values.increment).catch((failure: unknown) => {
+      if (failure instanceof ApiError && /^lease (?:not found|expired)/.test(failure.reason)) throw ended(lease);
+      throw failure;
+    });
     if (values.json) io.out(JSON.stringify({ lease_id: lease, lease_duration: seconds }));
     else io.out(`${lease}: for ${seconds} s`);
     return 0;
@@ -142,7 +147,7 @@ export const leaseRevoke = command({
   run: async ({ values, args: [lease = ""] }, io) => {
     const api = connect(values, io);
     const isKnown = await hasLease(api, lease);
-    if (isKnown === false) throw new Failure(`${lease}: no such lease, or it has ended already`);
+    if (isKnown === false) throw ended(lease);
     const { text: answer } = await api.call("PUT", "sys/leases/revoke", {
       body: JSON.stringify({ lease_id: lease, sync: true }),
     });

@@ -41,15 +41,16 @@ export function placeOf(env: Environment): Omit<Server, "token"> {
 
 const systemOf = (env: Environment): System => (env["SALLYPORT_ADDR"] || !env["VAULT_ADDR"] ? "SALLYPORT" : "VAULT");
 
-/** Empty without one. */
-const addressIn = (env: Environment): string =>
+/** The address of the environment or the last login; empty without one. */
+export const addressIn = (env: Environment): string =>
   env["SALLYPORT_ADDR"] || env["VAULT_ADDR"] || (currentLogin(env)?.address ?? "");
 
 const namespaceOf = (name: string): string => name.replace(/^\/+|\/+$/g, "");
 
 /** @throws InvalidUsage */
 export function addressOf(name: string, value: string): URL {
-  if (value === "") throw new InvalidUsage(`${name}: must be set to a URL, or log in with \`sallyport login\``);
+  if (value === "")
+    throw new InvalidUsage(`${name}: must be set to a URL, or log in with \`sallyport login --address URL\``);
   const url = URL.canParse(value) ? new URL(value) : null;
   if (url === null || !/^https?:$/.test(url.protocol)) throw new InvalidUsage(`${name}: must be a URL`);
   if (url.username !== "" || url.password !== "") throw new InvalidUsage(`${name}: must not contain credentials`);

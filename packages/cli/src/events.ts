@@ -5,6 +5,7 @@ import { STREAM_TOPICS } from "../../../src/contracts/stream-topics.ts";
 import { backoffMs } from "../../relay/src/wait.ts";
 import { Api, ApiError } from "./api.ts";
 import { command, countOf, InvalidUsage, type Io, JSON_OPTION, text, textOf, texts } from "./command.ts";
+import { checkToken } from "./connect.ts";
 import { ENVIRONMENT, serviceOf } from "./environment.ts";
 import { orList, similar } from "./suggest.ts";
 
@@ -27,7 +28,8 @@ export const eventsTail = command({
   summary: "follow the event stream",
   about: `Prints events as they happen, until it is stopped. A connection that breaks is opened again after the last index,
 so that no event is lost or repeated. With --state the last index is kept in a file, and the next run goes
-on there. Events of Secret and Sync are published where the service's SERVICE_EVENTS has them.`,
+on there. Events of Secret and Sync are published where the service's SERVICE_EVENTS has them; the command
+says so where it does not.`,
   options: {
     topic: texts("TOPIC", "such as Secret, Job:shop or Node; may be repeated (default: all that the token may see)"),
     namespace: text("NAME", "of jobs and volumes; * is all (default: default)"),
@@ -96,12 +98,20 @@ async function follow(
 ): Promise<number> {
   const stopping = new AbortController();
   for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => stopping.abort());
-  let [index, left, failures] = [first, count, 0];
+  let isOpened = false;
+  let [index, left, failures, fault] = [first, count, 0, ""];
+  const opened = (headers: Headers) => {
+    const disabled = headers.get("X-Orch-Disabled-Topics");
+    if (disabled !== null && !isOpened)
+      io.note(`the service publishes no events of ${disabled}: its SERVICE_EVENTS does not have them`);
+    [isOpened, fault] = [true, ""];
+  };
   while (!stopping.signal.aborted) {
     try {
       const lines = api.lines("event/stream", [...query, ["index", String(index)]], {
         accept: "application/json",
         signal: stopping.signal,
+        opened,
       });
       for await (const line of lines) {
         if (line.trim() === "") continue;
@@ -127,8 +137,14 @@ async function follow(
       }
     } catch (failure) {
       if (stopping.signal.aborted) break;
-      if (failure instanceof ApiError && FINAL.has(failure.status)) throw failure;
-      if (failures > 0 || failure instanceof ApiError) io.note(`${textOf(failure)}: opened again at index ${index}`);
+      if (failure instanceof ApiError && FINAL.has(failure.status)) {
+        if (failure.status === 403) await checkToken(api);
+        throw failure;
+      }
+      // A broken connection is no fault before the service is away. One line for each cause.
+      const text = failures === 0 && !(failure instanceof ApiError) ? fault : textOf(failure);
+      if (text !== fault) io.note(`${text}: tried again until the stream opens`);
+      fault = text;
     }
     await sleep(backoffMs(failures++), undefined, { signal: stopping.signal }).catch(() => undefined);
   }

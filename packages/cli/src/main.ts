@@ -2,6 +2,7 @@
 import { constants } from "node:os";
 import type { Io } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
+import { endWithNpx } from "./npx.ts";
 import { runProgram } from "./program.ts";
 
 /** The program `sallyport`. */
@@ -21,6 +22,7 @@ for (const stream of [process.stdout, process.stderr])
     process.exit(128 + constants.signals.SIGPIPE);
   });
 
+endWithNpx(process.env);
 void runProgram(COMMANDS, process.argv.slice(2), io).then((code) => {
   process.exitCode = code;
 });

@@ -30,6 +30,10 @@ const HELP_WIDTH = 110;
 /** Runs the command that `given` names. @returns the exit code */
 export async function runProgram(commands: readonly Command[], given: readonly string[], io: Io): Promise<number> {
   const args = given[0] === "help" ? [...given.slice(1), "--help"] : given.length === 0 ? ["--help"] : given;
+  if (HELP.some((option) => args.includes(option)) && !isKnown(args, commands)) {
+    io.note(`sallyport: ${commandFault(wordsIn(args), commands)}`);
+    return 2;
+  }
   const result = { code: 0 };
   const program = programOf(commands, io, async (command, read) => {
     result.code = await command.run({ ...read, raw: args.slice(command.words.length) }, io);
@@ -43,6 +47,25 @@ export async function runProgram(commands: readonly Command[], given: readonly s
 }
 
 type Words = readonly string[];
+
+const HELP = ["--help", "-h"];
+
+/** The words before the first option. */
+const wordsIn = (args: Words): Words =>
+  args.slice(
+    0,
+    [...args, "-"].findIndex((arg) => arg.startsWith("-")),
+  );
+
+/** Whether there is such a group or command; commander shows the help of all commands for another one. */
+function isKnown(args: Words, commands: readonly Command[]): boolean {
+  const given = wordsIn(args);
+  return commands.some(({ words }) =>
+    given.length < words.length
+      ? given.every((word, at) => words[at] === word)
+      : words.every((word, at) => given[at] === word),
+  );
+}
 type Run = (command: Command, read: Omit<Input, "raw">) => Promise<void>;
 
 function programOf(commands: readonly Command[], io: Io, run: Run): commander.Command {

@@ -22,7 +22,12 @@ const objectSchema = z.object({
   error_message: z.string().optional(),
   next_attempt_at: z.string().optional(),
 });
-const entrySchema = objectSchema.extend({ sub_keys: z.record(z.string(), objectSchema).optional() });
+const entrySchema = objectSchema.extend({
+  accessor: z.string().default(""),
+  secret_name: z.string().default(""),
+  sub_key: z.string().default(""),
+  sub_keys: z.record(z.string(), objectSchema).optional(),
+});
 type Entry = z.infer<typeof entrySchema>;
 
 const ofSecretSchema = z.object({ associated_destinations: z.record(z.string(), entrySchema).default({}) });
@@ -43,8 +48,6 @@ const plannedSchema = z.object({
       .loose(),
   ),
 });
-
-const SET = "associations/set";
 
 /** @throws InvalidUsage */
 function checkDestination(given: string): void {
@@ -86,7 +89,9 @@ secret; with --destination the objects of one destination. Ends with 1 when an o
       path === undefined
         ? await objectsOf(api, destinationPath(values.destination ?? ""))
         : await copiesOf(api, await kv.secretAt(path));
-    const rows = flat(entries);
+    const mounts = path === undefined ? await kv.mountsByAccessor() : {};
+    const rows = flat(entries, mounts);
+    if (rows.length === 0 && path !== undefined) await kv.mustExist(await kv.at(path));
     if (values.json) io.out(JSON.stringify(rows, null, 2));
     else
       for (const line of table([
@@ -148,18 +153,36 @@ async function copiesOf(api: Api, { mount, name }: Place): Promise<Record<string
     .associated_destinations;
 }
 
-/** One row for each object: a destination by keys has several of one secret. */
-const flat = (entries: Readonly<Record<string, Entry>>) =>
-  Object.entries(entries).flatMap(([of, { sub_keys, ...entry }]) =>
-    sub_keys === undefined
+/**
+ * One row for each object: a destination by keys has several of one secret.
+ * @param mounts paths by accessor, for the names of secrets
+ */
+const flat = (entries: Readonly<Record<string, Entry>>, mounts: Readonly<Record<string, string>> = {}) =>
+  Object.entries(entries).flatMap(([id, { sub_keys, accessor, secret_name, sub_key, ...entry }]) => {
+    const mount = mounts[accessor];
+    const of = mount === undefined ? id : `${mount}${secret_name}${sub_key === "" ? "" : ` ${sub_key}`}`;
+    return sub_keys === undefined
       ? [{ of, ...entry }]
-      : Object.entries(sub_keys).map(([key, object]) => ({ of: `${of} ${key}`, ...object })),
-  );
+      : Object.entries(sub_keys).map(([key, object]) => ({ of: `${of} ${key}`, ...object }));
+  });
 
 const folderRule = async (api: Api, path: string, destination: string): Promise<FolderRule> =>
   new FolderRule(api, await new Kv(api).at(path), destination);
 
 const associationOf = ({ mount, name }: Place) => ({ mount: mount.replace(/\/$/, ""), secret_name: name });
+
+/** @throws Failure without the secret or the destination, ApiError */
+async function associate(
+  api: Api,
+  destination: string,
+  place: Place,
+  query: Readonly<Record<string, string>> = {},
+): Promise<unknown> {
+  return writeAt(api, destination, "associations/set", associationOf(place), query).catch(async (failure: unknown) => {
+    if (!(failure instanceof ApiError && /^secret not found/i.test(failure.reason))) throw failure;
+    throw new Failure(`${shown(place)}: ${await new Kv(api).whyNot(place)}`);
+  });
+}
 
 export const syncPlan = command({
   words: ["sync", "plan"],
@@ -174,7 +197,7 @@ folder those that differ from now.`,
     checkDestination(destination);
     if (isFolder(path)) return (await folderRule(api, path, destination)).plan(values.json, io);
     const place = await new Kv(api).secretAt(path);
-    const answer = await writeAt(api, destination, SET, associationOf(place), { dry_run: "true" });
+    const answer = await associate(api, destination, place, { dry_run: "true" });
     const { planned } = plannedSchema.parse(answer);
     if (values.json) io.out(JSON.stringify(planned, null, 2));
     else
@@ -199,7 +222,7 @@ destination, together with the secrets that are written to it later.`,
     checkDestination(destination);
     if (isFolder(path)) return (await folderRule(api, path, destination)).set(waitMs, values.json, io);
     const place = await new Kv(api).secretAt(path);
-    const answer = await writeAt(api, destination, SET, associationOf(place));
+    const answer = await associate(api, destination, place);
     const { store_type, store_name } = z.object({ store_type: z.string(), store_name: z.string() }).parse(answer);
     // The service has two names for each type.
     const rows = await settled(api, place, `${store_type}/${store_name}`, waitMs);

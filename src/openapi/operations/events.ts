@@ -107,6 +107,7 @@ export const events = group(
         "The body is newline-delimited JSON, one object per line, and stays open; or server-sent events with `Accept: text/event-stream`.",
         `\`${clusterHeader.oldestIndex[0]}\` is the index of the oldest buffered line.`,
         `\`${clusterHeader.startIndex[0]}\` is the first index of a stream whose asked index was not given out yet.`,
+        `\`${clusterHeader.disabledTopics[0]}\` names asked topics that \`SERVICE_EVENTS\` does not publish.`,
       ].join(" "),
       right: [
         "of each topic: namespace:read-job (Job, Allocation, Evaluation, Deployment, Service, CSIPlugin)",

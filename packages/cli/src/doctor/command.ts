@@ -5,6 +5,9 @@ import { tokenChecks } from "./checks.ts";
 import { health, reach } from "./connection.ts";
 import { deepChecks } from "./deep.ts";
 
+const numbered = (count: number, name: string): string =>
+  `${count === 0 ? "No" : count} ${name}${count < 2 ? "" : "s"}`;
+
 export const doctor = command({
   words: ["doctor"],
   summary: "check a deployment, and say what to do",
@@ -36,7 +39,9 @@ Exit codes: 0 no problem, 1 a problem, 2 invalid usage.`,
         const { action = "" } = all[at] ?? {};
         if (action !== "") io.out(`         -> ${action}`);
       }
-      io.out(problems === 0 ? "No problem." : `${problems} problem${problems === 1 ? "" : "s"}.`);
+      const warnings = all.filter(({ status }) => status === "warning").length;
+      const counts = [numbered(problems, "problem"), ...(warnings === 0 ? [] : [numbered(warnings, "warning")])];
+      io.out(`${counts.join(", ")}.`);
     }
     return problems === 0 ? 0 : 1;
   },

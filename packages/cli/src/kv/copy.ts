@@ -74,7 +74,8 @@ async function transfer(from: string, to: string, choices: Choices, io: Io): Pro
   };
   for await (const result of inOrder(places, AT_ONCE, work)) {
     results.push(result);
-    if (!choices.json) io.out(`${wordOf(result.outcome, choices)} ${result.from} to ${result.to}`);
+    if (!choices.json && (isFolder(from) || result.outcome !== "deleted"))
+      io.out(`${wordOf(result.outcome, choices)} ${result.from} to ${result.to}`);
   }
   if (choices.json) io.out(JSON.stringify(results, null, 2));
   if (results.length === 0) throw new Failure(`${from}: nothing here`);
@@ -83,8 +84,7 @@ async function transfer(from: string, to: string, choices: Choices, io: Io): Pro
     throw new Failure(
       `${different} secret${different === 1 ? " is" : "s are"} there with other values: --force replaces them`,
     );
-  if (!isFolder(from) && results[0]?.outcome === "deleted")
-    throw new Failure(`${from}: no such secret, or its newest version is deleted`);
+  if (!isFolder(from) && results[0]?.outcome === "deleted") throw new Failure(`${from}: ${await kv.whyNot(source)}`);
   return 0;
 }
 

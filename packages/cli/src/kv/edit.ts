@@ -7,7 +7,7 @@ import { connect, SERVICE_OPTIONS } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
 import { canonicalJson } from "../json.ts";
 import { formatted, parsed } from "./formats.ts";
-import { type Data, Kv, objectText, shown } from "./store.ts";
+import { type Data, Kv, OtherVersion, objectText, shown } from "./store.ts";
 import { report } from "./write.ts";
 
 const MEMORY = "/dev/shm";
@@ -36,8 +36,7 @@ mode 0600, is in memory where the system allows it, and is removed afterwards.`,
     const cas =
       secret?.version ?? (place.version === 2 ? ((await kv.history(place))?.current_version ?? 0) : undefined);
     const version = await kv.write(place, after, cas).catch((failure: unknown) => {
-      if (/check-and-set/.test(String(failure)))
-        throw new Failure(`${shown(place)} was written meanwhile: edit it again`);
+      if (failure instanceof OtherVersion) throw new Failure(`${shown(place)} was written meanwhile: edit it again`);
       throw failure;
     });
     report(io, values.json, place, version);

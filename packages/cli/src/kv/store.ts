@@ -61,6 +61,9 @@ export const shown = ({ mount, name }: Place): string => `${mount}${name}`;
 
 export const isFolder = (path: string): boolean => path.endsWith("/");
 
+/** The secret is not at the version that a write replaces. */
+export class OtherVersion extends Failure {}
+
 const LISTS_AT_ONCE = 8;
 
 /** Both versions of KV in one namespace. Costs one request more for the first use of a mount. */
@@ -153,14 +156,24 @@ export class Kv {
     return `${history === undefined ? "no such secret, or " : ""}${which}: \`sallyport kv history ${path}\` shows its versions`;
   }
 
-  /** Replaces the secret. @param cas the version to replace; 0 creates @returns the new version; 0 in version 1 of KV */
+  /**
+   * Replaces the secret.
+   * @param cas the version to replace; 0 creates
+   * @returns the new version; 0 in version 1 of KV
+   * @throws OtherVersion, ApiError
+   */
   async write(place: Place, data: Data, cas?: number): Promise<number> {
     if (place.version === 1) {
       await this.#api.call("POST", requestPath(place, "data"), { body: objectText(data) });
       return 0;
     }
     const options = cas === undefined ? "" : `"options":{"cas":${cas}},`;
-    return this.#versionOf("POST", place, `{${options}"data":${objectText(data)}}`);
+    return this.#versionOf("POST", place, `{${options}"data":${objectText(data)}}`).catch(async (failure: unknown) => {
+      if (!(failure instanceof ApiError && /did not match the current version/.test(failure.reason))) throw failure;
+      const current = (await this.history(place).catch(() => null))?.current_version;
+      const where = current === undefined ? `is not at version ${cas}` : `is at version ${current}, not ${cas}`;
+      throw new OtherVersion(`${shown(place)}: ${where}: nothing was written`);
+    });
   }
 
   /** Changes the given keys; `null` removes one. A token without `patch` reads and replaces with check-and-set. */
@@ -169,6 +182,8 @@ export class Kv {
       try {
         return await this.#versionOf("PATCH", place, `{"data":${objectText(changes)}}`);
       } catch (failure) {
+        if (failure instanceof ApiError && failure.status === 404)
+          throw new Failure(`${shown(place)}: ${await this.whyNot(place)}`);
         if (!(failure instanceof ApiError && (failure.status === 403 || failure.status === 405))) throw failure;
       }
     }
@@ -244,6 +259,16 @@ export class Kv {
   ): Promise<void> {
     const fields = { max_versions, cas_required, delete_version_after, ...(custom_metadata && { custom_metadata }) };
     await this.#api.write(requestPath(place, "metadata"), fields);
+  }
+
+  /** The paths of the mounts that the token may use, by their accessors. */
+  async mountsByAccessor(): Promise<Record<string, string>> {
+    const { secret = {} } = (await this.#api.fields("sys/internal/ui/mounts")) ?? {};
+    const mounts = z
+      .record(z.string(), z.object({ accessor: z.string() }))
+      .catch({})
+      .parse(secret);
+    return Object.fromEntries(Object.entries(mounts).map(([path, { accessor }]) => [accessor, path]));
   }
 
   /** The paths of the KV mounts that the token may use. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { Api, ApiError } from "../api.ts";
 import { command, Failure, flag, InvalidUsage, type Io, JSON_OPTION, oneOf, text } from "../command.ts";
-import { addressOf, placeOf, type Server, textIn } from "../environment.ts";
+import { addressIn, addressOf, placeOf, type Server, textIn } from "../environment.ts";
 import { ask, askSecret } from "../prompt.ts";
 import { browserLogin } from "./browser.ts";
 import { forgetLogin, type Login, loginAt, loginFile, storeLogin } from "./stored.ts";
@@ -134,6 +134,10 @@ export const logout = command({
   },
   run: async ({ values }, io) => {
     const env = values.address === undefined ? io.env : { ...io.env, SALLYPORT_ADDR: values.address };
+    if (addressIn(env) === "") {
+      io.out(values.json ? JSON.stringify({ address: null, revoked: false }) : "There is no login.");
+      return 0;
+    }
     const { address } = placeOf(env);
     // The kept token, whatever the environment has.
     const kept = loginAt(env, address);

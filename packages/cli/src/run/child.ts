@@ -7,11 +7,13 @@ import type { Environment } from "../command.ts";
  * The program that runs with the secrets.
  *
  *   started --exit--> ended
- *      |  restart: SIGTERM, after `graceMs` SIGKILL
+ *      |  restart: SIGTERM, after `graceMs` SIGKILL; ended by a signal meanwhile
  *      +----------> started
  */
 
 const FORWARDED = ["SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT", "SIGUSR1", "SIGUSR2"] as const;
+
+const ENDING: ReadonlySet<NodeJS.Signals> = new Set(["SIGTERM", "SIGINT", "SIGQUIT"]);
 
 export class Child {
   readonly #words: readonly string[];
@@ -48,6 +50,8 @@ export class Child {
   }
 
   signal(signal: NodeJS.Signals): void {
+    // The program is not started again.
+    if (ENDING.has(signal)) this.#isRestarting = false;
     this.#process?.kill(signal);
   }
 
@@ -65,6 +69,7 @@ export class Child {
     await gone;
     waiting.abort();
     await late;
+    if (!this.#isRestarting) return;
     this.#isRestarting = false;
     this.start(env, note);
   }
