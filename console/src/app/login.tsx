@@ -163,7 +163,7 @@ export function Login() {
         </details>
         <Checkbox
           label="Stay logged in when this tab reloads"
-          hint="Otherwise the token is kept in memory only, and a reload logs you out. With this it stays in the tab's storage until the tab is closed."
+          hint="Otherwise a reload logs you out. The token stays in the tab's storage until the tab is closed, or locked when idle."
           checked={keep}
           onChange={setKeep}
         />
