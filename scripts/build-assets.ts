@@ -50,7 +50,9 @@ export async function buildAssets(): Promise<ConsoleFile[]> {
   const data = new DataFiles();
   const guides = addGuides(data);
   const rights = data.add("rights", clusterRights(api));
-  const built = await bundleConsole(api, { "guides:index": guides, "rights:cluster": rights });
+  const forms = data.add("destinations", formSchema(api, "POST /v1/sys/sync/destinations/{type}/{name}"));
+  const addresses = { "guides:index": guides, "rights:cluster": rights, "forms:destinations": forms };
+  const built = await bundleConsole(api, addresses);
   for (const [path, content] of [...built, ...data.files]) files.set(path, content);
   for (const [path, content] of files) write(join(ASSETS, path), content);
   // Packages of the agent take longer, and are built by scripts/agent-packages.ts.
@@ -158,7 +160,7 @@ const clusterRights = ({ paths }: ApiDocument): [operation: string, right: strin
 const addressesOf = (addresses: Readonly<Record<string, string>>): Plugin => ({
   name: "addresses",
   setup(build) {
-    build.onResolve({ filter: /^(guides|rights):/ }, ({ path }) => ({ path, namespace: "address" }));
+    build.onResolve({ filter: /^(guides|rights|forms):/ }, ({ path }) => ({ path, namespace: "address" }));
     build.onLoad({ filter: /.*/, namespace: "address" }, ({ path }) => ({
       contents: `export default ${JSON.stringify(addresses[path])}`,
     }));
@@ -189,9 +191,22 @@ const HELPS: ReadonlySet<string> = new Set(
 );
 
 /**
- * `import schema from "schema:PUT /v1/…"`: the schema of a request body from the API document, with its references
- * resolved. A type that follows from properties or from a choice is left out.
+ * The schema of a request body from the API document as forms read it, with its references resolved. A type that follows
+ * from properties or from a choice is left out.
  */
+const formSchema = (api: ApiDocument, operation: string): unknown =>
+  JSON.parse(
+    JSON.stringify(bodySchema(api, operation), function (this: { properties?: unknown; enum?: unknown }, name, value) {
+      return CHECKS.has(name) ||
+        (name === "type" && (this.properties ?? this.enum)) ||
+        (name === "additionalProperties" && value === false) ||
+        (name === "description" && HELPS.has(value))
+        ? undefined
+        : withoutEmpty(value);
+    }),
+  );
+
+/** `import schema from "schema:PUT /v1/…"`: the schema of a form as a part of the scripts. */
 const schemas = (api: ApiDocument): Plugin => ({
   name: "schemas",
   setup(build) {
@@ -200,18 +215,7 @@ const schemas = (api: ApiDocument): Plugin => ({
       namespace: "schema",
     }));
     build.onLoad({ filter: /.*/, namespace: "schema" }, ({ path }) => ({
-      contents: moduleOf(
-        JSON.parse(
-          JSON.stringify(bodySchema(api, path), function (this: { properties?: unknown; enum?: unknown }, name, value) {
-            return CHECKS.has(name) ||
-              (name === "type" && (this.properties ?? this.enum)) ||
-              (name === "additionalProperties" && value === false) ||
-              (name === "description" && HELPS.has(value))
-              ? undefined
-              : withoutEmpty(value);
-          }),
-        ),
-      ),
+      contents: moduleOf(formSchema(api, path)),
     }));
   },
 });

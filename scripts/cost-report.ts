@@ -3,9 +3,9 @@ import { ASSUMED, bill, DEFAULTS, type Deployment, PRICES, SOURCES } from "./cos
 
 /** The monthly bill of a deployment as text, for `npm run cost` and `sallyport cost` (docs/operate/cost.md). */
 
-/** The options of both commands, by the fields of a deployment. */
+/** The options of both commands: the fields of a deployment, and the form of the report. */
 const COST_OPTIONS = Object.fromEntries(
-  Object.entries(DEFAULTS).map(([name, value]) => {
+  Object.entries({ ...DEFAULTS, json: false }).map(([name, value]) => {
     const type = typeof value === "boolean" ? "boolean" : "string";
     return [name, { type }] as const;
   }),
@@ -18,7 +18,7 @@ export const COST_USAGE = Object.entries(COST_OPTIONS)
 
 /** @throws TypeError for an unknown option, or a value that is no number */
 export function costReport(args: readonly string[]): string[] {
-  const { values } = parseArgs({ args: [...args], options: COST_OPTIONS });
+  const { json, ...values } = parseArgs({ args: [...args], options: COST_OPTIONS }).values;
   const given = Object.fromEntries(
     Object.entries(values).map(([name, value]) => {
       if (typeof value === "boolean") return [name, value];
@@ -29,6 +29,7 @@ export function costReport(args: readonly string[]): string[] {
   );
   const deployment: Deployment = { ...DEFAULTS, ...given };
   const { lines, total } = bill(deployment);
+  if (json) return [JSON.stringify({ deployment, lines, total }, null, 2)];
   return [
     Object.entries(deployment)
       .map(([name, value]) => `${name} ${value}`)

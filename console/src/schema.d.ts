@@ -5,6 +5,11 @@ declare module "guides:index" {
 }
 
 /** Address of the rights of the cluster API, by operations (scripts/build-assets.ts). */
+declare module "forms:destinations" {
+  const address: string;
+  export default address;
+}
+
 declare module "rights:cluster" {
   const address: string;
   export default address;

@@ -94,6 +94,46 @@ describeConsole("access", (suite) => {
     await opened.close();
   });
 
+  it("offers secrets and engines, and writes the rules for the credentials of a role", async () => {
+    await suite().call("POST", "secret/data/console/offered", { data: { a: "b" } });
+    for (const type of ["cloud-a", "cloud-c"]) await suite().call("POST", `sys/mounts/console-${type}`, { type });
+    const opened = await suite().open({ path: "access", refusals: [/404 GET \/v1\/sys\/policies\/acl\/console-role/] });
+    await click(opened, "Write a policy");
+    await dialog(opened).getByLabel(/^Name/).fill("console-role");
+    const path = dialog(opened).getByLabel("Path", { exact: true });
+    for (const [typed, offered] of [
+      ["console-cloud", "console-cloud-a/"],
+      ["secret/console/off", "secret/console/offered"],
+    ] as const) {
+      await path.fill(typed);
+      await opened.page.getByRole("option", { name: offered, exact: true }).waitFor();
+    }
+    await path.fill("console-cloud-a/reader");
+    await dialog(opened).getByText("Allowed: issue credentials of this role.").waitFor();
+    await click(opened, "Add rules");
+    await path.fill("console-cloud-c/");
+    await dialog(opened).getByText("Allowed: issue credentials of every role.").waitFor();
+    await click(opened, "Add rules");
+    const rules = await dialog(opened).getByLabel("Rules", { exact: true }).inputValue();
+    expect([...rules.matchAll(/path "(.*)" \{\n {2}capabilities = \["read"\]\n\}/g)].map(([, of]) => of)).toEqual([
+      "console-cloud-a/creds/reader",
+      "console-cloud-a/sts/reader",
+      "console-cloud-a/static-creds/reader",
+      "console-cloud-c/roleset/+/token",
+      "console-cloud-c/roleset/+/key",
+      "console-cloud-c/token/*",
+      "console-cloud-c/key/*",
+      "console-cloud-c/static-account/+/token",
+      "console-cloud-c/static-account/+/key",
+      "console-cloud-c/impersonated-account/+/token",
+    ]);
+    await opened.expectClean();
+    await click(opened, "Save policy");
+    await opened.page.getByRole("cell", { name: "console-role" }).waitFor();
+    for (const type of ["cloud-a", "cloud-c"]) await suite().call("DELETE", `sys/mounts/console-${type}`);
+    await opened.close();
+  });
+
   it("saves the rules of a path that is entered, and refuses to leave out those of another", async () => {
     const opened = await suite().open({
       path: "access",
@@ -107,7 +147,7 @@ describeConsole("access", (suite) => {
     const rules = dialog(opened).getByLabel("Rules", { exact: true });
     await expect.poll(() => rules.inputValue()).toContain('path "secret/data/console/path/*" {');
     expect(await rules.inputValue()).not.toContain("app");
-    await dialog(opened).getByText("Add rules for a folder or a secret").click();
+    await dialog(opened).getByText("Add rules for a folder, a secret or a role").click();
     await dialog(opened).getByLabel("Path", { exact: true }).fill("secret/console/other/");
     await click(opened, "Save policy");
     await dialog(opened).getByText("Add the rules of the path, or clear it.").waitFor();

@@ -173,7 +173,10 @@ describeConsole("bulk actions", (suite) => {
     await page.getByRole("button", { name: "Sync", exact: true }).click();
     await dialog.getByLabel("Destination").selectOption("in-mem/console-bulk");
     await dialog.getByRole("button", { name: "Sync 2 secrets" }).click();
-    await page.getByText(/ [12] refused, 0 left/).waitFor();
+    await page.getByText("1 done, 1 refused, 0 left").waitFor();
+    const objects = await suite().call("GET", "sys/sync/destinations/in-mem/console-bulk/objects");
+    expect(JSON.stringify(objects)).toContain(`${folder}/mine`);
+    expect(JSON.stringify(objects)).not.toContain(`${folder}/theirs`);
     await opened.expectClean();
     await page.getByRole("button", { name: "Close", exact: true }).click();
     await select();

@@ -167,7 +167,58 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("finds secrets and roles by name, and keeps what was opened and favourites in the browser", async () => {
+  it("opens each kind of object that it finds, also of another namespace", async () => {
+    const node = "f0a1e000-0000-4000-8000-000000000000";
+    const reported = (Topic: string, Type: string, object: object) => ({ Topic, Type, Payload: { [Topic]: object } });
+    await suite().call("PUT", "cluster/objects", [
+      reported("Node", "NodeRegistration", { ID: node, Name: "kinds-node", Status: "ready", NodePool: "default" }),
+      reported("Job", "JobRegistered", { ID: "kinds-job", Name: "kinds-job", Type: "service", TaskGroups: [] }),
+    ]);
+    const RequestedCapabilities = [{ AccessMode: "single-node-writer", AttachmentMode: "file-system" }];
+    const volume = { ID: "kinds-csi", Name: "kinds-csi", PluginID: "dir", RequestedCapabilities };
+    await suite().call("PUT", "volume/csi/kinds-csi/create", { Volumes: [volume] });
+    await suite().call("PUT", "sys/policies/acl/kinds-policy", { policy: 'path "a" { capabilities = ["read"] }' });
+    await suite().call("POST", "sys/mounts/kinds-aws", { type: "cloud-a" });
+    const role = { credential_type: "assumed_role", role_arns: ["arn:aws:iam::123456789012:role/kinds"] };
+    await suite().call("POST", "kinds-aws/roles/kinds-role", role);
+    await suite().call("PUT", "sys/namespaces/kinds-team");
+    await suite().call("POST", "sys/mounts/kv", { type: "kv", options: { version: "2" } }, { namespace: "kinds-team" });
+    await suite().call("POST", "kv/data/kinds-secret", { data: { a: "1" } }, { namespace: "kinds-team" });
+    const opened = await suite().open({ refusals: [/404 GET \/v1\/(sys\/leases\/lookup\/)?kinds-aws\//] });
+    const { page } = opened;
+    for (const [name, kind, path] of [
+      ["kinds-node", "node", `nodes/node/${node}`],
+      ["kinds-job", "job", "nodes/job/kinds-job"],
+      ["kinds-csi", "CSI volume", "storage/csi/kinds-csi"],
+      ["kinds-policy", "policy", "access"],
+      ["kinds-role", "role in kinds-aws", "credentials/kinds-aws/kinds-role"],
+      ["kinds-secret", "secret in kv of kinds-team", "secrets/kv/at/kinds-secret"],
+    ] as const) {
+      await page.keyboard.press("Control+k");
+      const field = page.getByRole("combobox");
+      const found = page.getByRole("option", { name: `${name} ${kind}`, exact: true });
+      // The index follows a write within a second.
+      await expect
+        .poll(
+          async () => {
+            await field.fill("kinds");
+            await field.fill(name);
+            return found.count();
+          },
+          { interval: 700, message: name },
+        )
+        .toBe(1);
+      await found.click();
+      await expect.poll(() => new URL(page.url()).pathname).toBe(`/ui/${path}`);
+      await page.getByText(name).first().waitFor();
+      await opened.expectClean();
+    }
+    expect(new URL(page.url()).searchParams.get("ns")).toBe("kinds-team");
+    await opened.close();
+    await suite().call("DELETE", "sys/mounts/kinds-aws");
+  });
+
+  it("finds secrets by name, and keeps what was opened and favourites in the browser", async () => {
     await suite().call("POST", "secret/data/frame/payments-key", { data: { a: "1" } });
     const opened = await suite().open({ isNewProfile: true });
     const { page } = opened;
@@ -205,6 +256,14 @@ describeConsole("the frame", (suite) => {
     await page.keyboard.press("Enter");
     await page.keyboard.press("Control+k");
     expect(await options.first().textContent()).not.toContain("payments");
+    await page.keyboard.press("Escape");
+    // Links count as well.
+    await opened.visit("secrets/secret");
+    await page.getByRole("treeitem", { name: "app" }).click();
+    await page.getByRole("treeitem", { name: "database" }).click();
+    await page.getByRole("heading", { name: "app/database" }).waitFor();
+    await page.keyboard.press("Control+k");
+    expect(await options.first().textContent()).toMatch(/^app\/databasesecret in secret$/);
     await opened.close();
   });
 

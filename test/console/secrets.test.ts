@@ -179,6 +179,7 @@ describeConsole("secrets", (suite) => {
     await page.getByText("Create", { exact: true }).waitFor();
     await page.getByRole("button", { name: "Sync secret" }).click();
     await page.getByRole("heading", { name: "second-memory" }).waitFor();
+    await page.getByText("By hand").first().waitFor();
     await opened.expectClean();
     await opened.close();
   });
@@ -233,6 +234,77 @@ describeConsole("secrets", (suite) => {
     await page.getByRole("rowheader", { name: "password" }).waitFor();
     await page.getByRole("tab", { name: "Metadata" }).click();
     await page.getByText("permission denied").first().waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("moves and renames a secret of either version, and overwrites none", async () => {
+    await suite().call("POST", "sys/mounts/console-renamed", { type: "kv" });
+    for (const path of ["secret/metadata/console/named", "secret/metadata/console/other", "console-renamed/named"])
+      await suite().call("DELETE", path);
+    await suite().call("POST", "secret/data/console/name", { data: { word: "w" } });
+    await suite().call("POST", "secret/metadata/console/name", { custom_metadata: { owner: "ann" } });
+    await suite().call("POST", "secret/data/console/taken", { data: { word: "another" } });
+    const opened = await openSecret("secrets/secret/at/console/name", [/400 POST/, /404 GET/]);
+    const { page } = opened;
+    const dialog = page.getByRole("dialog");
+    const move = dialog.getByRole("button", { name: "Move the secret" });
+    await page.getByRole("button", { name: "More about the secret" }).click();
+    await page.getByRole("menuitem", { name: "Move or rename" }).click();
+    expect(await move.isDisabled()).toBe(true);
+    await dialog.getByLabel(/^New path/).fill("console/taken");
+    await move.click();
+    await dialog.getByText("the target exists, and was not changed").waitFor();
+    await dialog.getByLabel(/^New path/).fill("console/named");
+    await opened.expectClean();
+    await move.click();
+    await page.getByRole("heading", { name: "console/named" }).waitFor();
+    await page.getByRole("tab", { name: "Metadata" }).click();
+    await page.getByText("ann").waitFor();
+    await expect(suite().call("GET", "secret/metadata/console/name")).rejects.toThrow("404");
+    // To an engine of version 1, and back to another name.
+    for (const [engine, path, open] of [
+      ["console-renamed", "named", () => page.getByRole("menuitem", { name: "Move or rename" }).click()],
+      ["secret", "console/other", () => page.getByRole("button", { name: "Move or rename" }).click()],
+    ] as const) {
+      if (engine === "console-renamed") await page.getByRole("button", { name: "More about the secret" }).click();
+      await open();
+      await dialog.getByLabel("To the engine").selectOption(engine);
+      await dialog.getByLabel(/^New path/).fill(path);
+      await move.click();
+      await page.getByRole("heading", { name: path, exact: true }).waitFor();
+      await expect.poll(() => new URL(page.url()).pathname).toBe(`/ui/secrets/${engine}/at/${path}`);
+    }
+    await expect(suite().call("GET", "console-renamed/named")).rejects.toThrow("404");
+    await expect(suite().call("GET", "secret/data/console/other")).resolves.toMatchObject({
+      data: { data: { word: "w" } },
+    });
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("syncs the folder that was opened last by a rule, which the page of a secret names", async () => {
+    await suite().call("POST", "sys/sync/destinations/in-mem/folder-memory", {});
+    await suite().call("POST", "secret/data/console-folder/one", { data: { a: "1" } });
+    const opened = await suite().open({ path: "secrets/secret", refusals: [/404 GET .*\/rules$/] });
+    const { page } = opened;
+    await page.getByRole("treeitem", { name: "console-folder" }).click();
+    await page.getByRole("button", { name: "More about the engine" }).click();
+    await page.getByRole("menuitem", { name: "Sync this folder by a rule" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel(/^Destination/).selectOption("in-mem/folder-memory");
+    await expect.poll(() => dialog.getByLabel(/^Name required$/).inputValue()).toBe("secret-console-folder");
+    await dialog.getByRole("button", { name: "Preview" }).click();
+    await dialog.getByText("Matches 1 secret: 1 create.").waitFor();
+    await opened.expectClean();
+    await dialog.getByRole("button", { name: "Save rule" }).click();
+    await dialog.waitFor({ state: "hidden" });
+    await suite().call("POST", "secret/data/console-folder/later", { data: { a: "1" } });
+    await expect
+      .poll(async () => JSON.stringify(await suite().call("GET", "sys/sync/destinations/in-mem/folder-memory/objects")))
+      .toContain("console-folder/later");
+    await opened.visit("secrets/secret/at/console-folder/later?tab=destinations");
+    await page.getByText("Rule secret-console-folder", { exact: true }).waitFor();
     await opened.expectClean();
     await opened.close();
   });

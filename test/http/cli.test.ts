@@ -16,6 +16,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { COMMANDS } from "../../packages/cli/src/commands.ts";
 import type { Finding } from "../../packages/cli/src/doctor/finding.ts";
 import { VERSION } from "../../packages/cli/src/version.ts";
 import { RELEASE } from "../../src/platform/version.ts";
@@ -104,6 +105,12 @@ it("prints help for every command, whose options its pages name", async () => {
     for (const [option] of out.matchAll(/--[a-z][a-z-]+/g))
       if (option !== "--path" && option !== "--from") expect(pages, `${command} ${option}`).toContain(option);
   }
+  const { words } =
+    /`--json` prints\s+results for programs, for every command except (?<words>[^.]*)\./.exec(pages)?.groups ?? {};
+  const without = COMMANDS.filter(({ summary, options }) => summary !== "" && !("json" in options));
+  expect(without.map((each) => each.words.join(" ")).sort()).toEqual(
+    [...(words ?? "").matchAll(/`([^`]+)`/g)].map(([, name]) => name).sort(),
+  );
 });
 
 describe("the tours", () => {
@@ -407,6 +414,9 @@ it("cost prints the bill of npm run cost, and refuses a value that is no number"
   const { code, out } = await cli(["cost", "--reads", "100", "--nodes", "1000"], {});
   expect([code, out]).toEqual([0, expect.stringMatching(/^total .* [\d.]+$/m)]);
   expect(out).toContain("reads 100");
+  const json = JSON.parse((await cli(["cost", "--reads", "100", "--nodes", "1000", "--json"], {})).out);
+  expect(json).toMatchObject({ deployment: { reads: 100, nodes: 1000 }, lines: expect.any(Array) });
+  expect(out).toMatch(new RegExp(`^total +${json.total.toFixed(2)}$`, "m"));
   const refused = await cli(["cost", "--reads", "many"], {});
   expect([refused.code, refused.err]).toEqual([2, expect.stringContaining("--reads: must be a number")]);
 });

@@ -1,9 +1,11 @@
 /**
- * Objects that were opened by "Go to" last, and favourites. The browser keeps their kinds, names and addresses, for each
- * caller apart; for a token that may not look itself up nothing is kept.
+ * Objects that were opened last, and favourites. The browser keeps their kinds, names and addresses, for each caller
+ * apart; for a token that may not look itself up nothing is kept.
  */
 import { caller } from "../api/session.ts";
 import type { IconName } from "../components/icons.tsx";
+import { effect } from "../lib/signal.ts";
+import { href, place } from "./router.ts";
 
 export interface Visited {
   readonly label: string;
@@ -54,6 +56,19 @@ export function visit(opened: Visited): void {
   const all = visited();
   const known = all.find(({ address }) => address === opened.address);
   keep([{ ...opened, isFavourite: known?.isFavourite === true }, ...all.filter((one) => one !== known)]);
+}
+
+/** Keeps each secret, role and destination whose page is opened. */
+export function startVisits(): void {
+  effect(() => {
+    const { screen, segments } = place.value;
+    const [first = "", second = "", ...rest] = segments;
+    const keep = (label: string, kind: string, icon: IconName): void =>
+      visit({ label, kind, icon, address: href(screen, segments) });
+    if (screen === "secrets" && second === "at") keep(rest.join("/"), `secret in ${first}`, "key");
+    if (screen === "credentials" && second) keep(second, `role in ${first}`, "key");
+    if (screen === "sync" && second && first !== "new") keep(second, "destination", "sync");
+  });
 }
 
 /** Makes an object a favourite, or ends that. @returns whether it is one now */

@@ -1,9 +1,12 @@
-/** Rules of a policy for one folder or secret, from its path and what is allowed. */
+/** Rules of a policy for one folder, secret or role of an engine, from its path and what is allowed. */
 import { useEffect, useState } from "preact/hooks";
+import { kindsOf } from "../../../../src/credentials/engines/description.ts";
+import { engineDescriptions, isEngine } from "../../../../src/credentials/engines/descriptions.ts";
 import { Button } from "../../components/button.tsx";
 import { SelectField, TextField } from "../../components/field.tsx";
 import { useResource } from "../../lib/resource.ts";
 import { readMounts } from "../secrets/reads.ts";
+import { useSecretNames } from "../secrets/secret-names.ts";
 
 type Right = "read" | "write" | "delete";
 
@@ -42,6 +45,16 @@ export function rulesFor(mount: string, version: 1 | 2, name: string, right: Rig
   ].join("");
 }
 
+/** Rules for the credentials of a role. @param name empty: of all roles */
+const rulesForRole = (mount: string, type: string, name: string): string =>
+  engineDescriptions
+    .filter((each) => each.type === type)
+    .flatMap(kindsOf)
+    .flatMap(({ issue, reads = [] }) => [...issue, ...reads])
+    .map((path) => (path.includes(":name") ? path.replace(":name", name || "+") : `${path}/${name || "*"}`))
+    .map((path) => rule(mount + path, ["read"]))
+    .join("");
+
 /**
  * @param isOpen for a new policy
  * @param onDraft told the rules of the path as it is entered; empty without one
@@ -59,27 +72,47 @@ export function RuleGenerator({
   const [right, setRight] = useState<Right>("read");
   const mounts = useResource(["policy-mounts"], readMounts);
   const known = mounts.value?.kv ?? [];
+  const engines = mounts.value?.others.filter(isEngine) ?? [];
   const wanted = path.replace(/^\/+/, "");
+  const isOf = (each: { readonly path: string }) => `${wanted}/`.startsWith(`${each.path}/`);
+  const engine = engines.find(isOf);
   // A caller who may not see the engines names one of version 2.
-  const { path: mount, version } = known.find((each) => `${wanted}/`.startsWith(`${each.path}/`)) ?? {
-    path: wanted.split("/", 1)[0] ?? "",
-    version: 2,
-  };
-  const rules = wanted.includes("/") ? rulesFor(mount, version, wanted.slice(mount.length + 1), right) : "";
+  const { path: mount, version = 2 } = engine
+    ? { path: engine.path }
+    : (known.find(isOf) ?? { path: wanted.split("/", 1)[0] ?? "" });
+  const name = wanted.slice(mount.length + 1);
+  const names = useSecretNames(
+    known.some(({ path: each, version: of }) => each === mount && of === 2) ? mount : "",
+    name,
+  );
+  const rules = !wanted.includes("/")
+    ? ""
+    : engine
+      ? rulesForRole(mount, engine.type, name)
+      : rulesFor(mount, version, name, right);
   useEffect(() => onDraft(rules), [rules]);
   return (
     <details open={isOpen}>
-      <summary>Add rules for a folder or a secret</summary>
+      <summary>Add rules for a folder, a secret or a role</summary>
       <div class="form">
         <TextField
           label="Path"
           mono
           value={path}
           onChange={setPath}
-          list={known.map((each) => `${each.path}/`)}
-          hint="Engine and name, such as secret/app/db. A folder ends with a slash."
+          list={[...[...known, ...engines].map((each) => `${each.path}/`), ...names.map((each) => `${mount}/${each}`)]}
+          hint="Engine and name, such as secret/app/db or azure/reader. A folder ends with a slash."
         />
-        <SelectField label="Allowed" value={right} onChange={(chosen) => setRight(chosen as Right)} options={RIGHTS} />
+        {engine ? (
+          <p class="muted">Allowed: issue credentials of {name ? "this role" : "every role"}.</p>
+        ) : (
+          <SelectField
+            label="Allowed"
+            value={right}
+            onChange={(chosen) => setRight(chosen as Right)}
+            options={RIGHTS}
+          />
+        )}
         <div>
           <Button
             disabled={rules === ""}

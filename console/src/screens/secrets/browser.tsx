@@ -21,6 +21,7 @@ import { findSecrets } from "./search.ts";
 import { Secret } from "./secret.tsx";
 import { SecretEditor } from "./secret-editor.tsx";
 import { PlainSecret } from "./secret-v1.tsx";
+import { SyncTo } from "./sync-to.tsx";
 import { TreeView } from "./tree.tsx";
 import { type Tree, useTree } from "./tree-state.ts";
 
@@ -33,7 +34,7 @@ interface BrowserProps {
 /** The tree of a mount beside the selected secret. On narrow screens one of the two is shown. */
 export function Browser({ mount, secret, onMountChange }: BrowserProps) {
   const tree = useTree(mount, secret);
-  const [dialog, setDialog] = useState<"new" | "settings" | "move" | null>(null);
+  const [dialog, setDialog] = useState<"new" | "settings" | "move" | "sync" | null>(null);
   useNew(() => setDialog("new"));
   const close = (): void => setDialog(null);
   const disable = (): void => {
@@ -59,6 +60,12 @@ export function Browser({ mount, secret, onMountChange }: BrowserProps) {
           },
           ...(mount.version === 2
             ? [
+                {
+                  label: "Sync this folder by a rule",
+                  icon: "sync" as const,
+                  needs: "POST sys/sync/destinations/*/rules/*" as const,
+                  onSelect: () => setDialog("sync"),
+                },
                 {
                   label: "Compare with others",
                   icon: "sync" as const,
@@ -135,6 +142,7 @@ export function Browser({ mount, secret, onMountChange }: BrowserProps) {
           }}
         />
       )}
+      {dialog === "sync" && <SyncTo mount={mount.path} path={tree.folder} onClose={close} onDone={() => undefined} />}
       {dialog === "settings" && <MountSettings mount={mount} onClose={close} onDone={onMountChange} />}
     </Page>
   );

@@ -6,7 +6,8 @@ import { Checkbox, SelectField, TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { VirtualList } from "../../components/virtual-list.tsx";
 import { useResource } from "../../lib/resource.ts";
-import { plural, providerName } from "../../lib/text.ts";
+import { plural } from "../../lib/text.ts";
+import { DestinationField } from "../sync/destination-field.tsx";
 import { keyOf, readDestinations } from "../sync/reads.ts";
 import type { KvMount } from "./addresses.ts";
 import { type BulkAction, type BulkJob, owner, storeJob, targetOf } from "./bulk-job.ts";
@@ -120,9 +121,8 @@ export function BulkDialog({ kind, mount, folder, paths, onClose, onStart }: Bul
         </>
       )}
       {kind === "sync" && (
-        <SelectField
-          label="Destination"
-          required
+        <DestinationField
+          destinations={destinations.value ?? []}
           value={destination}
           onChange={setDestination}
           hint={
@@ -132,13 +132,6 @@ export function BulkDialog({ kind, mount, folder, paths, onClose, onStart }: Bul
                 ? "There is no destination yet."
                 : ""
           }
-          options={[
-            { value: "", label: "Choose a destination" },
-            ...(destinations.value ?? []).map((each) => ({
-              value: keyOf(each),
-              label: `${each.name} · ${providerName(each.type)}`,
-            })),
-          ]}
         />
       )}
       <VirtualList

@@ -104,7 +104,7 @@ async function perform(job: BulkJob, path: string): Promise<string> {
 
 const at = (mount: string, path: string) => ({ mount, path: { path }, quiet: true }) as const;
 
-async function remove({ mount, version }: BulkJob, path: string, isForever: boolean): Promise<string> {
+async function remove({ mount, version }: Engine, path: string, isForever: boolean): Promise<string> {
   if (version === 1) await api("DELETE /v1/kv-v1/{path}", at(mount, path));
   else if (isForever) await api("DELETE /v1/secret/metadata/{path}", at(mount, path));
   else await api("DELETE /v1/secret/data/{path}", at(mount, path));
@@ -162,10 +162,18 @@ async function create(engine: Engine, path: string, data: SecretData): Promise<b
   }
 }
 
-/** Copies the newest version, and for a move deletes the source if it is still what was copied. */
-async function transfer(job: BulkJob, path: string, target: string, to: Engine & { readonly kind: string }) {
-  if (to.mount === job.mount && target === path) throw new Error("source and target are the same");
-  const source = await newestOf(job, path);
+/**
+ * Copies the newest version, and for a move deletes the source if it is still what was copied.
+ * @returns a note about what was done, or nothing
+ */
+export async function transfer(
+  from: Engine,
+  path: string,
+  target: string,
+  to: Engine & { readonly kind: "copy" | "move" },
+): Promise<string> {
+  if (to.mount === from.mount && target === path) throw new Error("source and target are the same");
+  const source = await newestOf(from, path);
   if (!source) {
     if (to.kind === "move" && (await newestOf(to, target))) return "was moved before";
     throw new Error("the source has no values");
@@ -179,9 +187,9 @@ async function transfer(job: BulkJob, path: string, target: string, to: Engine &
   if (to.version === 2 && Object.keys(source.custom).length > 0)
     await api("POST /v1/secret/metadata/{path}", { ...at(to.mount, target), body: { custom_metadata: source.custom } });
   if (to.kind === "copy") return note;
-  const now = await newestOf(job, path);
+  const now = await newestOf(from, path);
   if (now?.number !== source.number || !isSame(now.data, source.data))
     throw new Error("copied, but the source has changed meanwhile and was kept");
-  await remove(job, path, true);
+  await remove(from, path, true);
   return note;
 }

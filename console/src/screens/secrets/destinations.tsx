@@ -13,6 +13,7 @@ import { toast } from "../../components/toasts.tsx";
 import { useResource } from "../../lib/resource.ts";
 import { syncMeaning, syncTone, syncWord } from "../../lib/sync-status.ts";
 import { providerName } from "../../lib/text.ts";
+import { originWords } from "../sync/origins.tsx";
 import { SyncTo } from "./sync-to.tsx";
 
 type Found = Schemas["DestinationsOfSecret"]["associated_destinations"];
@@ -148,6 +149,7 @@ function DestinationCard({ mount, path, entry, newest, onChange }: CardProps) {
             "Version there",
             pushed === undefined ? "" : newest !== null && pushed !== newest ? `${pushed} of ${newest}` : pushed,
           ],
+          ["Set by", originWords(entry)],
           ["Last change", <Ago key="updated" at={entry.updated_at} />],
           ["Error", error_message && `${error_message}${error_code ? ` (${error_code})` : ""}`],
           ["Next attempt", next_attempt_at && <Countdown to={next_attempt_at} over="now" />],

@@ -6,6 +6,7 @@ import { CopyButton } from "../../components/copy.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { useResource } from "../../lib/resource.ts";
 import { baseOf, type KvMount, mountHref } from "./addresses.ts";
+import { MoveDialog } from "./move-dialog.tsx";
 import type { SecretData } from "./reads.ts";
 import { SecretEditor } from "./secret-editor.tsx";
 import { ShareDialog } from "./share.tsx";
@@ -23,6 +24,7 @@ export function PlainSecret({
 }) {
   const [isEditing, setEditing] = useState(false);
   const [shares, setShares] = useState(false);
+  const [moves, setMoves] = useState(false);
   const at = { mount: mount.path, path: { path } };
   const value = useResource(["value", mount.path, path], async (signal): Promise<SecretData | null> => {
     try {
@@ -69,6 +71,9 @@ export function PlainSecret({
           <Button icon="link" onClick={() => setShares(true)}>
             Share once
           </Button>
+          <Button icon="right" needs={`DELETE ${mount.path}/${path}`} onClick={() => setMoves(true)}>
+            Move or rename
+          </Button>
           <Button kind="danger" icon="trash" needs={`DELETE ${mount.path}/${path}`} onClick={remove}>
             Delete
           </Button>
@@ -84,6 +89,7 @@ export function PlainSecret({
           requestOf={(wrapTtl) => ["GET /v1/kv-v1/{path}", { ...at, wrapTtl }]}
         />
       )}
+      {moves && <MoveDialog mount={mount} path={path} onClose={() => setMoves(false)} onDone={() => onChange(null)} />}
       {isEditing && (
         <SecretEditor
           mount={mount}

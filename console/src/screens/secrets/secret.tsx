@@ -19,6 +19,7 @@ import { baseOf, type KvMount, mountHref } from "./addresses.ts";
 import { Destinations } from "./destinations.tsx";
 import { expiryOf, expiryStatus } from "./expiry.ts";
 import { Metadata } from "./metadata.tsx";
+import { MoveDialog } from "./move-dialog.tsx";
 import { readMetadata, readVersion, stateOf, type Version } from "./reads.ts";
 import { SecretEditor } from "./secret-editor.tsx";
 import { ShareDialog } from "./share.tsx";
@@ -40,6 +41,7 @@ export function Secret({ mount, path, onChange }: SecretProps) {
   );
   const [isEditing, setEditing] = useState(false);
   const [shares, setShares] = useState(false);
+  const [moves, setMoves] = useState(false);
   const reload = (): void => {
     metadata.reload();
     value.reload();
@@ -116,6 +118,12 @@ export function Secret({ mount, path, onChange }: SecretProps) {
                   needs: "GET sys/audit/lines",
                   onSelect: () => go(href("audit", [], { q: `${mount.path}/data/${path}` })),
                 },
+                {
+                  label: "Move or rename",
+                  icon: "right",
+                  needs: `DELETE ${mount.path}/metadata/${path}`,
+                  onSelect: () => setMoves(true),
+                },
                 { label: "Read again", icon: "refresh", onSelect: reload },
                 {
                   label: "Delete the newest version",
@@ -177,6 +185,7 @@ export function Secret({ mount, path, onChange }: SecretProps) {
           ]}
         />
       )}
+      {moves && <MoveDialog mount={mount} path={path} onClose={() => setMoves(false)} onDone={() => onChange(null)} />}
       {isEditing && (
         <SecretEditor
           mount={mount}

@@ -7,6 +7,7 @@ import { ErrorPanel } from "../../components/error-panel.tsx";
 import { TextField } from "../../components/field.tsx";
 import { Card, Page } from "../../components/page.tsx";
 import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
+import { Loaded } from "../../components/states.tsx";
 import { Status } from "../../components/status.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
@@ -14,7 +15,7 @@ import { fieldProblems } from "../../lib/schema.ts";
 import { providerName } from "../../lib/text.ts";
 import { boardHref, createHref, destinationHref } from "./addresses.ts";
 import { readAppNames } from "./apps.tsx";
-import { HIDDEN, newTexts, type ProviderType, TYPES, withoutSecrets } from "./fields.ts";
+import { newTexts, type ProviderType, readTypes, withoutSecrets } from "./fields.ts";
 import { intoView, Plan } from "./plan.tsx";
 import type { PlannedObject } from "./reads.ts";
 
@@ -28,7 +29,8 @@ const WRITE = "POST /v1/sys/sync/destinations/{type}/{name}";
 
 /** The provider first, then a form made from its schema. */
 export function CreateDestination({ type }: { readonly type: string }) {
-  const provider = TYPES.find((entry) => entry.type === type);
+  const types = useResource(["destination-types"], readTypes);
+  const provider = types.value?.find((entry) => entry.type === type);
   const crumbs = [{ label: "Sync", href: boardHref() }];
   if (provider)
     return (
@@ -41,21 +43,25 @@ export function CreateDestination({ type }: { readonly type: string }) {
     );
   return (
     <Page title="Create destination" crumbs={crumbs} about="Where do copies of secrets go?">
-      <ul class="sync-types">
-        {TYPES.map(({ type: name, about }) => (
-          <li key={name}>
-            <a href={createHref(name)}>
-              <strong>{providerName(name)}</strong>
-              <span class="muted">{about}</span>
-            </a>
-          </li>
-        ))}
-      </ul>
+      <Loaded resource={types} label="The providers">
+        {(all) => (
+          <ul class="sync-types">
+            {all.map(({ type: name, about }) => (
+              <li key={name}>
+                <a href={createHref(name)}>
+                  <strong>{providerName(name)}</strong>
+                  <span class="muted">{about}</span>
+                </a>
+              </li>
+            ))}
+          </ul>
+        )}
+      </Loaded>
     </Page>
   );
 }
 
-function Form({ provider: { type, schema, first, advanced } }: { readonly provider: ProviderType }) {
+function Form({ provider: { type, schema, first, advanced, hidden } }: { readonly provider: ProviderType }) {
   const [name, setName] = useState("");
   const [value, setValue] = useState<FormValue>({});
   const [plan, setPlan] = useState<readonly PlannedObject[] | null>(null);
@@ -112,7 +118,7 @@ function Form({ provider: { type, schema, first, advanced } }: { readonly provid
               edited();
             }}
             texts={texts}
-            hidden={HIDDEN}
+            hidden={hidden}
             first={first}
             advanced={advanced}
             problems={problems}

@@ -2,8 +2,10 @@ import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
+import { Loaded } from "../../components/states.tsx";
+import { useResource } from "../../lib/resource.ts";
 import { isSecretName } from "../../lib/schema.ts";
-import { HIDDEN, TYPES, textsOf, withoutSecrets } from "./fields.ts";
+import { readTypes, textsOf, withoutSecrets } from "./fields.ts";
 import { intoView, Plan } from "./plan.tsx";
 import type { Destination, PlannedObject } from "./reads.ts";
 
@@ -45,7 +47,8 @@ export function EditDestination({ destination, onClose, onDone }: Props) {
   const [before] = useState(() => settingsOf(destination));
   const [value, setValue] = useState(before);
   const [plan, setPlan] = useState<readonly PlannedObject[] | null>(null);
-  const provider = TYPES.find((entry) => entry.type === type);
+  const types = useResource(["destination-types"], readTypes);
+  const provider = types.value?.find((entry) => entry.type === type);
   const body = changesOf(before, value);
   const hasChanges = Object.keys(body).length > 0;
   const options = { path: { type, name }, body: body as Record<string, never>, sensitive: true };
@@ -57,8 +60,7 @@ export function EditDestination({ destination, onClose, onDone }: Props) {
     await api(PATCH, options);
     onDone();
   };
-  if (!provider) return null;
-  const { required: _, ...optional } = provider.schema;
+  const { required: _, ...optional } = provider?.schema ?? {};
   const masked = Object.keys(destination.connection_details).filter((field) => !(field in before));
   const texts = {
     ...textsOf(type),
@@ -88,21 +90,28 @@ export function EditDestination({ destination, onClose, onDone }: Props) {
         <>
           <p class="muted">
             Secret fields keep their value while they are empty.
-            {provider.fixed.length > 0 &&
+            {provider &&
+              provider.fixed.length > 0 &&
               " What names the target cannot change: create another destination for another one."}
           </p>
-          <SchemaForm
-            schema={optional}
-            value={value}
-            onChange={(entered) => {
-              setValue(entered);
-              setPlan(null);
-            }}
-            texts={texts}
-            hidden={[...HIDDEN, ...provider.fixed]}
-            first={provider.first}
-            problems={problems}
-          />
+          <Loaded resource={types} label="The form">
+            {() =>
+              provider && (
+                <SchemaForm
+                  schema={optional}
+                  value={value}
+                  onChange={(entered) => {
+                    setValue(entered);
+                    setPlan(null);
+                  }}
+                  texts={texts}
+                  hidden={[...provider.hidden, ...provider.fixed]}
+                  first={provider.first}
+                  problems={problems}
+                />
+              )
+            }
+          </Loaded>
         </>
       )}
     </FormDialog>

@@ -1,7 +1,8 @@
 /** Labels, hints and choices of destinations' fields, from the descriptions of the types. */
-import schema from "schema:POST /v1/sys/sync/destinations/{type}/{name}";
+import address from "forms:destinations";
 import type { DestinationDescription } from "../../../../src/sync/destinations/description.ts";
 import { descriptions } from "../../../../src/sync/destinations/descriptions.ts";
+import { readFile } from "../../api/transfer.ts";
 import type { FieldTexts, FormValue } from "../../components/schema-form.tsx";
 import { isSecretName, type JsonSchema } from "../../lib/schema.ts";
 
@@ -13,6 +14,8 @@ export interface ProviderType {
   readonly fixed: readonly string[];
   readonly first: readonly string[];
   readonly advanced: readonly string[];
+  /** Never part of a form: the form's own button, fields that are always refused, and older names of fields. */
+  readonly hidden: readonly string[];
 }
 
 /** Fields of every type; their defaults are good. */
@@ -22,16 +25,26 @@ const NETWORKING = ["allowed_ipv4_addresses", "allowed_ipv6_addresses", "allowed
 const byType = new Map(descriptions.map((each) => [each.type, each]));
 
 /** Names of the described fields with a mark. */
-const marked = (fields: DestinationDescription["fields"], mark: "fixed" | "advanced" | "required"): string[] =>
-  Object.keys(fields).filter((name) => fields[name]?.[mark]);
+const marked = (
+  fields: DestinationDescription["fields"],
+  mark: "fixed" | "advanced" | "required" | "hidden",
+): string[] => Object.keys(fields).filter((name) => fields[name]?.[mark]);
 
-export const TYPES: readonly ProviderType[] = (schema.anyOf ?? []).map((own: JsonSchema) => {
+/** The types with their forms, whose schemas are read when a form opens. @throws ApiError */
+export async function readTypes(): Promise<ProviderType[]> {
+  return (await readFile<JsonSchema>(address)).anyOf?.map(typeOf) ?? [];
+}
+
+function typeOf(own: JsonSchema): ProviderType {
   const type = own.title ?? "";
   const { about = "", fields = {}, federation = false } = byType.get(type) ?? {};
   const needed = marked(fields, "required");
   // Identity tokens replace the secret.
   const required = (own.required ?? []).filter(
     (name) => !(federation && needed.includes(name) && fields[name]?.secret),
+  );
+  const refused = Object.entries(own.properties ?? {}).flatMap(([name, each]) =>
+    Object.keys(each).length === 0 && !fields[name] ? [name] : [],
   );
   return {
     type,
@@ -40,8 +53,9 @@ export const TYPES: readonly ProviderType[] = (schema.anyOf ?? []).map((own: Jso
     fixed: marked(fields, "fixed"),
     first: Object.keys(fields).filter((name) => !fields[name]?.advanced),
     advanced: [...marked(fields, "advanced"), ...POLICIES, ...NETWORKING],
+    hidden: ["dry_run", ...marked(fields, "hidden"), ...refused],
   };
-});
+}
 
 /** Texts of a form: those of the type's own fields, and of the fields of every type. */
 export function textsOf(type: string): Readonly<Record<string, FieldTexts>> {
@@ -69,17 +83,6 @@ export function newTexts(type: string): Readonly<Record<string, FieldTexts>> {
   const hint = `${template?.hint} Left empty, it is called ${byType.get(type)?.sampleName}.`;
   return { ...texts, secret_name_template: { ...template, hint } };
 }
-
-/** Never part of a form: the form's own button, fields that are always refused, and older names of fields. */
-export const HIDDEN: readonly string[] = [
-  "dry_run",
-  ...(schema.anyOf ?? []).flatMap(({ title = "", properties = {} }: JsonSchema) =>
-    Object.entries(properties).flatMap(([name, own]) =>
-      Object.keys(own).length === 0 && !byType.get(title)?.fields[name] ? [name] : [],
-    ),
-  ),
-  ...descriptions.flatMap(({ fields }) => Object.keys(fields).filter((name) => fields[name]?.hidden)),
-];
 
 const COMMON: Readonly<Record<string, FieldTexts>> = {
   allowed_ipv4_addresses: { label: "Allowed IPv4 addresses" },

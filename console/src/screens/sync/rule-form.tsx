@@ -8,8 +8,9 @@ import { toast } from "../../components/toasts.tsx";
 import { useResource } from "../../lib/resource.ts";
 import { count, plural } from "../../lib/text.ts";
 import { readMounts } from "../secrets/reads.ts";
+import { DestinationField } from "./destination-field.tsx";
 import { intoView, Plan } from "./plan.tsx";
-import type { DestinationRef, PlannedObject } from "./reads.ts";
+import { type DestinationRef, keyOf, type PlannedObject } from "./reads.ts";
 
 export const WRITE_RULE = "POST /v1/sys/sync/destinations/{type}/{name}/rules/{rule}";
 
@@ -38,9 +39,12 @@ export function bodyOf(rule: Rule): Body {
 }
 
 interface Props {
-  readonly destination: DestinationRef;
+  /** One destination, or those to choose from. */
+  readonly destinations: readonly DestinationRef[];
   /** The rule to edit; null for a new one. */
   readonly rule: Rule | null;
+  /** The folder of a new rule: an engine, and a path that is empty or ends with a slash. */
+  readonly of?: { readonly mount: string; readonly folder: string };
   readonly onClose: () => void;
   readonly onDone: () => void;
 }
@@ -51,11 +55,14 @@ interface Planned {
 }
 
 /** Form of a rule, with a preview of the objects and their reasons. */
-export function RuleForm({ destination, rule, onClose, onDone }: Props) {
+export function RuleForm({ destinations, rule, of, onClose, onDone }: Props) {
   const engines = useResource(["rule-engines"], readMounts);
-  const [name, setName] = useState(rule?.name ?? "");
-  const [value, setValue] = useState<FormValue>(rule ? formOf(bodyOf(rule) as FormValue) : {});
+  const [only] = destinations;
+  const [key, setKey] = useState(destinations.length === 1 && only ? keyOf(only) : "");
+  const [name, setName] = useState(rule?.name ?? (of ? ruleNameOf(of) : ""));
+  const [value, setValue] = useState<FormValue>(rule ? formOf(bodyOf(rule) as FormValue) : of ? bodyOfFolder(of) : {});
   const [plan, setPlan] = useState<Planned | null>(null);
+  const destination = destinations.find((each) => keyOf(each) === key) ?? { type: "TYPE", name: "NAME" };
   const options = { path: { ...destination, rule: name }, body: value as Body };
   const preview = async (): Promise<void> => {
     const { data } = await api(WRITE_RULE, { ...options, query: { dry_run: true } });
@@ -66,8 +73,8 @@ export function RuleForm({ destination, rule, onClose, onDone }: Props) {
     toast(`The rule ${name} is saved.`);
     onDone();
   };
-  useEffect(() => setPlan(null), [name, value]);
-  const isReady = name !== "" && value["mount"] !== undefined;
+  useEffect(() => setPlan(null), [key, name, value]);
+  const isReady = key !== "" && name !== "" && value["mount"] !== undefined;
   return (
     <FormDialog
       title={rule ? `Edit ${rule.name}` : "Add rule"}
@@ -88,6 +95,7 @@ export function RuleForm({ destination, rule, onClose, onDone }: Props) {
     >
       {({ problems }) => (
         <>
+          {destinations.length > 1 && <DestinationField destinations={destinations} value={key} onChange={setKey} />}
           <TextField label="Name" value={name} onChange={setName} required mono disabled={rule !== null} />
           <SchemaForm
             schema={schema}
@@ -104,6 +112,19 @@ export function RuleForm({ destination, rule, onClose, onDone }: Props) {
     </FormDialog>
   );
 }
+
+type Folder = NonNullable<Props["of"]>;
+
+/** The name that `sallyport sync set` gives to the rule of a folder. */
+const ruleNameOf = ({ mount, folder }: Folder): string =>
+  `${mount}/${folder}`
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, "-")
+    .replace(/^-|-$/g, "")
+    .slice(0, 63);
+
+const bodyOfFolder = ({ mount, folder }: Folder): FormValue =>
+  folder === "" ? { mount, match_all: true } : { mount, path_prefix: folder.replace(/\/$/, "") };
 
 function summaryOf({ matched = 0, ...actions }: Readonly<Record<string, number>>): string {
   const parts = Object.entries(actions).filter(([, number]) => number > 0);

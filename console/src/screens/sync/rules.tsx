@@ -142,7 +142,7 @@ export function Rules({
       addNeeds={needOf("POST")}
       form={(rule, ends) => (
         <RuleForm
-          destination={destination}
+          destinations={[destination]}
           rule={rule}
           {...ends}
           onDone={() => {

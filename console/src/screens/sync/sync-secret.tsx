@@ -7,9 +7,9 @@ import { FormDialog } from "../../components/form-dialog.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useResource } from "../../lib/resource.ts";
 import { syncWord } from "../../lib/sync-status.ts";
-import { providerName } from "../../lib/text.ts";
 import { useSecretNames } from "../secrets/secret-names.ts";
 import { destinationPath } from "./addresses.ts";
+import { DestinationField } from "./destination-field.tsx";
 import { intoView, Plan } from "./plan.tsx";
 import { type DestinationRef, isFailing, keyOf, type PlannedObject, worstOf } from "./reads.ts";
 
@@ -113,21 +113,7 @@ export function SyncSecretForm({ destinations, onClose, onDone, of }: FormProps)
     >
       {({ problems }) => (
         <>
-          {destinations.length > 1 && (
-            <SelectField
-              label="Destination"
-              required
-              value={key}
-              onChange={setKey}
-              options={[
-                { value: "", label: "Choose a destination" },
-                ...destinations.map((entry) => ({
-                  value: keyOf(entry),
-                  label: `${entry.name} · ${providerName(entry.type)}`,
-                })),
-              ]}
-            />
-          )}
+          {destinations.length > 1 && <DestinationField destinations={destinations} value={key} onChange={setKey} />}
           {!of && (
             <>
               {mounts.value && mounts.value.length > 0 ? (
