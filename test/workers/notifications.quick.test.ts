@@ -186,6 +186,31 @@ describe("notifications", () => {
     await expect.poll(ops.titles).toEqual(["The root credential of an engine ends: cloud-b/"]);
   });
 
+  it("tells of the nodes that are down by their names, until they are back", async () => {
+    const ops = await slackChannel();
+    const report = async (Status: string, ...names: readonly string[]) => {
+      const events = names.map((Name, at) => ({
+        Topic: "Node",
+        Type: "NodeRegistration",
+        Payload: { Node: { ID: `d0000000-0000-4000-8000-00000000000${at}`, Name, Status, NodePool: "default" } },
+      }));
+      expect((await put("/v1/cluster/objects", events)).status).toBe(200);
+    };
+    await report("ready", "one", "two", "three");
+    await report("down", "one", "two");
+    await rule("nodes", { condition: "node-down", channels: ["ops"], group_by: "subject" });
+    await pass(61);
+    await expect
+      .poll(async () => (await ops.titles()).sort())
+      .toEqual(["Node down: one (d0000000)", "Node down: two (d0000000)"]);
+    await report("ready", "one", "two");
+    await pass(61);
+    await expect
+      .poll(async () => (await ops.titles()).filter((title) => title.startsWith("Resolved: ")))
+      .toHaveLength(2);
+    expect(await active()).toEqual([]);
+  });
+
   it("tells of a destination whose credentials end, until they are replaced", async () => {
     const ops = await slackChannel();
     await cloudA.begin();
