@@ -65,6 +65,16 @@ describeConsole("bulk actions", (suite) => {
     await outcome("one").getByText("the target had the same values").waitFor();
     expect(await read(suite(), `secret/data/${folder}/one`)).toBe("404");
     expect(await read(suite(), `secret/data/${folder}/two`)).toBe("of two");
+    await page.getByRole("button", { name: "Close", exact: true }).click();
+
+    await page.getByRole("button", { name: "Select all 3" }).click();
+    await page.getByRole("button", { name: "Delete", exact: true }).click();
+    await dialog.getByLabel(/^With all versions/).check();
+    await dialog.getByLabel(/3/).fill("3");
+    await dialog.getByRole("button", { name: "Delete 3 secrets" }).click();
+    await page.getByText("3 done, 0 refused, 0 left").waitFor();
+    for (const name of ["two", "three"])
+      await expect(suite().call("GET", `secret/metadata/${folder}/${name}`)).rejects.toThrow("404");
     await opened.close();
   });
 

@@ -10,12 +10,23 @@ const SCREENS = [
   "sync",
   "sync?tab=queue",
   "sync/new/cloud-c-sm",
+  "secrets/secret/many/app",
+  "secrets/secret/compare/app",
   "credentials",
   "events",
   "storage",
   "nodes",
   "access",
+  "access?tab=tokens",
+  "access?tab=token-roles",
+  "access?tab=methods",
+  "access?tab=limits",
+  "access?tab=namespaces",
+  "notifications",
+  "notifications?tab=rules",
+  "guides",
   "audit",
+  "open",
 ];
 
 describeConsole("the layout", (suite) => {

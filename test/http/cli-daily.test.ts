@@ -1,7 +1,8 @@
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startIdentityProvider } from "../console/support/identity-provider.ts";
 import { type Providers, startProviders } from "../faults/providers.ts";
@@ -421,6 +422,26 @@ while :; do sleep 0.05; done
     expect(() => statSync(files)).toThrow("ENOENT");
   });
 
+  it("leaves the program alone with --on-change none, and ends a stubborn one after --grace", async () => {
+    await ok(["kv", "put", "secret/run/g", "WORD=one"]);
+    const stubborn = file("stubborn.sh", "trap '' TERM; echo \"start $WORD\"; while :; do sleep 0.05; done\n");
+    const start = (...options: string[]) => {
+      const started = startCli(["run", "--path", "secret/run/g", ...options, "--", "sh", stubborn], env());
+      return { started, output: outputOf(started) };
+    };
+    const left = start("--on-change", "none");
+    const ended = start("--grace", "1s");
+    for (const { output } of [left, ended]) await expect.poll(() => output.text).toBe("start one\n");
+    await ok(["kv", "put", "secret/run/g", "WORD=two"]);
+    await expect.poll(() => ended.output.text).toBe("start one\nstart two\n");
+    expect(left.output.text).toBe("start one\n");
+    for (const { started } of [left, ended]) {
+      started.child.kill("SIGKILL");
+      spawnSync("pkill", ["-9", "-f", stubborn]);
+      await started.ended;
+    }
+  });
+
   it("ends the program with npx, whose shell passes no signal on", async () => {
     await ok(["kv", "put", "secret/run/e", "WORD=one"]);
     const words = [process.execPath, programOf("packages/cli/src/main.ts"), "run", "--path", "secret/run/e", "--"];
@@ -518,6 +539,33 @@ it("creds issues, renews and ends credentials, also for a program", async () => 
   const refused = await sallyport(["creds", "secret/known"]);
   expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("`sallyport kv get` reads it")]);
 });
+
+it("run renews the lease of credentials, and issues others when it cannot be renewed any more", async () => {
+  const { directory } = providers.current as Providers;
+  await service().must("POST", "/v1/sys/mounts/short", { type: "cloud-b" });
+  await service().must("POST", "/v1/short/config", directory.config);
+  const role = { cloud_roles: [{ role_name: "Reader", scope: directory.scope }], permanently_delete: true };
+  await service().must("POST", "/v1/short/roles/reader", { ...role, ttl: "6s", max_ttl: "12s" });
+  const print = 'echo "$AZURE_CLIENT_ID $AZURE_CLIENT_SECRET"; while :; do sleep 0.1; done';
+  const started = startCli(["run", "--path", "short/reader", "--", "sh", "-c", print], env());
+  const output = { text: "" };
+  started.child.stdout?.on("data", (bytes) => (output.text += bytes));
+  await expect.poll(() => output.text, { timeout: 20_000 }).toMatch(/\n$/);
+  const [id = "", secret = ""] = output.text.trim().split(" ");
+  const issuedAt = Date.now();
+  // Its first time is over: without a renewal the directory would not accept it any more.
+  await sleep(8_000);
+  expect(output.text.split("\n")).toHaveLength(2);
+  expect(directory.accepts(id, secret)).toBe(true);
+  await expect.poll(() => output.text.split("\n").length, { timeout: 20_000 }).toBe(3);
+  expect(Date.now() - issuedAt).toBeGreaterThan(5_000);
+  const [, second = ""] = output.text.split("\n");
+  expect(second).not.toContain(id);
+  started.child.kill("SIGTERM");
+  await started.ended;
+  const [lastId = "", lastSecret = ""] = second.split(" ");
+  await expect.poll(() => directory.accepts(lastId, lastSecret), { timeout: 20_000 }).toBe(false);
+}, 90_000);
 
 it("sync plans, sets, shows and removes copies, and ends with 1 for one that fails", async () => {
   const { stores } = providers.current as Providers;
@@ -759,13 +807,34 @@ it("completion finds commands, options and names of secrets", async () => {
     const ended = await sallyport(["complete", "--", ...words]);
     expect([ended.code, ended.out.split("\n").filter(Boolean)], words.join(" ")).toEqual([0, out]);
   }
-  const script = file(
-    "complete.sh",
-    `sallyport() { cat ${file("words", "get\nget-more\n")}; }
-${await ok(["completion", "bash"])}
-COMP_WORDS=(sallyport kv g); COMP_CWORD=2; _sallyport; echo "\${COMPREPLY[@]}"
-`,
-  );
-  const { execFileSync } = await import("node:child_process");
-  expect(String(execFileSync("bash", [script]))).toBe("get get-more\n");
 });
+
+/** What follows the lines of the completion in a shell whose command `sallyport` prints two words. */
+const COMPLETIONS: readonly (readonly [shell: string, args: readonly string[], before: string, after: string])[] = [
+  [
+    "bash",
+    [],
+    "sallyport() { cat WORDS; }",
+    `COMP_WORDS=(sallyport kv g); COMP_CWORD=2; _sallyport; printf "%s\\n" "\${COMPREPLY[@]}"`,
+  ],
+  [
+    "zsh",
+    ["-f"],
+    `sallyport() { cat WORDS }
+compdef() { : }
+compadd() { while [[ $1 != -- ]]; do shift; done; shift; print -l -- "$@" }`,
+    "words=(sallyport kv g); CURRENT=3; _sallyport",
+  ],
+  ["fish", ["--no-config"], "function sallyport; cat WORDS; end", "complete -C 'sallyport kv g'"],
+];
+
+it.each(COMPLETIONS.filter(([shell]) => !spawnSync(shell, ["-c", ":"]).error))(
+  "completion offers the words in %s",
+  async (shell, args, before, after) => {
+    const words = file("words", "get\nget-more\n");
+    const lines = await ok(["completion", shell]);
+    const script = file(`complete.${shell}`, `${before.replace("WORDS", words)}\n${lines}\n${after}\n`);
+    const { stdout, stderr } = spawnSync(shell, [...args, script], { encoding: "utf8" });
+    expect([stdout, stderr]).toEqual(["get\nget-more\n", ""]);
+  },
+);

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import type { ConditionName } from "../../contracts/notification-rule.ts";
+import type { ConditionName, NotificationRule } from "../../contracts/notification-rule.ts";
 import { METRICS, type MetricName } from "../../platform/observability/metrics/catalogue.ts";
 import type { Series } from "../../platform/observability/metrics/series.ts";
 import { conditions } from "./conditions.ts";
@@ -13,11 +13,13 @@ function labelled(name: MetricName, value: number, labels: Readonly<Record<strin
 
 const answered = (kind: string, errors = 0): Series => labelled("sallyport_scrape_errors", errors, { class: kind });
 
+type Limits = Pick<NotificationRule, "withinSeconds" | "percent">;
+
 type Row = readonly [
   condition: ConditionName,
   series: readonly Series[],
   subjects: Readonly<Record<string, string>>,
-  limits?: { readonly withinSeconds?: number; readonly percent?: number },
+  limits?: Partial<Limits>,
 ];
 
 const associations = (destination: string, status: string, count: number) =>
@@ -92,7 +94,12 @@ const SOURCES: Readonly<Record<string, readonly string[]>> = {
   "delivery-failing": ["EventSubscription"],
 };
 
-it.each(rows)("%s is seen in the metrics: row %#", async (condition, series, subjects, limits = {}) => {
+const complete = rows.map(
+  ([condition, series, subjects, limits = {}]) =>
+    [condition, series, subjects, { withinSeconds: null, percent: null, ...limits }] as const,
+);
+
+it.each(complete)("%s is seen in the metrics: row %#", async (condition, series, subjects, limits) => {
   const seen = (more: readonly Series[]) =>
     conditions[condition].seen({ env: {} as Env, series: [...series, ...more] }, limits);
   const sources = SOURCES[condition] ?? [];

@@ -112,12 +112,14 @@ export class Console {
         .filter(({ effect }) => effect?.getTiming().iterations !== Number.POSITIVE_INFINITY);
       await Promise.allSettled(ends.map(({ finished }) => finished));
       const { violations } = await page.axe.run({ reporter: "no-passes" });
+      const beyond = document.documentElement.scrollWidth - document.documentElement.clientWidth;
       const lines = violations.flatMap(({ id, nodes }) =>
         nodes.map(({ html, failureSummary }) => `axe ${id}: ${html}\n  ${failureSummary}`),
       );
       return [
         ...lines,
         ...page.violations.map((line) => `policy: ${line}`),
+        ...(beyond > 0 ? [`the page is ${beyond} px wider than its window`] : []),
         ...(page.canaries > 0 ? [`${page.canaries} canaries ran`] : []),
       ];
     });
