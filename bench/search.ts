@@ -10,7 +10,10 @@ import { figure, quantiles } from "./statistics.ts";
 import { SECRETS, type Service, startService } from "./sync-sides.ts";
 
 const WRITERS = 16;
-const SEARCHES = 400;
+const SEARCHES = 200;
+/** As the palette asks. */
+const PAGES = 5;
+const HITS = 12;
 const NEW_NAMES = 20;
 const POLL_MS = 20;
 
@@ -30,10 +33,21 @@ async function fill(service: Service, secrets: number): Promise<void> {
   await Promise.all(Array.from({ length: WRITERS }, writer));
 }
 
-const search = async (service: Service, q: string): Promise<readonly unknown[]> => {
-  const answer = await service.ask("GET", `/v1/sys/search?type=secret&limit=12&q=${encodeURIComponent(q)}`, undefined);
-  return (JSON.parse(answer) as { data: { hits: readonly unknown[] } }).data.hits;
-};
+interface Page {
+  readonly data: { readonly hits: readonly unknown[]; readonly next: string };
+}
+
+/** The first hits, of as many pages as the palette reads. */
+async function search(service: Service, q: string): Promise<readonly unknown[]> {
+  const hits: unknown[] = [];
+  for (let [page, next] = [0, ""]; page < PAGES && (page === 0 || next !== "") && hits.length < HITS; page++) {
+    const query = new URLSearchParams({ type: "secret", limit: String(HITS - hits.length), q, after: next });
+    const { data } = JSON.parse(await service.ask("GET", `/v1/sys/search?${query}`, undefined)) as Page;
+    hits.push(...data.hits);
+    next = data.next;
+  }
+  return hits;
+}
 
 /** Waits until a name is found. @returns ms */
 async function found(service: Service, name: string): Promise<number> {

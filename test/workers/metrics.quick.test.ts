@@ -21,8 +21,12 @@ import { eventually } from "./sync-helpers.ts";
 
 const REQUESTS = "sallyport_http_requests_total";
 const object = () => env.METRICS.getByName("main") as DurableObjectStub<Metrics>;
-/** Counts of a Worker may come at any time, and hold the object in memory for a minute, unless a read writes them. */
-const evicted = () => evictObject(object(), () => metrics(env).read());
+/** Counts that come hold the object in memory for a minute: those of this isolate come now, and a read writes them. */
+const evicted = () =>
+  evictObject(object(), async () => {
+    await flushCounts();
+    await metrics(env).read();
+  });
 
 async function scrape(path = "/v1/metrics"): Promise<Sample[]> {
   const answer = await get(path);
