@@ -809,7 +809,7 @@ it("completion finds commands, options and names of secrets", async () => {
   }
 });
 
-/** What follows the lines of the completion in a shell whose command `sallyport` prints two words. */
+/** Lines around those of the completion in a shell whose command `sallyport` prints two words. */
 const COMPLETIONS: readonly (readonly [shell: string, args: readonly string[], before: string, after: string])[] = [
   [
     "bash",
