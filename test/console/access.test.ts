@@ -115,7 +115,18 @@ describeConsole("access", (suite) => {
     await dialog(opened).getByText("Allowed: issue credentials of every role.").waitFor();
     await click(opened, "Add rules");
     const rules = await dialog(opened).getByLabel("Rules", { exact: true }).inputValue();
-    expect([...rules.matchAll(/path "(.*)" \{\n {2}capabilities = \["read"\]\n\}/g)].map(([, of]) => of)).toEqual([
+    const pathsWith = (right: string) =>
+      [...rules.matchAll(/path "(.*)" \{\n {2}capabilities = \["(\w+)"\]\n\}/g)].flatMap(([, of, has]) =>
+        has === right ? [of] : [],
+      );
+    expect(pathsWith("list")).toEqual([
+      "console-cloud-a/roles",
+      "console-cloud-a/static-roles",
+      "console-cloud-c/rolesets",
+      "console-cloud-c/static-accounts",
+      "console-cloud-c/impersonated-accounts",
+    ]);
+    expect(pathsWith("read")).toEqual([
       "console-cloud-a/creds/reader",
       "console-cloud-a/sts/reader",
       "console-cloud-a/static-creds/reader",

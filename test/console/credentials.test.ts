@@ -195,6 +195,25 @@ describeConsole("cloud credentials", (suite) => {
     await opened.close();
   });
 
+  it("issues them to a token with the rules that the console writes for a role", async () => {
+    const token = await suite().tokenWith(
+      "console-issuer",
+      `path "${MOUNT}/creds/reader" { capabilities = ["read"] } path "${MOUNT}/roles" { capabilities = ["list"] }
+       path "${MOUNT}/static-roles" { capabilities = ["list"] }`,
+    );
+    const opened = await suite().open({ token, path: "credentials", refusals: [/403 /, ...EMPTY_LISTS] });
+    await click(opened, "Issue credentials");
+    await dialog(opened).getByLabel("Engine").selectOption(MOUNT);
+    await expect.poll(() => dialog(opened).getByLabel("Role").inputValue()).toBe("reader");
+    await dialog(opened).getByRole("button", { name: "Continue" }).click();
+    await dialog(opened).getByRole("button", { name: "Issue credentials" }).click();
+    await dialog(opened).getByText("Copy the secret now: it is not shown again.").waitFor();
+    await dialog(opened).getByText("Ends in").waitFor();
+    await opened.expectClean();
+    await opened.close();
+    await suite().call("PUT", `sys/leases/revoke-prefix/${MOUNT}/creds/reader`, { sync: true });
+  });
+
   it("issues from the first page after showing life and rights, and revokes from the list", async () => {
     const opened = await suite().open({ path: "credentials", refusals: EMPTY_LISTS });
     const { page } = opened;

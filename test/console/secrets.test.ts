@@ -288,10 +288,18 @@ describeConsole("secrets", (suite) => {
     await suite().call("POST", "secret/data/console-folder/one", { data: { a: "1" } });
     const opened = await suite().open({ path: "secrets/secret", refusals: [/404 GET .*\/rules$/] });
     const { page } = opened;
+    // Before a folder is opened it is the whole engine, and the form says so.
+    await page.getByRole("treeitem", { name: "console-folder" }).waitFor();
+    await page.getByRole("button", { name: "More about the engine" }).click();
+    await page.getByRole("menuitem", { name: "Sync the whole engine by a rule" }).click();
+    const whole = page.getByRole("dialog", { name: "Sync secret/ by a rule" });
+    expect(await whole.getByLabel("Match all").isChecked()).toBe(true);
+    expect(await whole.getByLabel("Match all").isVisible()).toBe(true);
+    await page.keyboard.press("Escape");
     await page.getByRole("treeitem", { name: "console-folder" }).click();
     await page.getByRole("button", { name: "More about the engine" }).click();
-    await page.getByRole("menuitem", { name: "Sync this folder by a rule" }).click();
-    const dialog = page.getByRole("dialog");
+    await page.getByRole("menuitem", { name: "Sync console-folder/ by a rule" }).click();
+    const dialog = page.getByRole("dialog", { name: "Sync secret/console-folder/ by a rule" });
     await dialog.getByLabel(/^Destination/).selectOption("in-mem/folder-memory");
     await expect.poll(() => dialog.getByLabel(/^Name required$/).inputValue()).toBe("secret-console-folder");
     await dialog.getByRole("button", { name: "Preview" }).click();

@@ -31,7 +31,14 @@ export function PolicyTest({ name, policy }: { readonly name: string; readonly p
     <details>
       <summary>Test it before you save</summary>
       <div class="form">
-        <TextField label="Paths" mono rows={2} value={text} onChange={setText} hint="One per line, as in a policy." />
+        <TextField
+          label="Paths"
+          mono
+          rows={2}
+          value={text}
+          onChange={setText}
+          hint="One per line, as in a policy, such as secret/data/app/db or azure/creds/reader."
+        />
         <TextField
           label="Accessor of the token that has it"
           mono

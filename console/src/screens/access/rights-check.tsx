@@ -51,7 +51,7 @@ export function RightsCheck() {
           rows={3}
           value={text}
           onChange={setText}
-          hint="One per line, as in a policy."
+          hint="One per line, as in a policy, such as secret/data/app/db or azure/creds/reader."
         />
         <div>
           <Button kind="primary" type="submit" isBusy={ask.isBusy} disabled={paths.length === 0}>

@@ -45,15 +45,15 @@ export function rulesFor(mount: string, version: 1 | 2, name: string, right: Rig
   ].join("");
 }
 
-/** Rules for the credentials of a role. @param name empty: of all roles */
-const rulesForRole = (mount: string, type: string, name: string): string =>
-  engineDescriptions
-    .filter((each) => each.type === type)
-    .flatMap(kindsOf)
+/** Rules for the credentials of a role, and for the list in which it is chosen. @param name empty: of all roles */
+function rulesForRole(mount: string, type: string, name: string): string {
+  const kinds = engineDescriptions.filter((each) => each.type === type).flatMap(kindsOf);
+  const issues = kinds
     .flatMap(({ issue, reads = [] }) => [...issue, ...reads])
     .map((path) => (path.includes(":name") ? path.replace(":name", name || "+") : `${path}/${name || "*"}`))
-    .map((path) => rule(mount + path, ["read"]))
-    .join("");
+    .map((path) => rule(mount + path, ["read"]));
+  return [...issues, ...kinds.map(({ path, lists: [list = path] = [] }) => rule(mount + list, ["list"]))].join("");
+}
 
 /**
  * @param isOpen for a new policy

@@ -61,7 +61,7 @@ export function Browser({ mount, secret, onMountChange }: BrowserProps) {
           ...(mount.version === 2
             ? [
                 {
-                  label: "Sync this folder by a rule",
+                  label: `Sync ${tree.folder || "the whole engine"} by a rule`,
                   icon: "sync" as const,
                   needs: "POST sys/sync/destinations/*/rules/*" as const,
                   onSelect: () => setDialog("sync"),

@@ -77,7 +77,7 @@ export function RuleForm({ destinations, rule, of, onClose, onDone }: Props) {
   const isReady = key !== "" && name !== "" && value["mount"] !== undefined;
   return (
     <FormDialog
-      title={rule ? `Edit ${rule.name}` : "Add rule"}
+      title={rule ? `Edit ${rule.name}` : of ? `Sync ${of.mount}/${of.folder} by a rule` : "Add rule"}
       verb="Save rule"
       onClose={onClose}
       perform={save}
@@ -95,7 +95,9 @@ export function RuleForm({ destinations, rule, of, onClose, onDone }: Props) {
     >
       {({ problems }) => (
         <>
-          {destinations.length > 1 && <DestinationField destinations={destinations} value={key} onChange={setKey} />}
+          {(of || destinations.length > 1) && (
+            <DestinationField destinations={destinations} value={key} onChange={setKey} />
+          )}
           <TextField label="Name" value={name} onChange={setName} required mono disabled={rule !== null} />
           <SchemaForm
             schema={schema}
@@ -104,7 +106,7 @@ export function RuleForm({ destinations, rule, of, onClose, onDone }: Props) {
             problems={problems}
             hidden={["dry_run"]}
             first={["mount", "path_prefix", "path_glob", "metadata_selector"]}
-            advanced={ADVANCED}
+            advanced={value["match_all"] ? ADVANCED.filter((field) => field !== "match_all") : ADVANCED}
             texts={{ mount: { label: "Secrets engine", list: engines.value?.kv.map(({ path }) => path) ?? [] } }}
           />
         </>

@@ -113,7 +113,9 @@ export function SyncSecretForm({ destinations, onClose, onDone, of }: FormProps)
     >
       {({ problems }) => (
         <>
-          {destinations.length > 1 && <DestinationField destinations={destinations} value={key} onChange={setKey} />}
+          {(of || destinations.length > 1) && (
+            <DestinationField destinations={destinations} value={key} onChange={setKey} />
+          )}
           {!of && (
             <>
               {mounts.value && mounts.value.length > 0 ? (
