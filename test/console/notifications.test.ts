@@ -22,7 +22,7 @@ describeConsole("notifications", (suite) => {
     await page.getByRole("button", { name: "Add channel" }).click();
     await dialog.getByLabel("Name").fill("console-ops");
     await dialog.getByLabel("Service").selectOption({ label: "Slack" });
-    await dialog.getByLabel("URL", { exact: true }).fill(`${services.url}/console/slack/T0001/B0001/token`);
+    await dialog.getByLabel(/^URL required$/).fill(`${services.url}/console/slack/T0001/B0001/token`);
     await opened.expectClean();
     await opened.shot("notifications-channel");
     await dialog.getByRole("button", { name: "Save channel" }).click();
@@ -86,17 +86,19 @@ describeConsole("notifications", (suite) => {
     const dialog = page.getByRole("dialog");
     await page.getByRole("button", { name: "Add channel" }).click();
     for (const [service, fields] of [
-      ["PagerDuty", ["URL", "Integration key"]],
-      ["Microsoft Teams", ["URL"]],
-      ["E-mail by Postmark", ["URL", "Server token", "From", "To"]],
+      ["PagerDuty", ["URL", "Integration key required"]],
+      ["Microsoft Teams", ["URL required"]],
+      ["Webhook", ["URL required", "Signing secret"]],
+      ["E-mail by Postmark", ["URL", "Server token required", "From required", "To required"]],
     ] as const) {
       await dialog.getByLabel("Service").selectOption({ label: service });
-      for (const field of ["URL", "Integration key", "Server token", "From", "To"])
-        expect([service, field, await dialog.getByLabel(field, { exact: true }).count()]).toEqual([
-          service,
-          field,
-          fields.includes(field as never) ? 1 : 0,
-        ]);
+      for (const name of ["URL", "Signing secret", "Integration key", "Server token", "From", "To"])
+        for (const field of [name, `${name} required`])
+          expect([service, field, await dialog.getByLabel(field, { exact: true }).count()]).toEqual([
+            service,
+            field,
+            fields.includes(field as never) ? 1 : 0,
+          ]);
       await opened.expectClean();
     }
     await opened.close();

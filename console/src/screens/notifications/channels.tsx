@@ -32,6 +32,14 @@ function unused(type: unknown): string[] {
   return type === undefined ? ["url", "secret", "from", "to"] : isMail ? [] : ["from", "to"];
 }
 
+const USUAL: ReadonlySet<unknown> = new Set(["pagerduty", "opsgenie", "sendgrid", "postmark"]);
+
+/** Fields that a new channel needs. The services of `USUAL` have one address for all. */
+const needed = (type: unknown): string[] =>
+  ["type", "url", "secret", "from", "to"].filter(
+    (field) => !(field === "url" && USUAL.has(type)) && !(field === "secret" && type === "webhook"),
+  );
+
 /** Hints of the URL. */
 const URLS: Readonly<Record<string, string>> = {
   webhook: "Begins with https://. The host must be public.",
@@ -170,7 +178,7 @@ function ChannelForm({ channel, onClose, onDone }: FormProps) {
         <>
           <TextField label="Name" value={name} onChange={setName} required mono disabled={channel !== null} />
           <SchemaForm
-            schema={schema}
+            schema={{ ...schema, required: channel ? ["type"] : needed(value["type"]) }}
             value={value}
             onChange={setValue}
             hidden={hidden}

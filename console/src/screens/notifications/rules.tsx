@@ -118,7 +118,7 @@ function RuleForm({ rule, onClose, onDone }: FormProps) {
         <>
           <TextField label="Name" value={name} onChange={setName} required mono disabled={rule !== null} />
           <SchemaForm
-            schema={schema}
+            schema={{ ...schema, required: ["condition", "channels"] }}
             value={value}
             onChange={setValue}
             hidden={hidden}

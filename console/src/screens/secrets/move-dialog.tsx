@@ -47,8 +47,8 @@ export function MoveDialog({ mount, path, onClose, onDone }: MoveDialogProps) {
         options={targets.map((each) => ({ value: each.path, label: `${each.path}/` }))}
       />
       <TextField label="New path" value={typed} onChange={setTyped} list={names} required mono autofocus />
-      <p class="muted">
-        A secret that is there already is not changed. Older versions are deleted with the old path, and its syncs end.
+      <p class="notice notice-warn">
+        Older versions are deleted with the old path, and its syncs end. A secret that has the new path already is kept.
       </p>
     </FormDialog>
   );
