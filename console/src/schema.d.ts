@@ -4,12 +4,13 @@ declare module "guides:index" {
   export default address;
 }
 
-/** Address of the rights of the cluster API, by operations (scripts/build-assets.ts). */
+/** Address of the schemas of destinations' forms (scripts/build-assets.ts). */
 declare module "forms:destinations" {
   const address: string;
   export default address;
 }
 
+/** Address of the rights of the cluster API, by operations (scripts/build-assets.ts). */
 declare module "rights:cluster" {
   const address: string;
   export default address;

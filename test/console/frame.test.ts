@@ -214,6 +214,9 @@ describeConsole("the frame", (suite) => {
       await opened.expectClean();
     }
     expect(new URL(page.url()).searchParams.get("ns")).toBe("kinds-team");
+    await page.keyboard.press("Control+k");
+    expect(await page.getByRole("option").first().textContent()).toMatch(/^kinds-secretsecret in kv of kinds-team$/);
+    await page.keyboard.press("Escape");
     await opened.close();
     await suite().call("DELETE", "sys/mounts/kinds-aws");
   });

@@ -228,7 +228,7 @@ describe("kv", () => {
       [["kv", "put", "secret/known", "word"], 2, "no terminal to ask"],
       [["kv", "put", "secret/known", "word=@/nowhere"], 2, "word: ENOENT"],
       [["kv", "put", "secret/known", `@${file("no.json", "hunter2")}`], 2, "must be a JSON object"],
-      [["kv", "put", "secret/known", "word=hunter2", "--cas", "7"], 1, "is at version 1, not 7: nothing was written"],
+      [["kv", "put", "secret/known", "word=hunter2", "--cas", "7"], 1, "secret/known: is at version 1, not 7\n"],
       [["kv", "put", "secret/none", "word=hunter2", "--cas", "7"], 1, "secret/none: is not at version 7"],
       [["kv", "patch", "secret/none", "word=hunter2"], 1, "secret/none: no such secret\n"],
       [["kv", "cp", "secret/folder", "secret/other"], 1, "no such secret, but a folder: `sallyport kv list"],

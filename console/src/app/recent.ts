@@ -61,10 +61,11 @@ export function visit(opened: Visited): void {
 /** Keeps each secret, role and destination whose page is opened. */
 export function startVisits(): void {
   effect(() => {
-    const { screen, segments } = place.value;
+    const { screen, segments, query } = place.value;
+    const namespace = query.get("ns");
     const [first = "", second = "", ...rest] = segments;
     const keep = (label: string, kind: string, icon: IconName): void =>
-      visit({ label, kind, icon, address: href(screen, segments) });
+      visit({ label, kind: namespace ? `${kind} of ${namespace}` : kind, icon, address: href(screen, segments) });
     if (screen === "secrets" && second === "at") keep(rest.join("/"), `secret in ${first}`, "key");
     if (screen === "credentials" && second) keep(second, `role in ${first}`, "key");
     if (screen === "sync" && second && first !== "new") keep(second, "destination", "sync");

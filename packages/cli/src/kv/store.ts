@@ -172,7 +172,7 @@ export class Kv {
       if (!(failure instanceof ApiError && /did not match the current version/.test(failure.reason))) throw failure;
       const current = (await this.history(place).catch(() => null))?.current_version;
       const where = current === undefined ? `is not at version ${cas}` : `is at version ${current}, not ${cas}`;
-      throw new OtherVersion(`${shown(place)}: ${where}: nothing was written`);
+      throw new OtherVersion(`${shown(place)}: ${where}`);
     });
   }
 
@@ -265,7 +265,7 @@ export class Kv {
   async mountsByAccessor(): Promise<Record<string, string>> {
     const { secret = {} } = (await this.#api.fields("sys/internal/ui/mounts")) ?? {};
     const mounts = z
-      .record(z.string(), z.object({ accessor: z.string() }))
+      .record(z.string(), z.object({ accessor: z.string().default("") }))
       .catch({})
       .parse(secret);
     return Object.fromEntries(Object.entries(mounts).map(([path, { accessor }]) => [accessor, path]));
