@@ -286,7 +286,10 @@ describeConsole("secrets", (suite) => {
   it("syncs the folder that was opened last by a rule, which the page of a secret names", async () => {
     await suite().call("POST", "sys/sync/destinations/in-mem/folder-memory", {});
     await suite().call("POST", "secret/data/console-folder/one", { data: { a: "1" } });
-    const opened = await suite().open({ path: "secrets/secret", refusals: [/404 GET .*\/rules$/] });
+    const opened = await suite().open({
+      path: "secrets/secret",
+      refusals: [/404 GET .*\/rules\/secret-console-folder$/],
+    });
     const { page } = opened;
     // Before a folder is opened it is the whole engine, and the form says so.
     await page.getByRole("treeitem", { name: "console-folder" }).waitFor();
@@ -311,6 +314,13 @@ describeConsole("secrets", (suite) => {
     await expect
       .poll(async () => JSON.stringify(await suite().call("GET", "sys/sync/destinations/in-mem/folder-memory/objects")))
       .toContain("console-folder/later");
+    // A second rule of that name would replace the first one.
+    await page.getByRole("button", { name: "More about the engine" }).click();
+    await page.getByRole("menuitem", { name: "Sync console-folder/ by a rule" }).click();
+    await dialog.getByLabel(/^Destination/).selectOption("in-mem/folder-memory");
+    await dialog.getByRole("button", { name: "Save rule" }).click();
+    await dialog.getByText("There is a rule secret-console-folder already.").waitFor();
+    await page.keyboard.press("Escape");
     await opened.visit("secrets/secret/at/console-folder/later?tab=destinations");
     await page.getByText("Rule secret-console-folder", { exact: true }).waitFor();
     await opened.expectClean();

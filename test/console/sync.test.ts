@@ -156,7 +156,7 @@ describeConsole("sync board", (suite) => {
     await write(suite(), "rules/one", { password: CANARY });
     const opened = await suite().open({
       path: "sync/in-mem/console?tab=rules",
-      refusals: [...EMPTY_LISTS, /400 POST .*\/rules\/web/, /404 GET .*\/rules$/],
+      refusals: [...EMPTY_LISTS, /400 POST .*\/rules\/web/, /404 GET .*\/rules(\/web)?$/],
     });
     await opened.page.getByRole("tab", { name: "Rules" }).click();
     await click(opened, "Add rule");

@@ -1,6 +1,6 @@
 import schema from "schema:POST /v1/sys/sync/destinations/{type}/{name}/rules/{rule}";
 import { useEffect, useState } from "preact/hooks";
-import { type Api, api, type Schemas, wireRequest } from "../../api/client.ts";
+import { type Api, api, apiFull, type Schemas, wireRequest } from "../../api/client.ts";
 import { TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
@@ -69,6 +69,10 @@ export function RuleForm({ destinations, rule, of, onClose, onDone }: Props) {
     if ("planned" in data) setPlan(data);
   };
   const save = async (): Promise<void> => {
+    // A write replaces the rule of that name. A token may write what it may not read.
+    const read = { path: options.path, accept: [403, 404], quiet: true };
+    if (!rule && (await apiFull("GET /v1/sys/sync/destinations/{type}/{name}/rules/{rule}", read)).status === 200)
+      throw new Error(`There is a rule ${name} already.`);
     await api(WRITE_RULE, options);
     toast(`The rule ${name} is saved.`);
     onDone();
