@@ -1,5 +1,6 @@
-import { beforeEach, describe, expect, it } from "vitest";
-import { del, mountKv } from "./client.ts";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { del, get, mountKv } from "./client.ts";
 import {
   association,
   eventually,
@@ -64,6 +65,21 @@ describe("a burst of changes", () => {
     expect(set.body.data.sync_operation_counters).toEqual({ PENDING: 1 });
     await eventually(async () => expect((await association(AT, "app0"))?.sync_status).toBe("SYNCED"));
   });
+
+  it("is not waited for by a set of one association beside an open breaker", async () => {
+    await place.fail("unavailable", 100_000);
+    await writeAll(1);
+    for (const secret of SECRETS) await setWithoutWaiting(AT, secret);
+    const state = async () => (await get(`/sys/sync/destinations/${AT}`)).body.data;
+    await eventually(async () => expect((await state()).circuit_breaker).toBeDefined());
+    // No other Worker performs work.
+    for (const method of ["send", "sendBatch"] as const)
+      vi.spyOn(env.SYNC_WORK, method).mockRejectedValue(new Error("later"));
+    const status = async () => (await association(AT, "mine"))?.sync_status;
+    await write("mine", { a: "1" });
+    await setWithoutWaiting(AT, "mine");
+    await eventually(async () => expect(await status()).toBe("EXTERNAL_SERVICE_ERROR"), 10_000);
+  }, 120_000);
 
   it("with one bad name pushes the others", async () => {
     await writeAll(1);

@@ -120,6 +120,22 @@ describe("a provider that is down", () => {
     expect((await setAssociation(AT, "mine")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
     expect((await state()).circuit_breaker).toBeUndefined();
   });
+
+  it("is tried at once by a set of one association also while another trial runs", async () => {
+    loseWakeUps();
+    const time = new ShiftedClock();
+    const lease = async () => (await destination(AT).poll([], 1, undefined, "slow")) as unknown as PollAnswer;
+    await eventually(async () => {
+      time.advance(20_000);
+      expect((await lease()).tasks).toHaveLength(1);
+    });
+    expect((await lease()).tasks, "a second trial of the same kind").toEqual([]);
+    await cloudA.clearFaults();
+    await write("mine", { v: 1 });
+    await setAssociation(AT, "mine");
+    await eventually(async () => expect((await association(AT, "mine"))?.sync_status).toBe("SYNCED"), 10_000);
+    time.end();
+  }, 120_000);
 });
 
 describe("a destination that refuses some secrets and accepts others", () => {

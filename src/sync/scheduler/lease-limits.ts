@@ -31,9 +31,10 @@ export class LeaseLimits {
 
   /** How many tasks may be leased now. */
   free({ type }: Found, now: number, { only, holder }: Caller): number {
-    const limit = this.#limit(type, now, holder);
-    const slots = (only === undefined ? limit : Math.max(1, limit)) - this.#work.leased(now);
-    return Math.min(slots, this.#pacing.room(type.pace, now));
+    // The task of a set is a trial of its own, beside the one of an open breaker that may be running.
+    const isExtraTrial = only !== undefined && this.isTrial();
+    const limit = isExtraTrial ? type.pace.atOnce : this.#limit(type, now, holder);
+    return Math.min(limit - this.#work.leased(now), this.#pacing.room(type.pace, now));
   }
 
   /** When a task may be ready (ms since 1970), or null. */

@@ -44,10 +44,10 @@ export class TaskLeasing {
     return found && this.#limits.due(found, now, caller);
   }
 
-  /** Whether ready tasks wait for others, to be performed as one. */
+  /** Whether ready tasks wait for others, to be performed as one; a trial of an open breaker does not. */
   get collects(): boolean {
     const found = this.#record.find();
-    return found !== null && batchOf(found.type) !== undefined;
+    return found !== null && batchOf(found.type) !== undefined && !this.#limits.isTrial();
   }
 
   /** The settings that tasks need, or null without a destination. @throws Sealed */
