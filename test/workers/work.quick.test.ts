@@ -6,6 +6,7 @@ import { migrate } from "../../src/platform/durable/migrations.ts";
 import { NOTIFY_AGAIN_MS, WakeUp, type WakeUpMessage } from "../../src/platform/durable/wake-up.ts";
 import { LEASE_MS, WorkQueue, workMigrations } from "../../src/platform/durable/work-queue.ts";
 import { randomFrom } from "../crash/random.ts";
+import { part } from "../support/long.ts";
 
 /** A work list on real storage, and a clock that only the test moves. */
 const withWork = <R>(run: (work: WorkQueue) => R | Promise<R>, options?: { failedLast: boolean }): Promise<R> =>
@@ -194,10 +195,10 @@ describe("a result", () => {
 });
 
 /** No desired state is lost, and no two valid leases of one id overlap, for any order of events. */
-it.each([12, 13, 14, 15, 16, 17, 18])(
+it.each(part([12, 13, 14, 15, 16, 17, 18]))(
   "keeps every desired state and never grants overlapping leases (seed %i)",
   (seed) =>
-    withWork((work) => {
+    withWork(async (work) => {
       const random = randomFrom(seed);
       const ids = ["a", "b", "c", "d"];
       /** How often each id was wished, and which of those wishes a settled effect has covered. */
@@ -209,6 +210,8 @@ it.each([12, 13, 14, 15, 16, 17, 18])(
       let now = 0;
       const pick = <T>(from: readonly T[]): T => from[Math.floor(random() * from.length)] as T;
       for (let step = 0; step < 4_000; step++) {
+        // The runtime resets an object that holds it for too long.
+        if (step % 500 === 0) await scheduler.wait(0);
         now += Math.floor(random() * 4_000);
         const roll = random();
         if (roll < 0.3) {
