@@ -40,6 +40,9 @@ describeConsole("access", (suite) => {
     await dialog(opened).getByLabel("console-app").check();
     await dialog(opened).getByRole("button", { name: "Create token" }).click();
     await dialog(opened).getByText("The token is shown here only").waitFor();
+    const check = dialog(opened).getByRole("link", { name: "What may it do?" });
+    const accessor = new URL((await check.getAttribute("href")) ?? "", suite().bench.url).searchParams.get("accessor");
+    expect(await dialog(opened).locator("code").last().textContent()).toBe(accessor);
     await opened.expectClean();
     await click(opened, "Done");
     const token = await suite().tokenWith("console-checked", 'path "secret/data/app/*" { capabilities = ["list"] }');

@@ -32,12 +32,12 @@ describeConsole("compare", (suite) => {
       refusals: [/404 (GET|LIST)/, /400 POST \/v1\/secret\/data/],
     });
     const { page } = opened;
-    await page.getByLabel("Folder or secret").fill("console/r");
+    await page.getByLabel("On the right, folder or secret").fill("console/r");
     await page.getByRole("option", { name: "console/right/", exact: true }).waitFor();
-    await page.getByLabel("Folder or secret").fill("console/rihgt");
+    await page.getByLabel("On the right, folder or secret").fill("console/rihgt");
     await page.getByRole("button", { name: "Compare", exact: true }).click();
     await page.getByText("3 differences, 0 secrets are the same; no secret in secret/console/rihgt").waitFor();
-    await page.getByLabel("Folder or secret").fill("console/right");
+    await page.getByLabel("On the right, folder or secret").fill("console/right");
     await page.getByRole("button", { name: "Compare", exact: true }).click();
     await page.getByText("3 differences, 1 secret is the same", { exact: true }).waitFor();
     const row = (name: string) => page.getByRole("row").filter({ hasText: name });
@@ -79,6 +79,8 @@ describeConsole("compare", (suite) => {
     });
     await dialog.getByRole("button", { name: "Copy all to the left" }).click();
     await dialog.getByText("Both sides have the same values.").waitFor();
+    for (const side of ["left", "right"])
+      expect(await dialog.getByRole("button", { name: `Copy all to the ${side}` }).isDisabled()).toBe(true);
     await dialog.getByRole("button", { name: "Close", exact: true }).last().click();
     await page.getByText("2 differences, 2 secrets are the same").waitFor();
     await row("in/folder").click();

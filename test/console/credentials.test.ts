@@ -100,7 +100,13 @@ describeConsole("cloud credentials", (suite) => {
     await page.getByRole("button", { name: "Create role" }).first().click();
     const user = providerBody(suite().bench, "cloud-a-user") as unknown as { policy_arns: string[] };
     await page.getByLabel("Name required").fill("deploy");
+    // The fields of one credential type are shown once it is chosen, and one that was filled for another is not sent.
+    const fields = dialog(opened);
+    expect(await fields.getByLabel("Role ARNs").count()).toBe(0);
+    await page.getByLabel("Credential type").selectOption("assumed_role");
+    await fields.getByLabel("Role ARNs").fill("arn:aws:iam::123456789012:role/of-another-type");
     await page.getByLabel("Credential type").selectOption("iam_user");
+    expect(await fields.getByLabel("Role ARNs").count()).toBe(0);
     await page.getByLabel("Policy ARNs").fill(user.policy_arns[0] ?? "");
     await opened.shot("credentials-aws-role");
     await opened.expectClean();

@@ -103,10 +103,11 @@ describeConsole("the frame", (suite) => {
     await suite().call("POST", "sys/quotas/lease-count/frame-leases", { max_leases: 100_000 });
     const opened = await suite().open();
     const { page } = opened;
-    // Rules are the deployment's, and other tests count them.
-    await page.route("**/v1/sys/notifications/rules?list=true", (route) =>
-      route.fulfill({ json: { data: { keys: ["frame-rule"], key_info: {} } } }),
-    );
+    // Rules and channels are the deployment's, and other tests count them.
+    for (const kind of ["rule", "channel"])
+      await page.route(`**/v1/sys/notifications/${kind}s?list=true`, (route) =>
+        route.fulfill({ json: { data: { keys: [`frame-${kind}`], key_info: {} } } }),
+      );
     const wrong: string[] = [];
     const rows: readonly (readonly [words: string, address: string])[] = [
       ["frame-team namespace", "?ns=frame-team"],
@@ -114,6 +115,7 @@ describeConsole("the frame", (suite) => {
       ["frame-rate rate limit", "access?tab=limits"],
       ["frame-leases lease limit", "access?tab=limits"],
       ["frame-rule notification rule", "notifications?tab=rules"],
+      ["frame-channel", "notifications?tab=channels"],
       ["secrets by destination", "sync?tab=matrix"],
       ["queue", "sync?tab=queue"],
       ["github apps", "sync?tab=apps"],
@@ -179,6 +181,8 @@ describeConsole("the frame", (suite) => {
     await suite().call("PUT", "volume/csi/kinds-csi/create", { Volumes: [volume] });
     await suite().call("PUT", "sys/policies/acl/kinds-policy", { policy: 'path "a" { capabilities = ["read"] }' });
     await suite().call("POST", "sys/mounts/kinds-aws", { type: "cloud-a" });
+    // Without a configuration, tests beside this one would meet a 404 in their list of engines.
+    await suite().call("POST", "kinds-aws/config/root", { access_key: "AKIAKINDS", secret_key: "kinds" });
     const role = { credential_type: "assumed_role", role_arns: ["arn:aws:iam::123456789012:role/kinds"] };
     await suite().call("POST", "kinds-aws/roles/kinds-role", role);
     await suite().call("PUT", "sys/namespaces/kinds-team");
@@ -211,7 +215,10 @@ describeConsole("the frame", (suite) => {
       await found.click();
       await expect.poll(() => new URL(page.url()).pathname).toBe(`/ui/${path}`);
       await page.getByText(name).first().waitFor();
+      // A policy is opened itself, not the list that has it.
+      if (kind === "policy") await page.getByRole("heading", { name: `Policy ${name}` }).waitFor();
       await opened.expectClean();
+      if (kind === "policy") await page.keyboard.press("Escape");
     }
     expect(new URL(page.url()).searchParams.get("ns")).toBe("kinds-team");
     await page.keyboard.press("Control+k");

@@ -88,7 +88,7 @@ describeConsole("notifications", (suite) => {
     for (const [service, fields] of [
       ["PagerDuty", ["URL", "Integration key required"]],
       ["Microsoft Teams", ["URL required"]],
-      ["Webhook", ["URL required", "Signing secret"]],
+      ["Webhook", ["URL required", "Signing secret required"]],
       ["E-mail by Postmark", ["URL", "Server token required", "From required", "To required"]],
     ] as const) {
       await dialog.getByLabel("Service").selectOption({ label: service });

@@ -71,12 +71,12 @@ describeConsole("overview", (suite) => {
     await opened.close();
   });
 
-  it("says when the own token ends within the hour", async () => {
-    const { auth } = (await suite().call("POST", "auth/token/create", { ttl: "30m", policies: ["root"] })) as {
+  it("says when the own token ends within a quarter of an hour", async () => {
+    const { auth } = (await suite().call("POST", "auth/token/create", { ttl: "10m", policies: ["root"] })) as {
       auth: { client_token: string };
     };
     const opened = await suite().open({ token: auth.client_token });
-    await opened.page.getByText(/Your token ends in (29|30) min/).waitFor();
+    await opened.page.getByText(/Your token ends in (9|10) min/).waitFor();
     await opened.expectClean();
     await opened.close();
   });

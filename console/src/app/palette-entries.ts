@@ -99,27 +99,30 @@ interface Found {
   readonly unseen: readonly string[];
 }
 
-/** Engines, namespaces, limits and notification rules: lists that are short. */
+/** Engines, namespaces, limits, notification rules and channels: lists that are short. */
 async function readNames(signal: AbortSignal): Promise<Found> {
   const options = { signal, quiet: true, accept: [403, 404] } as const;
-  const [mounts, namespaces, rates, leases, rules] = await Promise.all([
+  const [mounts, namespaces, rates, leases, rules, channels] = await Promise.all([
     apiFull("GET /v1/sys/internal/ui/mounts", options),
     apiFull("GET /v1/sys/internal/ui/namespaces", options),
     apiFull("LIST /v1/sys/quotas/rate-limit", options),
     apiFull("LIST /v1/sys/quotas/lease-count", options),
     apiFull("LIST /v1/sys/notifications/rules", { ...options, namespace: "" }),
+    apiFull("LIST /v1/sys/notifications/channels", { ...options, namespace: "" }),
   ]);
   const engines = mounts.status === 200 ? Object.entries(mounts.body.data.secret) : [];
   const keysOf = ({ status, body }: { status: number; body: { data: { keys: readonly string[] } } }) =>
     status === 200 ? body.data.keys.map((name) => name.replace(/\/$/, "")) : [];
   const here = secretsNamespace.value;
   const limits = href("access", [], { tab: "limits" });
+  const notifications = (tab: string) => href("notifications", [], { tab });
   const denied = {
     engines: mounts,
     namespaces,
     "rate limits": rates,
     "lease limits": leases,
     "notification rules": rules,
+    channels,
   };
   return {
     entries: [
@@ -133,9 +136,8 @@ async function readNames(signal: AbortSignal): Promise<Found> {
       }),
       ...keysOf(rates).map((name) => object(name, "rate limit", "access", limits)),
       ...keysOf(leases).map((name) => object(name, "lease limit", "access", limits)),
-      ...keysOf(rules).map((name) =>
-        object(name, "notification rule", "bell", href("notifications", [], { tab: "rules" })),
-      ),
+      ...keysOf(rules).map((name) => object(name, "notification rule", "bell", notifications("rules"))),
+      ...keysOf(channels).map((name) => object(name, "channel", "bell", notifications("channels"))),
     ],
     unseen: Object.entries(denied).flatMap(([name, { status }]) => (status === 403 ? [name] : [])),
   };
@@ -173,7 +175,7 @@ function entryOf({ type, name, namespace, mount, path }: Hit): Entry {
   const addresses: Readonly<Record<Hit["type"], () => readonly [IconName, string]>> = {
     secret: () => ["key", href("secrets", [engine, "at", ...name.split("/")], at)],
     role: () => ["key", href("credentials", [engine, name], at)],
-    policy: () => ["access", href("access", [], { ...at, tab: "policies", q: name })],
+    policy: () => ["access", href("access", [], { ...at, tab: "policies", policy: name })],
     destination: () => ["sync", href("sync", [path.split("/").at(-2) ?? "", name], at)],
     node: () => ["nodes", nodeHref(second)],
     volume: () => ["storage", second === "csi" ? csiVolumeHref(third, namespace) : hostVolumeHref(third, namespace)],
@@ -205,10 +207,13 @@ async function searchPages(query: { q: string; type: string; limit: number }, si
 async function search(q: string, signal: AbortSignal): Promise<Found> {
   const options = { signal, quiet: true } as const;
   const [plugins, ...parts] = await Promise.all([
-    apiFull("POST /v1/search/fuzzy", { ...options, body: { Text: q, Context: "plugins" }, accept: [403] }),
+    // Refused for one character.
+    q.length < 2
+      ? null
+      : apiFull("POST /v1/search/fuzzy", { ...options, body: { Text: q, Context: "plugins" }, accept: [403] }),
     ...SEARCHES.map(([type, limit]) => searchPages({ q, type, limit }, signal)),
   ]);
-  const found = plugins.status === 200 ? (plugins.body.Matches.plugins ?? []) : [];
+  const found = plugins?.status === 200 ? (plugins.body.Matches.plugins ?? []) : [];
   return {
     entries: [
       ...parts.flatMap(({ hits }) => hits.map(entryOf)),
@@ -216,7 +221,7 @@ async function search(q: string, signal: AbortSignal): Promise<Found> {
     ],
     unseen: [
       ...parts.flatMap((part) => part.not_searched.map(({ type, needs }) => `${PLURALS[type]} (${needs})`)),
-      ...(plugins.status === 403 ? ["plugins"] : []),
+      ...(plugins?.status === 403 ? ["plugins"] : []),
     ],
   };
 }

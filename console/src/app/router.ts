@@ -100,12 +100,12 @@ export function setQuery(changes: Readonly<Record<string, string | null>>, { rep
   go(location.pathname + (search.size > 0 ? `?${search}` : ""), { replace });
 }
 
-/** Opens what `?new=` asks a screen for, once: "Go to" leads to forms, too. */
-export function useNew(open: (what: string) => void, isReady = true): void {
-  const what = isReady ? place.value.query.get("new") : null;
+/** Opens what a parameter of the address asks a screen for, once: "Go to" leads to forms and dialogs, too. */
+export function useAsked(parameter: string, open: (what: string) => void, isReady = true): void {
+  const what = isReady ? place.value.query.get(parameter) : null;
   useEffect(() => {
     if (what === null) return;
-    setQuery({ new: null });
+    setQuery({ [parameter]: null });
     open(what);
   }, [what]);
 }

@@ -24,6 +24,10 @@ export interface FieldDescription {
   readonly variable?: string;
   /** Behind "More settings" in the console's form. */
   readonly advanced?: true;
+  /** A new one needs it. */
+  readonly required?: true;
+  /** It counts only while another field of the body has one of these values. */
+  readonly only?: { readonly field: string; readonly is: readonly string[] };
 }
 
 /** The field of roles that `sharePercent` reads. */

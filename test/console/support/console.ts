@@ -19,7 +19,8 @@ const WATCH = `
 export const CANARY = `<img src=x onerror="canaries++"><script>canaries++</script>"'\`{{7*7}}`;
 
 /** The service answers 404 for an empty list, which the browser counts as a failed load. */
-const EMPTY_LIST = /404 GET \/v1\/([\w-]+\/static-roles|sys\/(quotas\/(rate-limit|lease-count)|notifications\/rules)$)/;
+const EMPTY_LIST =
+  /404 GET \/v1\/([\w-]+\/static-roles|sys\/(quotas\/(rate-limit|lease-count)|notifications\/(rules|channels))$)/;
 
 export interface OpenOptions extends BrowserContextOptions {
   /** Null stays at the log-in. Default: the root token. */

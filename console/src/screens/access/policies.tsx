@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { ApiError, api, wireRequest } from "../../api/client.ts";
-import { place, setQuery } from "../../app/router.ts";
+import { place, setQuery, useAsked } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
@@ -26,6 +26,7 @@ export function Policies() {
     async (signal) => (await api("LIST /v1/sys/policies/acl", { signal })).data.keys,
   );
   const [edited, setEdited] = useState<string | null>(null);
+  useAsked("policy", setEdited);
   const search = place.value.query.get("q") ?? "";
   return (
     <>

@@ -1,7 +1,7 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { api, type Schemas, wireRequest } from "../../api/client.ts";
-import { href, place } from "../../app/router.ts";
+import { href, useAsked } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
@@ -23,7 +23,8 @@ export function Tokens() {
     async (signal) => (await api("LIST /v1/auth/token/accessors", { signal })).data.keys,
   );
   const cache = useMemo(() => new TokenCache(), [accessors.value]);
-  const [opened, setOpened] = useState<string | null>(place.value.query.get("accessor"));
+  const [opened, setOpened] = useState<string | null>(null);
+  useAsked("accessor", setOpened);
   const [creates, setCreates] = useState(false);
   return (
     <>
@@ -187,13 +188,16 @@ function TokenDialog({ accessor, onClose, onRevoked }: TokenProps) {
         {(shown) => <TokenProperties token={shown} />}
       </Loaded>
       <p>
-        <a href={href("access", [], { tab: "check", accessor })}>What may it do?</a>{" "}
-        <a href={href("audit", [], { q: accessor })}>What has it done?</a>
+        <Check accessor={accessor} /> <a href={href("audit", [], { q: accessor })}>What has it done?</a>
       </p>
       <AsCommand request={wireRequest("POST /v1/auth/token/lookup-accessor", { body })} />
     </Dialog>
   );
 }
+
+const Check = ({ accessor }: { readonly accessor: string }) => (
+  <a href={href("access", [], { tab: "check", accessor })}>What may it do?</a>
+);
 
 const TokenProperties = ({ token }: { readonly token: Schemas["Token"] }) => (
   <Properties
@@ -230,7 +234,7 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }) {
   const [name, setName] = useState("");
   const [policies, setPolicies] = useState("");
   const [ttl, setTtl] = useState("1h");
-  const [made, setMade] = useState<string | null>(null);
+  const [made, setMade] = useState<Readonly<Record<"client_token" | "accessor", string>> | null>(null);
   const listed = useResource(["policies of a token"], (signal) =>
     api("LIST /v1/sys/policies/acl", { signal, quiet: true }),
   );
@@ -244,7 +248,7 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }) {
   const isReady = body.policies.length > 0;
   const create = async (): Promise<void> => {
     const { auth } = await api("POST /v1/auth/token/create", { body, sensitive: true });
-    setMade(auth.client_token);
+    setMade(auth);
   };
   if (made)
     return (
@@ -260,8 +264,11 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }) {
         <div class="form">
           <p>The token is shown here only. It ends with yours, which is its parent.</p>
           <ShownOnce what="the token">
-            <Masked value={made} label="the token" />
+            <Masked value={made.client_token} label="the token" />
           </ShownOnce>
+          <p>
+            Accessor: <code>{made.accessor}</code>. <Check accessor={made.accessor} />
+          </p>
         </div>
       </Dialog>
     );

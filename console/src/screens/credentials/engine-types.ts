@@ -59,10 +59,10 @@ export interface EngineForm {
 /** @param path of the body below the mount, as the description has it */
 export function formFor({ type }: EngineDescription, path: string, fields: RoleKind["fields"]): EngineForm {
   const schema = SCHEMAS[`${type}${path}`] ?? {};
-  const marked = (mark: "advanced" | "secret" | "restored"): string[] =>
+  const marked = (mark: "advanced" | "secret" | "restored" | "required"): string[] =>
     Object.keys(fields).filter((name) => fields[name]?.[mark]);
   return {
-    schema,
+    schema: { ...schema, required: [...(schema.required ?? []), ...marked("required")] },
     texts: Object.fromEntries(
       Object.entries(fields).map(([name, { label, help, placeholder, rows, secret }]): [string, FieldTexts] => {
         const hint = [help?.replaceAll("`", ""), ...(secret ? ["Empty: no change."] : [])].join(" ");

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
-import { go, href, useNew } from "../../app/router.ts";
+import { go, href, useAsked } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { SelectField, TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
@@ -106,7 +106,7 @@ export function Engines() {
   const engines = useResource(["engines"], readEngines);
   const [isOpen, setOpen] = useState(false);
   const [issues, setIssues] = useState(false);
-  useNew(() => setIssues(true));
+  useAsked("new", () => setIssues(true));
   const enable = (
     <Button icon="plus" needs="POST sys/mounts/*" onClick={() => setOpen(true)}>
       Enable engine

@@ -35,7 +35,11 @@ export function RoleForm({ engine: { path: mount, type }, role, onClose, onDone 
   const [name, setName] = useState(role?.address.name ?? "");
   const [value, setValue] = useState<FormValue>(() => (role ? before : newRole(form)));
   const write = operations.writeRole(type, kind);
-  const options = { mount, path: { name }, body: changedBody(before, value) };
+  const unused = Object.entries(kind.fields).flatMap(([field, { only }]) =>
+    only && !only.is.includes(String(value[only.field])) ? [field] : [],
+  );
+  const used = Object.fromEntries(Object.entries(value).filter(([field]) => !unused.includes(field)));
+  const options = { mount, path: { name }, body: changedBody(before, used) };
   const save = async (): Promise<void> => {
     await api(write, options);
     toast(`The role ${name} is saved.`);
@@ -74,7 +78,14 @@ export function RoleForm({ engine: { path: mount, type }, role, onClose, onDone 
               hint="Letters, digits, _ . and -."
             />
           )}
-          <SchemaForm key={kind.path} {...form} value={value} onChange={setValue} problems={problems} />
+          <SchemaForm
+            key={kind.path}
+            {...form}
+            hidden={[...form.hidden, ...unused]}
+            value={value}
+            onChange={setValue}
+            problems={problems}
+          />
           <p class="muted small">
             Names are looked up at {type.label} when the role is saved, if the provider has to know them.
           </p>

@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { apiFull, type Schemas } from "../../api/client.ts";
 import { clusterNamespace } from "../../api/namespaces.ts";
 import { jobHref, nodeHref } from "../../app/cluster-links.ts";
-import { useNew } from "../../app/router.ts";
+import { useAsked } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
 import { ListScreen, useSearch } from "../../components/list-screen.tsx";
@@ -20,7 +20,7 @@ import { Eligibility, JobStatus, NodeStatus } from "./states.tsx";
 
 export function NodeLists() {
   const [joins, setJoins] = useState(false);
-  useNew(() => setJoins(true));
+  useAsked("new", () => setJoins(true));
   const join = (
     <Button kind="primary" icon="plus" needs="POST agent/tokens" onClick={() => setJoins(true)}>
       Join a node

@@ -36,9 +36,7 @@ const USUAL: ReadonlySet<unknown> = new Set(["pagerduty", "opsgenie", "sendgrid"
 
 /** Fields that a new channel needs. The services of `USUAL` have one address for all. */
 const needed = (type: unknown): string[] =>
-  ["type", "url", "secret", "from", "to"].filter(
-    (field) => !(field === "url" && USUAL.has(type)) && !(field === "secret" && type === "webhook"),
-  );
+  ["type", "url", "secret", "from", "to"].filter((field) => field !== "url" || !USUAL.has(type));
 
 /** Hints of the URL. */
 const URLS: Readonly<Record<string, string>> = {

@@ -49,7 +49,7 @@ export function findingsOfHealth(health: Schemas["Health"]): Finding[] {
   return found;
 }
 
-const SOON_MS = 60 * 60_000;
+const SOON_MS = 15 * 60_000;
 /** Effects that wait longer than this are late. */
 const LATE_S = 60;
 
@@ -134,7 +134,7 @@ export const findingsOfNotifications = (active: readonly Schemas["NotificationAl
       href: href("notifications"),
     }));
 
-/** Findings about a token that ends within the hour. */
+/** Findings about a token that ends within a quarter of an hour. */
 export function findingsOfCaller(caller: Caller | null, at: number): Finding[] {
   if (!caller?.expires || caller.expires - at > SOON_MS) return [];
   return [{ tone: "warn", word: "Ends soon", text: `Your token ends in ${durationText(caller.expires - at)}.` }];

@@ -1,6 +1,6 @@
 import { useState } from "preact/hooks";
 import { isDenied } from "../../api/client.ts";
-import { go, href, useNew } from "../../app/router.ts";
+import { go, href, useAsked } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { SearchInput } from "../../components/field.tsx";
@@ -35,7 +35,7 @@ interface BrowserProps {
 export function Browser({ mount, secret, onMountChange }: BrowserProps) {
   const tree = useTree(mount, secret);
   const [dialog, setDialog] = useState<"new" | "settings" | "move" | "sync" | null>(null);
-  useNew(() => setDialog("new"));
+  useAsked("new", () => setDialog("new"));
   const close = (): void => setDialog(null);
   const disable = (): void => {
     void disableMount(mount).then((isDone) => {

@@ -38,6 +38,8 @@ export function CompareDialog({ left, right, name, onClose, onChanged }: Compare
     }
   });
   const value = both.value;
+  const [one, other] = value ?? [];
+  const isSame = !!one?.data && !!other?.data && differingKeys(one.data, other.data).length === 0;
   return (
     <Dialog
       title={name || sides[0].path}
@@ -45,10 +47,10 @@ export function CompareDialog({ left, right, name, onClose, onChanged }: Compare
       onClose={onClose}
       footer={
         <>
-          <Button disabled={!value?.[1]?.data} isBusy={copy.isBusy} onClick={() => void copy.run(0, null)}>
+          <Button disabled={!other?.data || isSame} isBusy={copy.isBusy} onClick={() => void copy.run(0, null)}>
             Copy all to the left
           </Button>
-          <Button disabled={!value?.[0]?.data} isBusy={copy.isBusy} onClick={() => void copy.run(1, null)}>
+          <Button disabled={!one?.data || isSame} isBusy={copy.isBusy} onClick={() => void copy.run(1, null)}>
             Copy all to the right
           </Button>
           <Button kind="primary" onClick={onClose}>

@@ -85,10 +85,10 @@ function Other({ left, right }: { readonly left: Side; readonly right: Side | nu
         mono
         placeholder="the whole engine"
       />
-      <TextField label="Namespace" value={namespace} onChange={setNamespace} mono placeholder="root" />
-      <TextField label="Engine" value={mount} onChange={setMount} list={list} mono required />
+      <TextField label="On the right, namespace" value={namespace} onChange={setNamespace} mono placeholder="root" />
+      <TextField label="On the right, engine" value={mount} onChange={setMount} list={list} mono required />
       <TextField
-        label="Folder or secret"
+        label="On the right, folder or secret"
         value={path}
         onChange={setPath}
         list={names}

@@ -149,7 +149,14 @@ function DestinationCard({ mount, path, entry, newest, onChange }: CardProps) {
             "Version there",
             pushed === undefined ? "" : newest !== null && pushed !== newest ? `${pushed} of ${newest}` : pushed,
           ],
-          ["Set by", originWords(entry)],
+          [
+            "Set by",
+            entry.origins ? (
+              <a href={href("sync", [type, name], { tab: "rules" })}>{originWords(entry)}</a>
+            ) : (
+              originWords(entry)
+            ),
+          ],
           ["Last change", <Ago key="updated" at={entry.updated_at} />],
           ["Error", error_message && `${error_message}${error_code ? ` (${error_code})` : ""}`],
           ["Next attempt", next_attempt_at && <Countdown to={next_attempt_at} over="now" />],

@@ -1,5 +1,5 @@
 import { useState } from "preact/hooks";
-import { go, href, useNew } from "../../app/router.ts";
+import { go, href, useAsked } from "../../app/router.ts";
 import { Button, LinkButton } from "../../components/button.tsx";
 import { SearchInput } from "../../components/field.tsx";
 import { Menu } from "../../components/menu.tsx";
@@ -54,7 +54,7 @@ export function MountList({ mounts }: { readonly mounts: Resource<Mounts> }) {
   const [isEnabling, setEnabling] = useState(false);
   const kv = mounts.value?.kv ?? [];
   const [only] = kv;
-  useNew(() => only && go(newHref(only.path), { replace: true }), only !== undefined);
+  useAsked("new", () => only && go(newHref(only.path), { replace: true }), only !== undefined);
   const enable = (
     <Button icon="plus" needs="POST sys/mounts/*" onClick={() => setEnabling(true)}>
       Enable engine

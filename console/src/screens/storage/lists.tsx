@@ -2,7 +2,7 @@ import { useState } from "preact/hooks";
 import { apiFull, type Schemas } from "../../api/client.ts";
 import { clusterNamespace } from "../../api/namespaces.ts";
 import { csiVolumeHref, hostVolumeHref, pluginHref } from "../../app/cluster-links.ts";
-import { useNew } from "../../app/router.ts";
+import { useAsked } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { ListScreen, useSearch } from "../../components/list-screen.tsx";
 import { Menu } from "../../components/menu.tsx";
@@ -26,7 +26,7 @@ const CSI = "PUT volume/csi/*/create";
 
 export function StorageLists() {
   const [draft, setDraft] = useState<Draft | null>(null);
-  useNew((kind) => setDraft({ kind: kind === "csi" ? "csi" : "host", how: "create" }));
+  useAsked("new", (kind) => setDraft({ kind: kind === "csi" ? "csi" : "host", how: "create" }));
   const actions = (
     <>
       <Menu

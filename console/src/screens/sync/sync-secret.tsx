@@ -1,6 +1,6 @@
 import { useEffect, useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
-import { useNew } from "../../app/router.ts";
+import { useAsked } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { SelectField, TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
@@ -22,7 +22,7 @@ interface Props {
 /** Button and form that associate a secret with a destination. */
 export function SyncSecretButton({ destinations, onDone, kind }: Props & { readonly kind?: "primary" }) {
   const [isOpen, setOpen] = useState(false);
-  useNew(() => setOpen(true));
+  useAsked("new", () => setOpen(true));
   return (
     <>
       <Button

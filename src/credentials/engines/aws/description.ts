@@ -46,36 +46,66 @@ const config = {
   ...rotationFields({ scheduled: "When the key is rotated", period: "Rotates" }),
 } as const satisfies EngineDescription["config"];
 
+/** Of roles with these credential types. */
+const of = (...is: readonly string[]) => ({ only: { field: "credential_type", is } });
+const ofSession = of("assumed_role", "federation_token", "session_token");
+const ofUser = of("iam_user");
+const ofRole = of("assumed_role");
+const ofPolicies = of("iam_user", "assumed_role", "federation_token");
+
 const roles = {
   credential_type: {
+    required: true,
     label: "Credential type",
     placeholder: "Choose",
     help: "A session of a role, a federation or session token, or an IAM user with an access key. Required.",
   },
-  role_arns: { label: "Role ARNs", help: "Roles that may be assumed, of `assumed_role`." },
-  policy_arns: { label: "Policy ARNs", help: "Managed policies of the user, or limits of the session." },
+  role_arns: { ...ofRole, label: "Role ARNs", help: "Roles that may be assumed, of `assumed_role`." },
+  policy_arns: {
+    ...ofPolicies,
+    label: "Policy ARNs",
+    help: "Managed policies of the user, or limits of the session.",
+  },
   policy_document: {
+    ...ofPolicies,
     rows: 6,
     label: "Policy document",
     help: "An inline policy of the user, or a limit of the session.",
   },
-  iam_groups: { label: "IAM groups", help: "Groups that the user joins, or whose policies limit the session." },
-  iam_tags: { advanced: true, label: "IAM tags", help: "Tags of the user, of `iam_user`." },
+  iam_groups: {
+    ...ofPolicies,
+    label: "IAM groups",
+    help: "Groups that the user joins, or whose policies limit the session.",
+  },
+  iam_tags: { ...ofUser, advanced: true, label: "IAM tags", help: "Tags of the user, of `iam_user`." },
   default_sts_ttl: {
+    ...ofSession,
     placeholder: "1h",
     label: "Default STS TTL",
     help: "Life of a session by default; an hour when unset.",
   },
-  max_sts_ttl: { label: "Maximum STS TTL", help: "The most that a session may live; 0 is the mount's." },
-  user_path: { advanced: true, label: "User path", help: "Path of the user, of `iam_user`." },
-  permissions_boundary_arn: { advanced: true, label: "Permissions boundary", help: "A managed policy, of `iam_user`." },
-  session_tags: { advanced: true, label: "Session tags", help: "Tags of the session, of `assumed_role`." },
+  max_sts_ttl: { ...ofSession, label: "Maximum STS TTL", help: "The most that a session may live; 0 is the mount's." },
+  user_path: { ...ofUser, advanced: true, label: "User path", help: "Path of the user, of `iam_user`." },
+  permissions_boundary_arn: {
+    ...ofUser,
+    advanced: true,
+    label: "Permissions boundary",
+    help: "A managed policy, of `iam_user`.",
+  },
+  session_tags: {
+    ...ofRole,
+    advanced: true,
+    label: "Session tags",
+    help: "Tags of the session, of `assumed_role`.",
+  },
   external_id: {
+    ...ofRole,
     advanced: true,
     label: "External ID",
     help: "The id that the role's trust requires, of `assumed_role`.",
   },
   mfa_serial_number: {
+    ...of("session_token"),
     advanced: true,
     label: "MFA serial number",
     help: "The device of the root user, of `session_token`.",
