@@ -1,5 +1,6 @@
 import type { Result } from "../lib/result.ts";
 import type { KnownPage } from "../platform/durable/object-kinds.ts";
+import type { WriteRights } from "./kv-store.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
 export interface SyncConfig {
@@ -72,6 +73,7 @@ export interface SyncControlApi extends StoredObjectApi {
     name: string,
     appId: number,
     privateKey: string,
+    rights?: WriteRights,
   ): Promise<Result<AppView>>;
   app(namespace: string, name: string): Result<AppView>;
   appNames(namespace: string): string[];

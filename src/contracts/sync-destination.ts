@@ -2,6 +2,7 @@ import type { Refusal, Result } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import type { SYNC_STATUSES } from "../wire/sync-status.ts";
 import type { DestinationKey } from "./destination.ts";
+import type { WriteRights } from "./kv-store.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 import type { SyncAdoptionApi } from "./sync-adoption.ts";
 import type { SyncRulesApi } from "./sync-rules.ts";
@@ -186,6 +187,7 @@ export interface SyncDestinationApi extends StoredObjectApi, SyncRulesApi, SyncA
       word?: string;
       mode?: "write" | "patch";
       origin?: string;
+      rights?: WriteRights;
     },
   ): Promise<Result<Configured>>;
   repaired(): void;

@@ -1,6 +1,7 @@
 import type { Result } from "../lib/result.ts";
 import type * as schemas from "../wire/acl.ts";
 import type { Wire } from "../wire/infer.ts";
+import type { WriteRights } from "./kv-store.ts";
 import type { Capability, ParameterValue } from "./policies.ts";
 
 /** The beginning of every batch token. */
@@ -232,7 +233,7 @@ export interface TokenRolesApi {
   tokenRoleNames(namespace: string): string[];
   readTokenRole(namespace: string, name: string): TokenRole | null;
   /** Creates a role, or changes the fields that the request names. @returns warnings */
-  putTokenRole(namespace: string, name: string, body: TokenRoleBody): Result<string[]>;
+  putTokenRole(namespace: string, name: string, body: TokenRoleBody, rights?: WriteRights): Result<string[]>;
   /** Idempotent. */
   deleteTokenRole(namespace: string, name: string): void;
 }

@@ -16,7 +16,8 @@ import { accessControl } from "../rpc/stubs.ts";
 import { roleOf, secretIdRoutes } from "./auth-approle-secret-ids.ts";
 import { addressOf, checkRoleName, entryNames } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { inMethod, type MethodCall, openInMethod } from "./server/route.ts";
+import { type AuthorisedMethodCall, inMethod, type MethodCall, openInMethod } from "./server/route.ts";
+import { checkWrite } from "./server/write-rights.ts";
 
 /** Logins of machines by role id and secret id (https://developer.hashicorp.com/vault/api-docs/auth/approle). */
 
@@ -41,10 +42,11 @@ async function found(call: MethodCall<"name">): Promise<Approle> {
 }
 
 /** Changes a role. @param creates whether an absent role is created @throws RequestError 404 otherwise */
-async function change(call: MethodCall<"name">, body: ApproleBody, creates = false): Promise<Response> {
+async function change(call: AuthorisedMethodCall<"name">, body: ApproleBody, creates = false): Promise<Response> {
   for (let attempt = 1; ; attempt += 1) {
     const before = await read(call);
     if (!before && !creates) throw notFound();
+    checkWrite(call, before !== null);
     const role = approleWith(before?.role ?? null, body);
     const problem = approleProblem(before?.role ?? null, role);
     if (problem !== null) throw badRequest(problem);
@@ -54,7 +56,7 @@ async function change(call: MethodCall<"name">, body: ApproleBody, creates = fal
   }
 }
 
-async function put(call: MethodCall<"name">, body: ApproleBody): Promise<Response> {
+async function put(call: AuthorisedMethodCall<"name">, body: ApproleBody): Promise<Response> {
   checkRoleName(call.params.name, "role_name");
   return change(call, body, true);
 }

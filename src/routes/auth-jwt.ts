@@ -20,7 +20,7 @@ import { accessControl } from "../rpc/stubs.ts";
 import { changeRole, ROLE, refuseProblem, roleRoutes } from "./auth-roles.ts";
 import { addressOf, foundEntry, isRoleName, readEntry, writeEntry } from "./server/auth-call.ts";
 import { envelope, noContent } from "./server/respond.ts";
-import { inMethod, type MethodCall, openInMethod } from "./server/route.ts";
+import { type AuthorisedMethodCall, inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
 /** Logins by signed tokens of other systems (https://developer.hashicorp.com/vault/api-docs/auth/jwt). */
 
@@ -40,7 +40,7 @@ async function configure(call: MethodCall, body: z.infer<typeof JwtConfigBody>):
   return noContent();
 }
 
-async function putRole(call: MethodCall<"name">, body: z.infer<typeof JwtRoleBody>): Promise<Response> {
+async function putRole(call: AuthorisedMethodCall<"name">, body: z.infer<typeof JwtRoleBody>): Promise<Response> {
   await changeRole<JwtRole>(call, (before) => jwtRoleWith(before, body), jwtRoleProblem);
   return noContent();
 }

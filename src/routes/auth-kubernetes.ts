@@ -20,7 +20,7 @@ import { accessControl } from "../rpc/stubs.ts";
 import { changeRole, ROLE, refuseProblem, roleRoutes } from "./auth-roles.ts";
 import { addressOf, foundEntry, isRoleName, readEntry, writeEntry } from "./server/auth-call.ts";
 import { envelope, noContent } from "./server/respond.ts";
-import { inMethod, type MethodCall, openInMethod } from "./server/route.ts";
+import { type AuthorisedMethodCall, inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
 /** Logins of service accounts (https://developer.hashicorp.com/vault/api-docs/auth/kubernetes). */
 
@@ -40,7 +40,10 @@ async function configure(call: MethodCall, body: z.infer<typeof KubernetesConfig
   return noContent();
 }
 
-async function putRole(call: MethodCall<"name">, body: z.infer<typeof KubernetesRoleBody>): Promise<Response> {
+async function putRole(
+  call: AuthorisedMethodCall<"name">,
+  body: z.infer<typeof KubernetesRoleBody>,
+): Promise<Response> {
   const role = await changeRole<KubernetesRole>(
     call,
     (before) => kubernetesRoleWith(before, body),

@@ -3,7 +3,7 @@ import type { TokenSettings } from "../contracts/auth.ts";
 import { badRequest } from "../platform/http/errors.ts";
 import { changeEntry, checkRoleName, deleteEntry, entryNames, foundEntry } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { inMethod, type MethodCall } from "./server/route.ts";
+import { type AuthorisedMethodCall, inMethod, type MethodCall } from "./server/route.ts";
 
 /** Routes that list, read and delete roles, for auth methods whose roles are entries of the kind `role`. */
 
@@ -19,7 +19,7 @@ export function refuseProblem(problem: string | null): void {
 
 /** Creates or changes the role of the path. @throws RequestError 400 for a bad name, or with the role's problem */
 export function changeRole<Role extends object>(
-  call: MethodCall<"name">,
+  call: AuthorisedMethodCall<"name">,
   change: (before: Role | null) => Role,
   problemOf: (role: Role) => string | null,
 ): Promise<Role> {

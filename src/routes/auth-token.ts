@@ -12,6 +12,7 @@ import { accessControl } from "../rpc/stubs.ts";
 import { formFields } from "./server/body.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { writeRights } from "./server/write-rights.ts";
 
 /** Tokens of the secrets API (https://developer.hashicorp.com/vault/api-docs/auth/token). */
 
@@ -159,7 +160,12 @@ export const tokenRoutes = [
     creates: true,
     body: TokenRoleRequest,
     handle: async (call, body) => {
-      const put = await accessControl(call.env).putTokenRole(call.grant.namespace, roleName(call), body);
+      const put = await accessControl(call.env).putTokenRole(
+        call.grant.namespace,
+        roleName(call),
+        body,
+        writeRights(call),
+      );
       const warnings = unwrap(put);
       return warnings.length > 0 ? envelope(call, { warnings, mountType: "token" }) : noContent();
     },

@@ -14,7 +14,7 @@ import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts
 import { accessControl } from "../rpc/stubs.ts";
 import { addressOf, changeEntry, deleteEntry, entryNames, foundEntry, readEntry } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { inMethod, type MethodCall, openInMethod } from "./server/route.ts";
+import { type AuthorisedMethodCall, inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
 /** Logins by name and password (https://developer.hashicorp.com/vault/api-docs/auth/userpass). */
 
@@ -54,7 +54,7 @@ function checked(user: User): User {
   return user;
 }
 
-async function put(call: MethodCall<"name">, body: z.infer<typeof UserBody>): Promise<Response> {
+async function put(call: AuthorisedMethodCall<"name">, body: z.infer<typeof UserBody>): Promise<Response> {
   const name = nameOf(call);
   if (!NAME.test(name)) throw badRequest("username: must be 1 to 128 of A-Z a-z 0-9 _ . @ -");
   const changed = (hash: string | null) => (before: User | null) => {
@@ -69,7 +69,7 @@ async function put(call: MethodCall<"name">, body: z.infer<typeof UserBody>): Pr
 }
 
 /** Changes a user that exists. @throws RequestError 404 otherwise */
-async function update(call: MethodCall<"name">, change: (user: User) => User): Promise<Response> {
+async function update(call: AuthorisedMethodCall<"name">, change: (user: User) => User): Promise<Response> {
   await changeEntry<User>(call, USER, nameOf(call), (before) => {
     if (!before) throw notFound();
     return change(before);

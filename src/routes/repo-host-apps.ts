@@ -6,6 +6,7 @@ import { syncControl } from "../rpc/stubs.ts";
 import { MASK } from "../sync/configuration/definition.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { writeRights } from "./server/write-rights.ts";
 import { checkedName } from "./sync-paths.ts";
 
 /** Custom applications of the repository host. */
@@ -39,7 +40,10 @@ export const repoHostAppRoutes = [
     creates: true,
     body: App,
     handle: async (call, { app_id, private_key }) => {
-      const app = unwrap(await syncControl(call.env).putApp(call.grant.namespaceId, ...at(call), app_id, private_key));
+      const [namespace, name] = at(call);
+      const { namespaceId } = call.grant;
+      const given = [namespaceId, namespace, name, app_id, private_key, writeRights(call)] as const;
+      const app = unwrap(await syncControl(call.env).putApp(...given));
       return shown(call, app);
     },
   }),

@@ -9,6 +9,7 @@ import { resolveFile } from "../sync/configuration/files.ts";
 import { drift, identityOf, previewConfiguration, verify } from "../sync/inspect/inspect.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
+import { writeRights } from "./server/write-rights.ts";
 import { checkedType, destinationAt, keyOf, NO_DRY_REMOVAL } from "./sync-paths.ts";
 
 /** Sync destinations. */
@@ -61,7 +62,9 @@ async function configure(
     return envelope(call, { data: { dry_run: true, planned, next: next ?? "" }, warnings });
   }
   const word = writtenType(call, key.type);
-  const { state, warnings } = unwrap(await destinationAt(call, key).configure(key, body, { word, mode, origin }));
+  const rights = writeRights(call);
+  const options = { word, mode, origin, rights };
+  const { state, warnings } = unwrap(await destinationAt(call, key).configure(key, body, options));
   return envelope(call, { data: translateDestination(call.dialect, state), warnings });
 }
 

@@ -280,7 +280,7 @@ describe("parameter constraints", () => {
   const limited = async (at: string, field: string, parameters: object) =>
     (
       await holderOf(
-        `path "${at}" { capabilities = ["read", "update", "delete"]\n${field} = ${JSON.stringify(parameters).replaceAll(":", " = ")} }`,
+        `path "${at}" { capabilities = ["create", "read", "update", "delete"]\n${field} = ${JSON.stringify(parameters).replaceAll(":", " = ")} }`,
       )
     ).client_token as string;
 
@@ -292,6 +292,11 @@ describe("parameter constraints", () => {
     for (const said of ["purge=true", "force_delete=1"]) {
       const refused = await del(`${AT}?${said}`, { token });
       expect([refused.status, refused.body.errors[0]]).toEqual([403, expect.stringContaining("is denied by policy")]);
+    }
+    const none = await limited("sys/sync/destinations/*", "denied_parameters", { purge: ["true"] });
+    for (const purge of [false, "true"]) {
+      const both = await send("DELETE", `${AT}?purge=true`, { purge }, { token: none });
+      expect([both.status, purge]).toEqual([403, purge]);
     }
     expect((await get(AT)).status).toBe(200);
     expect((await del(AT, { token })).status).toBe(204);

@@ -115,6 +115,19 @@ describe("a templated policy", () => {
     expect(await reads(token, "bob/x")).toBe(200);
   });
 
+  it("follows a merge with the id, the aliases and the groups of the remaining entity", async () => {
+    const { token, entity } = await signIn();
+    const bob = (await put("/v1/identity/entity", { name: "bob" })).body.data.id;
+    const alias = `{{identity.entity.aliases.${accessor}.name}}`;
+    const named = ["{{identity.entity.id}}", alias, "{{identity.groups.names.devs.name}}"];
+    await policies({ own: named.map((name) => path(`kv/data/${name}/x`, "read")).join("") });
+    await put("/v1/identity/group/name/devs", { member_entity_ids: [bob] });
+    await put("/v1/identity/entity/merge", { to_entity_id: bob, from_entity_ids: [entity] });
+    const folders = [entity, bob, "ann", "devs", "ops"];
+    const answers = await Promise.all(folders.map((folder) => reads(token, `${folder}/x`)));
+    expect(answers).toEqual([403, 404, 200, 200, 403]);
+  });
+
   it("follows a login that changes the metadata of the alias", async () => {
     await put("/v1/sys/auth/approle", { type: "approle" });
     const approle = (await get("/v1/sys/auth/approle")).body.data.accessor;

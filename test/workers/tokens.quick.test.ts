@@ -173,7 +173,11 @@ describe("creating a token", () => {
     [{ ttl: "2h", explicit_max_ttl: "1h" }, 3600, [capped("2h0m0s", "1h0m0s")]],
     [{ explicit_max_ttl: "1h" }, 3600, null],
     [{ ttl: "9000h" }, MAX, [capped("9000h0m0s", "768h0m0s")]],
-    [{ period: "9000h" }, 9000 * 3600, null],
+    [
+      { period: "9000h" },
+      MAX,
+      ['period of "9000h0m0s" exceeded the effective max_ttl of "768h0m0s"; period value is capped accordingly'],
+    ],
     [{ period: "1h", ttl: "5h" }, 3600, null],
   ])("gives %j a TTL of %i seconds", async (wish, seconds, warnings) => {
     const answer = await create({ policies: ["default"], ...wish });
@@ -185,6 +189,15 @@ describe("creating a token", () => {
     expect([forever.lease_duration, forever.renewable]).toEqual([0, false]);
     expect((await issue({ policies: ["root"], ttl: "1h" })).lease_duration).toBe(3600);
     expect((await issue({ policies: ["root"], explicit_max_ttl: "1h" })).lease_duration).toBe(3600);
+  });
+
+  it("makes no root token without an expiry by a root token with one", async () => {
+    const { client_token: ending } = await issue({ policies: ["root"], ttl: "1h" });
+    const root = { policies: ["root"] };
+    const orphan = await send("POST", "/v1/auth/token/create-orphan", root, { token: ending });
+    for (const { status, body } of [orphan, await create(root, ending), await create({ no_parent: true }, ending)])
+      expect([status, body.errors]).toEqual([400, ["expiring root tokens cannot create non-expiring root tokens"]]);
+    expect((await create({ ...root, ttl: "2h" }, ending)).status).toBe(200);
   });
 
   itRows([

@@ -131,12 +131,13 @@ export class Entities {
   templateSubject(id: string, namespace: string): TemplateSubject | null {
     const entity = id === "" ? null : this.#activeIn(id, namespace);
     if (!entity) return null;
-    const { name } = entity;
+    // A merged entity is the one that it was merged into.
+    const { id: current, name } = entity;
     // Read on demand: the templates of the policy `default` name the entity only.
-    const aliases = memo(() => this.#aliasesOf(id));
-    const groups = memo(() => this.groupsOf(id).map((group) => ({ ...group, metadata: mapOf(group.metadata) })));
+    const aliases = memo(() => this.#aliasesOf(current));
+    const groups = memo(() => this.groupsOf(current).map((group) => ({ ...group, metadata: mapOf(group.metadata) })));
     return {
-      id,
+      id: current,
       name,
       metadata: mapOf(entity.metadata),
       get aliases() {

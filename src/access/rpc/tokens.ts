@@ -40,7 +40,7 @@ export const tokenMethods: MethodTable<TokensApi, AccessParts> = {
 export const tokenRoleMethods: MethodTable<TokenRolesApi, AccessParts> = {
   tokenRoleNames: ({ tokenRoles }, namespace) => tokenRoles.names(namespace),
   readTokenRole: ({ tokenRoles }, namespace, name) => tokenRoles.get(namespace, name),
-  putTokenRole: ({ tokenRoles }, namespace, name, body) => tokenRoles.put(namespace, name, body),
+  putTokenRole: ({ tokenRoles }, ...given) => tokenRoles.put(...given),
   deleteTokenRole: ({ tokenRoles }, namespace, name) => tokenRoles.delete(namespace, name),
 };
 

@@ -1,3 +1,4 @@
+import type { WriteRights } from "../../contracts/kv-store.ts";
 import type { TokenRole, TokenRoleBody } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
@@ -63,12 +64,14 @@ export class TokenRoles {
    * Creates a role, or changes the fields that the request names.
    * @returns warnings about fields that have no effect
    */
-  put(namespace: string, name: string, body: TokenRoleBody): Result<string[]> {
+  put(namespace: string, name: string, body: TokenRoleBody, rights?: WriteRights): Result<string[]> {
     const { sql, namespaces, commit } = this.#deps;
     if (!NAME.test(name)) return refuse("invalid", "role_name: must be 1 to 128 of A-Z a-z 0-9 _ . -");
     const admitted = namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
     const before = this.get(namespace, name);
+    // A Worker of the version before does not say its caller's.
+    if (rights && !(before ? rights.update : rights.create)) return refuse("denied", "permission denied");
     if (!before && this.names(namespace).length >= MAX_ROLES) {
       return refuse("invalid", `role_name: a namespace holds at most ${MAX_ROLES} roles`);
     }

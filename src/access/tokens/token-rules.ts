@@ -85,12 +85,15 @@ export class TokenRules {
     const ttl = request.ttl || request.lease || 0;
     const limit = { created: now, ttl, explicitMaxTtl, period, root: makesRoot };
     const { expires, warnings: capped } = expiryFor(limit, ttl, now);
+    // It would outlive its parent, or promise to.
+    if (expires === null && parent.expires !== null)
+      return refuse("invalid", "expiring root tokens cannot create non-expiring root tokens");
     const isOrphan = role ? role.orphan : kind.orphan || request.no_parent === true;
     if (role && !role.orphan && request.no_parent) warnings.push("no_parent is ignored: the role decides");
     for (const name of policies.value) {
       if (name !== "root" && !this.#policies.find(namespace, name)) warnings.push(`Policy "${name}" does not exist`);
     }
-    if (ttl > 0) warnings.push(...capped);
+    if (ttl > 0 || period > 0) warnings.push(...capped);
     return ok({
       secret: request.id || `hvs.${randomText(24)}`,
       warnings,

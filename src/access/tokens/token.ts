@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { cappedTtlWarning } from "../../platform/http/capped-ttl.ts";
+import { cappedPeriodWarning, cappedTtlWarning } from "../../platform/http/capped-ttl.ts";
 import {
   caseless,
   duration,
@@ -140,8 +140,9 @@ export interface TokenLimits {
 
 /**
  * Expiry of a token that is created or renewed now, ms since 1970; null for never. The requested TTL is capped at the
- * token's explicit maximum and, except for periodic tokens, at its role's or the system's maximum.
- * @returns also the warning about a capped TTL
+ * token's explicit maximum and at its role's or the system's maximum. The latter bounds the period of a periodic token,
+ * and not how often it is renewed (`CalculateTTL` of upstream's sdk/framework/lease.go).
+ * @returns also the warning about a capped TTL or period
  */
 export function expiryFor(
   token: { created: number; ttl: number; maxTtl?: number; explicitMaxTtl: number; period: number; root: boolean },
@@ -150,13 +151,21 @@ export function expiryFor(
 ): { expires: number | null; warnings: string[] } {
   if (token.root && requested === 0 && token.period === 0 && token.explicitMaxTtl === 0)
     return { expires: null, warnings: [] };
-  const wanted = now + (token.period || requested || token.ttl || SYSTEM_MAX_TTL) * 1000;
+  const most = token.maxTtl || SYSTEM_MAX_TTL;
+  const period = Math.min(token.period, most, token.explicitMaxTtl || most);
+  const wanted = now + (period || requested || token.ttl || SYSTEM_MAX_TTL) * 1000;
   const limits = [wanted];
   if (token.explicitMaxTtl > 0) limits.push(token.created + token.explicitMaxTtl * 1000);
-  if (token.period === 0) limits.push(token.created + (token.maxTtl || SYSTEM_MAX_TTL) * 1000);
+  if (token.period === 0) limits.push(token.created + most * 1000);
   const expires = Math.min(...limits);
   const [asked, given] = [wanted, expires].map((at) => Math.round((at - now) / 1000)) as [number, number];
-  return { expires, warnings: given < asked ? [cappedTtlWarning(asked, given)] : [] };
+  return {
+    expires,
+    warnings: [
+      ...(period < token.period ? [cappedPeriodWarning(token.period, period)] : []),
+      ...(given < asked ? [cappedTtlWarning(asked, given)] : []),
+    ],
+  };
 }
 
 /** Display name of a token: `token-` plus the requested name, restricted to letters, digits and hyphens. */

@@ -1,4 +1,3 @@
-import { may } from "../../access/authorize/authorize-cached.ts";
 import type { Actor, ReadVersion } from "../../contracts/kv-store.ts";
 import type { Refusal } from "../../lib/result.ts";
 import { badRequest, notFound } from "../../platform/http/errors.ts";
@@ -15,10 +14,7 @@ export type PathCall = MountCall<"path">;
 
 /** The secrets of the call's mount. */
 export const store = ({ env, mount }: MountCall) => kvStore(env, mount.uuid);
-export const rights = (call: AuthorisedCall) => ({
-  create: may(call.grant, "create"),
-  update: may(call.grant, "update"),
-});
+export { writeRights as rights } from "../server/write-rights.ts";
 
 /** The caller, for the attribution of versions. */
 export const actor = ({ grant: { identity } }: AuthorisedCall): Actor => ({

@@ -1,7 +1,8 @@
 import type { SeenEntry } from "../../contracts/auth.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../../platform/http/errors.ts";
 import { accessControl } from "../../rpc/stubs.ts";
-import type { MethodCall } from "./route.ts";
+import type { AuthorisedMethodCall, MethodCall } from "./route.ts";
+import { checkWrite } from "./write-rights.ts";
 
 /** A change of an entry begins again this often when another one comes between. */
 const ATTEMPTS = 5;
@@ -32,9 +33,10 @@ export async function foundEntry<Entry>(call: MethodCall, kind: string, name: st
  * Changes an entry of the request's auth mount. Two changes at the same time are both kept, and a change does not bring
  * back an entry that is deleted meanwhile.
  * @param change the new entry for the stored one, null for none; called again after a change by another request
+ * @throws RequestError 403 without the right to create the entry, or to change one that exists
  */
 export async function changeEntry<Entry extends object>(
-  call: MethodCall,
+  call: AuthorisedMethodCall,
   kind: string,
   name: string,
   change: (before: Entry | null) => Entry,
@@ -43,6 +45,7 @@ export async function changeEntry<Entry extends object>(
   for (let attempt = 1; ; attempt += 1) {
     const before = await textOf(call, kind, name);
     const entry = change(before === null ? null : (JSON.parse(before) as Entry));
+    checkWrite(call, before !== null);
     const written = await accessControl(call.env).putAuthEntry(place, JSON.stringify(entry), before);
     if (written.ok) return entry;
     if (written.reason !== "conflict" || attempt === ATTEMPTS) throw refusalError(written);

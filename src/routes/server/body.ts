@@ -124,12 +124,12 @@ export function parseBody(
 ): ParsedBody {
   if (route.streams) return { body: undefined, unknown: [] };
   const applied = constraintsFor(constraints, capabilityOf[route.verb]);
-  if (!route.body && applied) checkGiven(applied, { ...formFields(query), ...objectIn(text) });
+  if (!route.body && applied) checkGiven(applied, withQuery(query, objectIn(text)));
   if (route.raw) return { body: text, unknown: [] };
   if (!route.body) return { body: undefined, unknown: area === "secrets" ? allUnknown(text, params) : [] };
   if (route.verb === "PATCH") checkPatchType(request);
   const given = ("rights" in route ? parseJsonObject : parseObject)(text, route.exact);
-  if (applied) checkGiven(applied, { ...formFields(query), ...given });
+  if (applied) checkGiven(applied, withQuery(query, given));
   const keepsNulls = route.verb === "PATCH" || route.whole;
   const body = keepsNulls ? given : area === "cluster" ? withoutNulls(given) : readNulls(route.body, given);
   const parsed = route.body.safeParse(body);
@@ -139,6 +139,16 @@ export function parseBody(
   );
   if (area === "cluster" && unknown.length > 0) throw badRequest(unknownFieldsText(unknown));
   return { body: parsed.data, unknown };
+}
+
+/** A body with the fields of the query. Of a name that both have, every value is judged: either may count. */
+function withQuery(query: URLSearchParams, body: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const asked = formFields(query);
+  const both = Object.entries(body).map(([name, value]) => [
+    name,
+    Object.hasOwn(asked, name) ? [asked[name], value].flat() : value,
+  ]);
+  return { ...asked, ...Object.fromEntries(both) };
 }
 
 /** Cluster clients put these into every body, too; only header and query count. */

@@ -70,6 +70,8 @@ export type MountCall<Params extends string = never, Perhaps extends string = ne
   InMount;
 /** A call of a route of an auth method. */
 export type MethodCall<Params extends string = never> = Call<Params> & InMethod;
+/** The same with an authenticated caller. */
+export type AuthorisedMethodCall<Params extends string = never> = AuthorisedCall<Params> & InMethod;
 
 /** The names of the parameters in a path: `type` and `name` of `/destinations/:type/:name`. */
 type ParamsOf<Path extends string> = Path extends `${string}:${infer Rest}`

@@ -1,3 +1,4 @@
+import type { WriteRights } from "../../contracts/kv-store.ts";
 import type { AppCredentials, AppView } from "../../contracts/sync-control.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
@@ -30,7 +31,16 @@ export class Apps {
   }
 
   /** Creates or replaces. @throws Sealed */
-  put(namespaceId: string, namespace: string, name: string, appId: number, privateKey: string): Result<AppView> {
+  put(
+    namespaceId: string,
+    namespace: string,
+    name: string,
+    appId: number,
+    privateKey: string,
+    rights?: WriteRights,
+  ): Result<AppView> {
+    if (rights && !(this.#find(namespace, name) ? rights.update : rights.create))
+      return refuse("denied", "permission denied");
     const key = parseAppKey(privateKey);
     if (!key.ok) return refuse("invalid", key.message);
     this.#sql.exec(

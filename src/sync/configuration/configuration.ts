@@ -1,4 +1,5 @@
 import type { DestinationKey } from "../../contracts/destination.ts";
+import type { WriteRights } from "../../contracts/kv-store.ts";
 import type { DestinationState } from "../../contracts/sync-destination.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
@@ -20,6 +21,8 @@ interface Options {
   readonly mode?: "write" | "patch";
   /** The origin of the request. */
   readonly origin?: string;
+  /** The caller's; a Worker of the version before does not say them. */
+  readonly rights?: WriteRights;
 }
 
 /**
@@ -85,7 +88,9 @@ export class Configuration {
     });
   }
 
-  #define(key: DestinationKey, body: Readonly<Record<string, unknown>>, { mode = "write", origin }: Options) {
+  #define(key: DestinationKey, body: Readonly<Record<string, unknown>>, { mode = "write", origin, rights }: Options) {
+    if (rights && mode === "write" && !(this.#record.row() ? rights.update : rights.create))
+      return refuse("denied", "permission denied");
     return this.#record.define(key, body, mode, settings(this.#object.env), origin);
   }
 
