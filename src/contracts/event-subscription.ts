@@ -96,8 +96,8 @@ export interface EventSubscriptionApi extends StoredObjectApi {
   delete(): Promise<null>;
   /** Delivers again from an index on. */
   replay(index: number): Promise<Result<null>>;
-  /** @param reason null resumes */
-  pause(reason: string | null): Result<null>;
+  /** @param reason null resumes @param options `forgetsDead`: dead letters are deleted */
+  pause(reason: string | null, options?: { readonly forgetsDead?: boolean }): Result<null>;
   deadLetters(): Result<DeadLetter[]>;
   /** Lines up to an index are in the log. */
   wake(newest: number): Promise<void>;

@@ -79,6 +79,16 @@ describe(`random subscriptions (EVENTS_SEED=${seed})`, () => {
     expect(wanted).toBeGreaterThan(SUBSCRIPTIONS / 2);
   });
 
+  it("take events out of a line whose headers were not stored, by the text's own numbers", () => {
+    const texts = ["a", "b"].map(
+      (Key) =>
+        `{"Topic":"T","Type":"t","Key":"${Key}","Namespace":"n","FilterKeys":[],"Index":7,"Payload":{"Score":50.0,"Big":[1e3,"],{,"]}}`,
+    );
+    const line = Line.stored(7, `[${texts.join(",")}]`, null);
+    const wants = ({ Key }: { readonly Key: string }) => Key === "b";
+    expect(line.textFor({ everything: false, traces: null, wants }, null)).toBe(`[${texts[1]}]`);
+  });
+
   it("have a trace in the stored headers of every selected line", () => {
     for (let round = 0; round < SUBSCRIPTIONS; round++) {
       const { wish, values } = wishAndValues();

@@ -126,8 +126,11 @@ export class EventSubscription extends StoredObject implements EventSubscription
     return this.#changed(() => this.#record.moveTo(before(index, bounds), Date.now()));
   }
 
-  pause(reason: string | null): Result<null> {
-    return this.#changed(() => this.#record.pause(reason, Date.now()));
+  pause(reason: string | null, { forgetsDead = false } = {}): Result<null> {
+    return this.#changed(() => {
+      this.#record.pause(reason, Date.now());
+      if (forgetsDead) this.#record.forgetDead();
+    });
   }
 
   deadLetters(): Result<DeadLetter[]> {

@@ -1,4 +1,5 @@
 import type { StreamEvent } from "../contracts/event.ts";
+import { itemLengths } from "../lib/json.ts";
 
 /** The fields of an event that filters match. */
 export type Labels = Pick<StreamEvent, "Topic" | "Type" | "Key" | "Namespace" | "FilterKeys">;
@@ -39,9 +40,11 @@ export const parseHeaders = (text: string): EventHeader[] =>
     FilterKeys,
   }));
 
-/** Headers computed from stored events. */
-export const headersIn = (text: string): EventHeader[] =>
-  (JSON.parse(text) as StreamEvent[]).map((event) => headerOf(event, JSON.stringify(event).length));
+/** Headers computed from stored events. Their lengths are those of the text, whose numbers are kept verbatim. */
+export function headersIn(text: string): EventHeader[] {
+  const lengths = itemLengths(text);
+  return (JSON.parse(text) as StreamEvent[]).map((event, at) => headerOf(event, lengths[at] ?? 0));
+}
 
 export const headerOf = ({ Topic, Type, Namespace, Key, FilterKeys }: StreamEvent, length: number): EventHeader => ({
   length,

@@ -202,6 +202,23 @@ describe("a subscription", () => {
     expect(indexes).toHaveLength(5);
   });
 
+  it("reports a gap with the first line that it wants, also after a change in between", async () => {
+    await withSettings({ EVENT_BUFFER_LINES: "2" });
+    const newest = (await appendKeys("a", "b", "c", "d", "e")).at(-1);
+    const hook = await newHook();
+    const wanted = { StartIndex: 1, Topics: { Job: ["z"] } };
+    await subscribe("s", hook.url, wanted);
+    await expect.poll(async () => (await subscription("s")).DeliveredIndex).toBe(newest);
+    const gap = await runInDurableObject(stub(), (_object, { storage: { sql } }) =>
+      Number(sql.exec("SELECT oldest FROM subscription").one()["oldest"]),
+    );
+    expect(gap).toBeGreaterThan(1);
+    await subscribe("s", hook.url, { Topics: wanted.Topics });
+    await appendKeys("z");
+    await expect.poll(hook.keys).toEqual(["z"]);
+    expect((await hook.received())[0]?.oldestIndex).toBe(gap);
+  });
+
   it("seals its URL and secret on disk, and shows no secret", async () => {
     const hook = await newHook();
     await subscribe("s", hook.url);

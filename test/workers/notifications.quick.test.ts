@@ -1,7 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { EventLog } from "../../src/objects/event-log.ts";
+import { KvStore } from "../../src/objects/kv-store.ts";
 import { itRows } from "../support/rows.ts";
 import { issue, policies } from "./access.ts";
 import { del, get, list, mountKv, patch, put } from "./client.ts";
@@ -40,6 +41,17 @@ async function slackChannel(name = "ops") {
   await channel(name, { type: "slack", url: account.at("slack", PATH) });
   const titles = async () => (await account.messages()).map(({ blocks }) => blocks[0].text.text);
   return { ...account, titles };
+}
+
+type Expiring = ReturnType<KvStore["expiring"]>;
+
+/** The expiring secrets of engines by their uuid; null: as they are. */
+function expiringIn(found: (uuid: string) => Expiring | Promise<Awaited<Expiring>> | null): void {
+  const { expiring } = KvStore.prototype;
+  vi.spyOn(KvStore.prototype, "expiring").mockImplementation(function (this: KvStore, ...given) {
+    const { name } = (this as unknown as { context: { name: string } }).context;
+    return (found(name) ?? expiring.apply(this, given)) as Expiring;
+  });
 }
 
 describe("notifications", () => {
@@ -239,6 +251,55 @@ describe("notifications", () => {
     expect((await get(`${AT}/rules/paused`)).status).toBe(404);
     expect((await del(`${AT}/channels/ops`)).status).toBe(204);
     expect((await list(`${AT}/channels`)).status).toBe(404);
+  });
+
+  it("looks at the other rules and engines while a secrets engine does not answer", async () => {
+    const ops = await slackChannel();
+    const silent = await mountKv("silent");
+    await mountKv("kv");
+    await write("soon", { a: "b" });
+    const expires_at = new Date(Date.now() + 86_400_000).toISOString();
+    expect((await put("/v1/kv/metadata/soon", { custom_metadata: { expires_at } })).status).toBe(204);
+    expiringIn((uuid) => (uuid === silent.uuid ? Promise.reject(new Error("no")) : null));
+    await rule("expiry", { condition: "secret-expires", channels: ["ops"] });
+    await rule("paused", { condition: "sync-paused", channels: ["ops"] });
+    await pause(true);
+    await pass(61);
+    await expect
+      .poll(async () => (await ops.titles()).sort())
+      .toEqual(["Secrets expire: kv/soon", "Sync is paused: sync"]);
+  });
+
+  it("counts the subjects that a rule watches, the first by name, and ends none of more than it may have", async () => {
+    await slackChannel();
+    const counts = new Map([
+      [(await mountKv("a")).uuid, 1_000],
+      [(await mountKv("b")).uuid, 3],
+    ]);
+    expiringIn(async (uuid) =>
+      Array.from({ length: counts.get(uuid) ?? 0 }, (_, at) => ({
+        path: `s${1_000 + at}`,
+        at: Date.now() + 86_400_000,
+      })),
+    );
+    await rule("b", { condition: "secret-expires", channels: ["ops"], subjects: ["b/*"] });
+    await rule("all", { condition: "secret-expires", channels: ["ops"], for: "1h" });
+    await pass(61);
+    const of = Map.groupBy<string, { rule: string; subject: string }>(await active(), ({ rule: name }) => name);
+    expect(of.get("b")).toHaveLength(3);
+    expect(of.get("all")).toHaveLength(1_000);
+    expect(of.get("all")?.some(({ subject }) => subject.startsWith("b/"))).toBe(false);
+  });
+
+  it("ends `delivery-failing` of a channel by its resumption, which forgets the dead letters", async () => {
+    await slackChannel();
+    await runInDurableObject(env.EVENT_SUBSCRIPTION.getByName("notification/ops"), (_object, { storage }) =>
+      storage.sql.exec("INSERT INTO batches (id, upto, body, at, dead) VALUES ('x', 1, '{}', 1, 1)"),
+    );
+    const dead = async () => (await get(`${AT}/channels/ops`)).body.data.dead_letters;
+    expect(await dead()).toBe(1);
+    expect((await put(`${AT}/channels/ops/resume`, {})).status).toBe(204);
+    expect(await dead()).toBe(0);
   });
 
   it("keeps what is pending when the metrics cannot be read", async () => {

@@ -5,7 +5,7 @@ import { textOf, warn } from "../../platform/observability/log.ts";
 import { metrics } from "../../rpc/stubs.ts";
 import { AlertStore } from "./alert-store.ts";
 import { conditions, type Round } from "./conditions.ts";
-import { groupOf, judge, type Seen } from "./judge.ts";
+import { groupOf, judge, type Seen, watches } from "./judge.ts";
 import { messageEvent } from "./message.ts";
 
 /** Interval of the evaluations. */
@@ -101,12 +101,18 @@ export class Alerts {
       const env = this.#given.env();
       const round = { env, series: await within(DEADLINE_MS, metrics(env).read()) };
       const seen = new Map<NamedRule, Seen>();
-      for (const rule of rules) seen.set(rule, await within(DEADLINE_MS, look(round, rule)));
+      let error: string | null = null;
+      for (const rule of rules) {
+        const found = await within(DEADLINE_MS, look(round, rule)).catch((failure: unknown) => {
+          error = failed(failure, rule.name);
+          return UNSEEN;
+        });
+        seen.set(rule, found);
+      }
       await this.#given.append(() => this.#judgeAll(seen, Date.now()));
-      this.#error = null;
+      this.#error = error;
     } catch (failure) {
-      this.#error = "the state of the deployment could not be read";
-      warn("notifications-not-evaluated", { because: textOf(failure) });
+      this.#error = failed(failure);
     }
   }
 
@@ -127,7 +133,7 @@ export class Alerts {
   #close(rule: NamedRule): NewEvent[] {
     const before = this.#store.alerts().get(rule.name) ?? [];
     this.#store.replace(rule.name, before, []);
-    const sent = before.filter(({ state }) => state !== "pending");
+    const sent = before.filter(({ notified }) => notified !== null);
     const groups = Map.groupBy(sent, ({ subject }: Alert) => groupOf(rule, subject));
     const now = Date.now();
     return [...groups].map(([group, alerts]) =>
@@ -136,10 +142,22 @@ export class Alerts {
   }
 }
 
+/** The subjects where nothing could be read: none is new, and none counts as ended. */
+const UNSEEN: Seen = { subjects: new Map(), isWhole: false };
+
+/** Logs a failure. @returns the text for the view */
+function failed(failure: unknown, rule?: string): string {
+  warn("notifications-not-evaluated", { ...(rule !== undefined && { rule }), because: textOf(failure) });
+  return "the state of the deployment could not be read";
+}
+
+/** The subjects that the rule watches, the first by name. Of more than it may have, none counts as ended. */
 async function look(round: Round, rule: NamedRule): Promise<Seen> {
   const { subjects, isWhole } = await conditions[rule.condition].seen(round, rule);
-  if (subjects.size <= MAX_SUBJECTS) return { subjects, isWhole };
-  return { subjects: new Map([...subjects].slice(0, MAX_SUBJECTS)), isWhole };
+  const watched = [...subjects].filter(([subject]) => watches(rule, subject));
+  if (watched.length <= MAX_SUBJECTS) return { subjects: new Map(watched), isWhole };
+  const first = watched.toSorted(([a], [b]) => (a < b ? -1 : 1)).slice(0, MAX_SUBJECTS);
+  return { subjects: new Map(first), isWhole: false };
 }
 
 /** Whether a changed rule goes on with the alerts of the one before: it watches the same, and tells the same channels. */

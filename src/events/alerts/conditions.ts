@@ -1,5 +1,7 @@
 import type { ConditionName, NotificationRule } from "../../contracts/notification-rule.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
+import { within } from "../../lib/timeout.ts";
+import { textOf, warn } from "../../platform/observability/log.ts";
 import type { MetricName } from "../../platform/observability/metrics/catalogue.ts";
 import type { Series } from "../../platform/observability/metrics/series.ts";
 import { accessControl, clusterRegistry, kvStore } from "../../rpc/stubs.ts";
@@ -32,6 +34,8 @@ const DAY_MS = 86_400_000;
 const MAX_MOUNTS = 100;
 const MAX_SECRETS = 1_000;
 const MAX_CONCURRENT = 6;
+/** Time limit of one secrets engine. */
+const MOUNT_MS = 5_000;
 /** Nodes that are read to find those which are down. */
 const MAX_NODES = 10_000;
 
@@ -103,11 +107,18 @@ async function secretsExpiring({ env }: Round, withinSeconds: number): Promise<S
   const { kv } = await accessControl(env).everyMount(MAX_MOUNTS);
   const now = Date.now();
   const subjects = new Map<string, string>();
+  let isWhole = true;
   await mapLimit(kv?.some ?? [], MAX_CONCURRENT, async ({ name, uuid }) => {
-    const found = await kvStore(env, uuid).expiring(now + withinSeconds * 1000, MAX_SECRETS);
+    const asked = kvStore(env, uuid).expiring(now + withinSeconds * 1000, MAX_SECRETS);
+    // An engine that does not answer hides no other.
+    const found = await within(MOUNT_MS, asked).catch((failure: unknown) => {
+      warn("secrets-not-looked-at", { mount: name, because: textOf(failure) });
+      isWhole = false;
+      return [];
+    });
     for (const { path, at } of found) subjects.set(name + path, `${endText(at - now)} (${new Date(at).toISOString()})`);
   });
-  return { subjects, isWhole: true };
+  return { subjects, isWhole };
 }
 
 /** Subjects whose end, a gauge of seconds by subject, is near or past. */

@@ -83,6 +83,25 @@ describe("a rule", () => {
       ["firing c"],
     ]);
   });
+
+  it("sends after quiet hours the end of a subject that has returned and ended meanwhile", () => {
+    const quiet = { from: "00:02", to: "00:06", days: [], timeZone: "UTC" };
+    const seen = [["a"], ["a"], [], ["a"], [], [], []];
+    expect(rounds({ quiet, forSeconds: 60 }, ...seen)).toEqual([[], ["firing a"], [], [], [], [], ["resolved a"]]);
+  });
+
+  it("repeats the details of the moment, not of the first sighting", () => {
+    const alerts = (detail: string, before: readonly Alert[], now: number) =>
+      judge(
+        { ...RULE, forSeconds: 0, repeatSeconds: 60 },
+        before,
+        { subjects: new Map([["a", detail]]), isWhole: true },
+        now,
+      );
+    const first = alerts("ends in 13 d", [], 0);
+    const second = alerts("ends in 12 d", first.alerts, 60_000);
+    expect(second.due[0]?.alerts.map(({ detail }) => detail)).toEqual(["ends in 12 d"]);
+  });
 });
 
 describe("quiet hours", () => {

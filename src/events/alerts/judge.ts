@@ -54,9 +54,10 @@ function observed(rule: NotificationRule, before: readonly Alert[], { subjects, 
   const kept = before.flatMap((alert): Alert[] => {
     const detail = subjects.get(alert.subject);
     const holds = detail !== undefined && watches(rule, alert.subject);
-    if (holds) return [alert.state === "ended" ? { ...alert, state: "pending", since: now, detail } : alert];
+    if (holds) return [{ ...alert, detail, ...(alert.state === "ended" && { state: "pending", since: now }) }];
     if (!isWhole || alert.state === "ended") return [alert];
-    return alert.state === "firing" ? [{ ...alert, state: "ended" }] : [];
+    // Also one that has returned since, and was not sent again: its message is still open.
+    return alert.notified === null ? [] : [{ ...alert, state: "ended" }];
   });
   const fresh = [...subjects].filter(([subject]) => !known.has(subject) && watches(rule, subject));
   return [

@@ -193,14 +193,11 @@ export class Notifier {
     this.#waitForOthers();
   }
 
-  /** Changes of rights apply from the line on that reports them. */
-  #observe(lines: readonly Line[], { after, evicted }: Pick<NotifiedPage, "after" | "evicted">): void {
-    if (evicted > after && evicted > this.#observed) this.#permissions.invalidateAll();
-    for (const { index, headers } of lines) {
-      if (index <= this.#observed) continue;
-      this.#permissions.onHeaders(headers);
-      this.#observed = index;
-    }
+  /** Changes of rights apply from the line on that reports them. Lines that were not told of may report others. */
+  #observe(lines: readonly Line[], { after, upTo, evicted }: Omit<NotifiedPage, "lines">): void {
+    if (after > this.#observed || (evicted > after && evicted > this.#observed)) this.#permissions.invalidateAll();
+    for (const { index, headers } of lines) if (index > this.#observed) this.#permissions.onHeaders(headers);
+    this.#observed = Math.max(this.#observed, upTo);
   }
 
   #askForMissing(): void {

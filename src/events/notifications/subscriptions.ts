@@ -101,7 +101,8 @@ export class NotificationSubscriptions {
     this.#restore();
     const count = this.#notifier.count + this.#opening;
     if (count === 0) this.#registered = null;
-    if (this.#notifier.count > 0) this.#notifier.lines(page);
+    // Also for one that is being opened: the answer about its rights may be older than these lines.
+    if (count > 0) this.#notifier.lines(page);
     return count;
   }
 

@@ -112,7 +112,8 @@ export class SubscriptionRecord {
   moveTo(cursor: number, now: number): void {
     this.#sql.exec("DELETE FROM batches WHERE dead = 0 OR upto > ?", cursor);
     this.#sql.exec(
-      "UPDATE subscription SET version = version + 1, cursor = ?, oldest = 0, lease = NULL, ready_at = ?",
+      `UPDATE subscription SET version = version + 1, oldest = CASE WHEN cursor = ?1 THEN oldest ELSE 0 END,
+         cursor = ?1, lease = NULL, ready_at = ?2`,
       cursor,
       now,
     );
@@ -127,6 +128,10 @@ export class SubscriptionRecord {
   pause(reason: string | null, now: number): void {
     this.#sql.exec("UPDATE subscription SET paused = ?, ready_at = ?", reason, now);
     if (reason === null) this.#sql.exec("UPDATE batches SET attempts = 0 WHERE dead = 0");
+  }
+
+  forgetDead(): void {
+    this.#sql.exec("DELETE FROM batches WHERE dead = 1");
   }
 
   /** Lines up to an index are in the log. */
@@ -152,7 +157,8 @@ export class SubscriptionRecord {
     const id = crypto.randomUUID();
     const body = `{"Id":"${id}",${about},"Lines":[${lines}]}`;
     this.#sql.exec("INSERT INTO batches (id, upto, body, at) VALUES (?, ?, ?, ?)", id, upTo, body, now);
-    this.#sql.exec("UPDATE subscription SET oldest = 0");
+    // A batch that is built again tells of the gap again.
+    this.#sql.exec("UPDATE subscription SET oldest = ?", oldest);
   }
 
   /** Leases the batch. @returns the lease */
@@ -197,7 +203,7 @@ export class SubscriptionRecord {
   }
 
   #advance(cursor: number): void {
-    this.#sql.exec("UPDATE subscription SET cursor = ?", cursor);
+    this.#sql.exec("UPDATE subscription SET cursor = ?, oldest = 0", cursor);
   }
 }
 

@@ -151,7 +151,8 @@ export const channelRoutes = [
     path: `${ONE}/resume`,
     fresh: true,
     handle: async (call) => {
-      unwrap(await objectOf(call).pause(null));
+      // A channel has no replay, so its dead letters would count as failing for ever.
+      unwrap(await objectOf(call).pause(null, { forgetsDead: true }));
       return noContent();
     },
   }),

@@ -104,6 +104,7 @@ export const sysNotifications = group(
     "POST /sys/notifications/channels/:name/resume": {
       id: "resumeNotificationChannel",
       summary: "Resume a channel that its receiver has paused",
+      description: "Forgets its dead letters, so that `delivery-failing` ends.",
       answers: noContent,
     },
     "LIST /sys/notifications/rules": {

@@ -107,11 +107,11 @@ export function Channels() {
       )}
       menuOf={(channel, edit) => [
         { ...edit, needs: needOf("POST", channel) },
-        ...(channel.paused === null
+        ...(channel.paused === null && channel.dead_letters === 0
           ? []
           : [
               {
-                label: "Resume",
+                label: channel.paused === null ? "Forget what was not delivered" : "Resume",
                 icon: "play" as const,
                 needs: wireRequest(RESUME, { ...ROOT, path: channel }),
                 onSelect: () => void resume(channel),
@@ -140,7 +140,7 @@ function State({ channel: { paused, last_error, dead_letters } }: { readonly cha
   if (paused !== null) return <Status tone="bad">{`Paused: ${paused}`}</Status>;
   if (last_error !== null) return <Status tone="warn">{`Not delivered, sent again: ${last_error}`}</Status>;
   if (dead_letters > 0) return <Status tone="warn">{`${plural(dead_letters, "message")} not delivered`}</Status>;
-  return <Status tone="ok">No failure</Status>;
+  return <Status tone="ok">No failure so far</Status>;
 }
 
 interface FormProps extends FormEnds {
