@@ -91,6 +91,12 @@ it("creates, expands, snapshots, lists, publishes, uses, detaches and deletes a 
   const restored = await made("restored", { snapshotId });
 
   const onNode = { externalId, externalNodeId: "node-1" };
+  // A plugin without the capability must not be asked for a read-only attachment.
+  driver.misbehave({ withoutControllerRpcs: [CONTROLLER_RPC.publishReadonly] });
+  const readOnly = await run("csi.controller.publish", { ...onNode, ...access, readOnly: true, context });
+  expect(readOnly).toMatchObject({ ok: true });
+  expect(await run("csi.controller.unpublish", onNode)).toMatchObject({ ok: true });
+  driver.misbehave({});
   const published = await run("csi.controller.publish", { ...onNode, ...access, readOnly: false, context });
   expect(published).toEqual({ ok: true, publishContext: { "csi-dir/node": "node-1" } });
   const { publishContext } = published as { publishContext: Record<string, string> };

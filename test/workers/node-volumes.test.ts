@@ -132,6 +132,14 @@ describe("a change of volumes", () => {
     await shows(agent, [ghost(1), ghost(2)]);
   });
 
+  it("of a node that was purged meanwhile are restored by its next report, which has none of them", async () => {
+    const [agent, socket] = await nodeWith(ghosts(3));
+    await clusterRegistry(env).purgeNode(agent.node, true);
+    socket.send({ t: "fp", seq: 1, node: { Meta: { a: "1" } } });
+    await eventually(async () => expect(await statusOf(agent.node)).toBe("ready"));
+    await shows(agent, ghosts(3));
+  });
+
   it("above the maximum number of volumes closes the connection without a change", async () => {
     const [agent, socket] = await nodeWith(ghosts(2_000));
     socket.send(vols({ usable: [ghost(5_000)], gone: [ghost(0).ID] }));

@@ -82,7 +82,8 @@ export const controllerWorks: Works<Extract<CsiOperation, `csi.controller.${stri
       volumeId: externalId,
       nodeId: externalNodeId,
       volumeCapability: capabilityOf(capability, mount),
-      readonly: readOnly,
+      // The specification forbids it to plugins without the capability; the mount on the node is read-only all the same.
+      readonly: readOnly && (await offers(CONTROLLER_RPC.publishReadonly, { client, until })),
       secrets,
       volumeContext: context,
     };
@@ -158,9 +159,14 @@ async function checkModes(
 ): Promise<void> {
   const newer = capabilities.find(({ accessMode }) => NEWER_MODES.has(accessMode));
   if (newer === undefined) return;
-  const offered = (await client.call("ControllerGetCapabilities", {}, until)).capabilities;
-  if (offered.some(({ rpc }) => rpc?.type === CONTROLLER_RPC.singleNodeMultiWriter)) return;
+  if (await offers(CONTROLLER_RPC.singleNodeMultiWriter, { client, until })) return;
   throw lacksMode(pluginId, "ControllerGetCapabilities", newer.accessMode);
+}
+
+/** Whether the controller has a capability. */
+async function offers(type: number, { client, until }: Pick<Context, "client" | "until">): Promise<boolean> {
+  const { capabilities } = await client.call("ControllerGetCapabilities", {}, until);
+  return capabilities.some(({ rpc }) => rpc?.type === type);
 }
 
 /** The failure of an operation whose access mode the plugin does not have. */

@@ -5,6 +5,7 @@ import * as checks from "./checks.ts";
 import type { Driver } from "./driver.ts";
 import { pageOf } from "./pages.ts";
 import { publishVolume, unpublishVolume } from "./publication.ts";
+import { invalid } from "./refusal.ts";
 import * as snapshots from "./snapshots.ts";
 import * as volumes from "./volumes.ts";
 
@@ -42,7 +43,11 @@ export const controllerCalls = (driver: Driver): Calls<"Controller"> => ({
     return {};
   },
 
-  ControllerPublishVolume: async (request) => ({ publishContext: await publishVolume(driver, request) }),
+  ControllerPublishVolume: async (request) => {
+    if (request.readonly && driver.faults.now.withoutControllerRpcs.includes(CONTROLLER_RPC.publishReadonly))
+      throw invalid("readonly is set without the capability PUBLISH_READONLY");
+    return { publishContext: await publishVolume(driver, request) };
+  },
 
   ControllerUnpublishVolume: async (request) => {
     await unpublishVolume(driver, request);

@@ -84,11 +84,11 @@ export class Nodes implements Timed {
    * of the node.
    * @param heard the number of the session's message; an old number is ignored, none always applies
    * @param volumes the changed volumes, when `given` is partial
-   * @returns `missing` when only volumes are given and the node is unknown
+   * @returns `missing` when the node is unknown, and the session's message has not all of its volumes
    */
   async register(id: string, fields: GivenNode, heard?: number, volumes?: NodeVolumesChange): Promise<Result<Written>> {
     const known = this.#store.find(id);
-    if (!known && volumes) return missing();
+    if (!known && (volumes || (heard !== undefined && fields.HostVolumes === undefined))) return missing();
     if (known && isOld(known, heard)) return this.#unchanged(known);
     const given =
       known && volumes ? { ...fields, HostVolumes: changedVolumes(known.node.HostVolumes, volumes) } : fields;
