@@ -22,6 +22,15 @@ describeConsole("access", (suite) => {
     const tried = dialog(opened).getByRole("table", { name: "Rights with this policy" });
     await tried.getByRole("row", { name: "secret/data/app/x deny read" }).waitFor();
     await tried.getByRole("row", { name: "secret/data/other deny deny" }).waitFor();
+    // For a token that has it: with its other policies.
+    await suite().tokenWith("console-held", 'path "secret/data/app/*" { capabilities = ["list"] }');
+    const policies = ["console-held", "console-app"];
+    const { auth: holder } = (await suite().call("POST", "auth/token/create", { policies })) as {
+      auth: { accessor: string };
+    };
+    await dialog(opened).getByLabel("Accessor of the token that has it").fill(holder.accessor);
+    await click(opened, "Test");
+    await tried.getByRole("row", { name: /^secret\/data\/app\/x list (list ?read|read ?list)$/ }).waitFor();
     await opened.shot("access-policy");
     await opened.expectClean();
     // Each kind of text has its colour, and the field has the same text.
@@ -411,8 +420,14 @@ describeConsole("access", (suite) => {
   });
 
   it("fits a telephone, in the dark", async () => {
+    const long = `console-${"long-".repeat(20)}name`;
+    await suite().call("PUT", `sys/policies/acl/${long}`, { policy: 'path "a" { capabilities = ["read"] }' });
     const opened = await suite().open({ path: "access", viewport: PHONE, theme: "dark" });
-    await opened.page.getByRole("table", { name: "Policies" }).waitFor();
+    // A name that is cut off is shown whole where the pointer rests on it.
+    const cell = opened.page.getByRole("cell", { name: long });
+    await cell.hover();
+    expect(await cell.getAttribute("title")).toBe(long);
+    await suite().call("DELETE", `sys/policies/acl/${long}`);
     await opened.shot("access-phone");
     await opened.expectClean();
     await opened.close();

@@ -29,7 +29,7 @@ describeConsole("notifications", (suite) => {
     const row = page.getByRole("row", { name: /console-ops/ });
     await row.getByRole("button", { name: "Test" }).click();
     await page.getByText("The test of console-ops was delivered.").last().waitFor();
-    await row.getByText("No failure").waitFor();
+    await row.getByText("No failure so far").waitFor();
     expect(await page.getByText("B0001").count()).toBe(0);
     await opened.expectClean();
 
@@ -41,6 +41,12 @@ describeConsole("notifications", (suite) => {
     await dialog.getByLabel("Within", { exact: true }).fill("1s");
     await dialog.getByText("More settings").click();
     await dialog.getByLabel("Title", { exact: true }).fill(CANARY.replaceAll("{{7*7}}", "{{nothing}}"));
+    await dialog.getByLabel("Group by").selectOption("subject");
+    // Hours that are not now, since a message is waited for.
+    const [from, to] = [6, 7].map((ahead) => `${String((new Date().getUTCHours() + ahead) % 24).padStart(2, "0")}:00`);
+    const quiet = dialog.getByRole("group", { name: "Quiet hours" });
+    await quiet.getByLabel("From").fill(String(from));
+    await quiet.getByLabel("To").fill(String(to));
     await dialog.getByRole("button", { name: "Save rule" }).click();
     await dialog.getByText("{{nothing}} is unknown").first().waitFor();
     await dialog.getByLabel("Title", { exact: true }).fill(CANARY.replaceAll("{{7*7}}", "{{rule}}"));
@@ -49,6 +55,8 @@ describeConsole("notifications", (suite) => {
     await opened.shot("notifications-rule");
     await dialog.getByRole("button", { name: "Save rule" }).click();
     await page.getByRole("row", { name: /console-backup/ }).waitFor();
+    const saved = (await suite().call("GET", "sys/notifications/rules/console-backup")) as { data: object };
+    expect(saved.data).toMatchObject({ group_by: "subject", quiet_hours: { from, to } });
 
     await page.getByRole("tab", { name: "Active" }).click();
     const active = page.getByRole("row", { name: /A backup is missing.*snapshot/ });

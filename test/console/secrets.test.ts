@@ -83,6 +83,18 @@ describeConsole("secrets", (suite) => {
     expect(await suite().call("GET", "secret/data/console/flow")).toMatchObject({
       data: { data: { user: "ann", password: "first" } },
     });
+    // Any two versions.
+    for (const [from, to, text] of [
+      ["1", "4", "Versions 1 and 4 hold the same"],
+      ["2", "3", "0 keys are the same"],
+    ] as const) {
+      await page.getByLabel("From", { exact: true }).selectOption(from);
+      await page.getByLabel("To", { exact: true }).selectOption(to);
+      await page.getByRole("button", { name: "Compare" }).click();
+      await page.getByText(text).waitFor();
+    }
+    await page.getByRole("button", { name: "Reveal the values" }).click();
+    for (const text of ["ann", "ben", "second"]) await page.getByText(text, { exact: true }).waitFor();
     await act(1, "Delete");
     await page.getByRole("button", { name: "Delete version 1" }).click();
     await page.getByRole("row", { name: /^1 Deleted by root/ }).waitFor();

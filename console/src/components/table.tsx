@@ -41,6 +41,12 @@ export interface DataTableProps<Row> {
   readonly maxHeight?: string;
 }
 
+/** Gives a cell that is cut off its whole text as its title. */
+function showCut({ target }: PointerEvent): void {
+  const cell = target instanceof Element && target.closest("td");
+  if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
+}
+
 const ROW_PX = 36;
 /** Rows in the page beyond those in sight. */
 const SPARE = 12;
@@ -167,6 +173,7 @@ export function DataTable<Row>({
                 aria-selected={selected === undefined ? undefined : key === selected}
                 tabIndex={isActive ? (at === shownActive ? 0 : -1) : undefined}
                 onFocus={() => setActive(at)}
+                onPointerOver={showCut}
                 onClick={(event) => {
                   const isOwn =
                     event.target instanceof Element && event.target.closest("a, button, input, select, label");
