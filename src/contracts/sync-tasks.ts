@@ -55,6 +55,8 @@ export interface ObjectResult {
   readonly unsureSince?: number;
   /** No object of this service exists under this name. */
   readonly notOurs?: true;
+  /** Set for an absent object that was known to be absent: no call was made. */
+  readonly uncalled?: true;
   readonly fingerprint?: string;
   readonly reference?: string;
   /** The failure of a clean-up at the provider; the object itself is as desired. */
@@ -110,6 +112,8 @@ export interface SyncTask {
   /** Absent: the whole secret. */
   readonly content?: ContentRule;
   readonly copies: readonly ObjectTask[];
+  /** Only rules want the association, and they leave the objects of a secret whose metadata is deleted. */
+  readonly staysWithoutSecret?: true;
   readonly idempotencyToken: string;
   /** The trace of the request that wrote the secret, if it was sampled: see `traceText`. */
   readonly trace?: string | null;

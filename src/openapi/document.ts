@@ -214,7 +214,7 @@ function rightOf(route: AnyRoute, { id, right }: Operation, path: string): strin
   const capability = { GET: "read", LIST: "list", POST: "update", PATCH: "patch", DELETE: "delete" }[route.verb];
   const scan = scansOf(route) ? " (scan with `scan=true`)" : "";
   const sudo = route.access === "sudo" ? " and sudo" : "";
-  const create = "creates" in route && route.creates ? " (or create, for a new object)" : "";
+  const create = "creates" in route && route.creates ? " (create for a new object)" : "";
   return `${capability}${scan}${sudo}${create} on ${path.replace("/v1/", "")}`;
 }
 

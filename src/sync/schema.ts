@@ -138,6 +138,8 @@ export const destinationMigrations: Migration[] = [
       ALTER TABLE namings_with_content RENAME TO namings`,
   // The end of the login at the provider, as the caller stated it; NULL: not known.
   "ALTER TABLE destination ADD COLUMN credentials_end INTEGER",
+  // An object that was pushed, and left at the provider when its secret was deleted: a later push may replace it.
+  "ALTER TABLE copies ADD COLUMN retained INTEGER NOT NULL DEFAULT 0",
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {
@@ -206,6 +208,8 @@ export interface RemoteObjectRow extends Record<string, SqlStorageValue> {
   /** The reason a desired object may not be pushed; null when it may. */
   blocked: string | null;
   left_alone: number;
+  /** 1: its last push succeeded, and the object was left at the provider after the secret was deleted. */
+  retained: number;
   /** The failure of a clean-up at the provider; null: none is owed. */
   owed: string | null;
   /** Start of the first push with unknown outcome since the last known one (ms since 1970). */

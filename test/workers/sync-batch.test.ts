@@ -1,6 +1,8 @@
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { PollAnswer } from "../../src/contracts/sync-tasks.ts";
 import { del, get, mountKv } from "./client.ts";
+import { clock, ShiftedClock } from "./clock.ts";
 import {
   association,
   eventually,
@@ -9,7 +11,10 @@ import {
   setWithoutWaiting,
   write,
 } from "./sync-helpers.ts";
+import { destination } from "./sync-limits.ts";
 import { RemotePlace } from "./sync-places.ts";
+
+clock.moves = true;
 
 /** A destination where each call is a deployment: changes within the window are one call. */
 
@@ -75,10 +80,17 @@ describe("a burst of changes", () => {
     // No other Worker performs work.
     for (const method of ["send", "sendBatch"] as const)
       vi.spyOn(env.SYNC_WORK, method).mockRejectedValue(new Error("later"));
+    const time = new ShiftedClock();
+    await eventually(async () => {
+      time.advance(20_000);
+      const answer = (await destination(AT).poll([], 1, undefined, "slow")) as unknown as PollAnswer;
+      expect(answer.tasks, "the breaker's own trial").not.toEqual([]);
+    });
     const status = async () => (await association(AT, "mine"))?.sync_status;
     await write("mine", { a: "1" });
     await setWithoutWaiting(AT, "mine");
     await eventually(async () => expect(await status()).toBe("EXTERNAL_SERVICE_ERROR"), 10_000);
+    time.end();
   }, 120_000);
 
   it("with one bad name pushes the others", async () => {

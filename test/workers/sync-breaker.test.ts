@@ -6,7 +6,7 @@ import { KvStore } from "../../src/objects/kv-store.ts";
 import { SyncDestination as Destination } from "../../src/objects/sync-destination.ts";
 import type { FormerSyncDestinationApi } from "../../src/rpc/renamed-methods.ts";
 import { performWork } from "../../src/sync/worker/perform.ts";
-import { TASK_MS } from "../../src/sync/worker/task.ts";
+import { TASK_MS } from "../../src/sync/worker/task-run.ts";
 import type { SyncDestination } from "../../src/worker.ts";
 import { amount } from "../support/long.ts";
 import { get, mountKv } from "./client.ts";

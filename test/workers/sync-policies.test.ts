@@ -127,6 +127,20 @@ describe.each(Object.keys(providers))("at %s", (type) => {
     await outside({});
   });
 
+  it("owned-only with retain updates the retained object once its secret is written again", async () => {
+    await configure({ update_policy: "owned-only", deletion_policy: "retain" });
+    await setAssociation(at, "app");
+    await becomes(at, { sync_status: "SYNCED" });
+    await del("/v1/kv/data/app");
+    await becomes(at, { sync_status: "UNSYNCED" });
+    // Another task of the deleted secret.
+    await setAssociation(at, "app");
+    await becomes(at, { sync_status: "UNSYNCED" });
+    await write("app", { v: 2 });
+    await becomes(at, { sync_status: "SYNCED", synced_version: 2 });
+    await outside({ [name]: '{"v":2}' });
+  });
+
   it("retain leaves pushed objects when the secret is deleted, renamed or removed", async () => {
     await configure({ deletion_policy: "retain" });
     await setAssociation(at, "app");

@@ -78,6 +78,25 @@ describe("a lease", () => {
       expect(work.lease(9, 50).map(({ id }) => id)).toEqual(["late"]);
     }));
 
+  it("of a withdrawn row stays until its Worker has ended, or its time", () =>
+    withWork((work) => {
+      const counts = () => [work.queued(), work.leased(1)];
+      for (const id of ["a", "b", "c"]) work.setDesired(id, 0);
+      const [a, b] = work.lease(2, 0) as [WorkLease, WorkLease];
+      for (const id of ["a", "b", "c"]) work.withdraw(id, 1);
+      expect(counts(), "a row without a lease is forgotten").toEqual([2, 2]);
+      work.setDesired("a", 1);
+      expect([work.lease(9, 1), work.holds(a, 1)]).toEqual([[], false]);
+      expect([work.complete(a, DONE, 2), work.complete(b, DONE, 2)]).toEqual(["superseded", "superseded"]);
+      expect(only(work.lease(9, 2, { only: "a" })).generation).toBe(3);
+      work.withdraw("a", 2 + LEASE_MS);
+      expect(work.find("a")).toBeNull();
+      work.forgetMemos();
+      expect(work.queued()).toBe(1);
+      work.clear();
+      expect([...counts(), work.nextReady()]).toEqual([0, 0, null]);
+    }));
+
   it("of a deleted row is void, also when the row is created again", () =>
     withWork((work) => {
       work.setDesired("a", 0);

@@ -206,6 +206,23 @@ export class WorkQueue {
     if (row) counts[row["queued"] === 1 ? "queued" : "waiting"] -= 1;
   }
 
+  /**
+   * Ends the work of `id`. A leased row is only superseded, since its Worker may still act; the owner forgets it later.
+   */
+  withdraw(id: string, now: number): void {
+    const held = this.#leases.get().get(id);
+    const generation = (held?.generation ?? 0) + 1;
+    if (!held || held.at <= now) this.forget(id);
+    else this.#leases.get().set(id, { ...held, generation });
+    this.#sql.exec("UPDATE work SET generation = ?, attempts = 0 WHERE id = ?", generation, id);
+  }
+
+  /** Forgets all rows, with their leases. */
+  clear(): void {
+    this.#sql.exec("DELETE FROM work");
+    this.forgetMemos();
+  }
+
   /** Queues up to `room` waiting rows, longest waiting first. @returns how many */
   promote(room: number): number {
     const promoted = Math.min(room, this.waiting());
@@ -244,13 +261,8 @@ export class WorkQueue {
       const lease = `${holder ?? ""} ${crypto.randomUUID()}`;
       const leaseUntil = now + LEASE_MS;
       const leases = this.#leases.get();
-      this.#write(
-        [this.#firstReady],
-        "UPDATE work SET lease = ?, ready_at = ? WHERE id = ?",
-        lease,
-        leaseUntil,
-        row.id,
-      );
+      const update = "UPDATE work SET lease = ?, ready_at = ? WHERE id = ?";
+      this.#write([this.#firstReady], update, lease, leaseUntil, row.id);
       leases.set(row.id, { lease, at: leaseUntil, generation: row.generation });
       return { id: row.id, generation: row.generation, lease, leaseUntil };
     });
@@ -420,13 +432,8 @@ export class WorkQueue {
 
   #release(id: string, attempts: number, readyAt: number): void {
     const leases = this.#leases.get();
-    this.#write(
-      [this.#firstReady],
-      "UPDATE work SET lease = NULL, attempts = ?, ready_at = ? WHERE id = ?",
-      attempts,
-      readyAt,
-      id,
-    );
+    const update = "UPDATE work SET lease = NULL, attempts = ?, ready_at = ? WHERE id = ?";
+    this.#write([this.#firstReady], update, attempts, readyAt, id);
     leases.delete(id);
   }
 

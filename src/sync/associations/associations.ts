@@ -184,7 +184,7 @@ export class Associations {
       now,
       id,
     );
-    this.#work.forget(id);
+    this.#work.withdraw(id, now);
   }
 
   /** Takes a push from the queue: all rules that want the association are paused. It is pending until one goes on. */
@@ -302,6 +302,7 @@ export class Associations {
     // The state at the provider is recorded even when the desired state has changed since the lease.
     for (const copy of result.copies) this.#remoteObjects.record(row.id, copy, result, now);
     if (settled === "superseded") {
+      if (row.wish === "held") this.#work.forget(row.id);
       // A set during the task has requested another push.
       if (row.asked) this.#remoteObjects.forgetFingerprints(row.id);
       return "stays";
@@ -316,10 +317,25 @@ export class Associations {
     return "stays";
   }
 
+  /** Completes a task whose association was released during it. */
+  completeReleased(lease: WorkLease, now: number): void {
+    if (this.#work.complete(lease, { kind: "done" }, now) === "superseded") this.#work.forget(lease.id);
+  }
+
   delete(id: string): void {
+    this.#delete(id);
+    this.#work.forget(id);
+  }
+
+  /** Deletes an association whose objects stay. A Worker may still act on them, so another one waits for it. */
+  release({ id }: AssociationRow, now: number): void {
+    this.#delete(id);
+    this.#work.withdraw(id, now);
+  }
+
+  #delete(id: string): void {
     this.#remoteObjects.forget(id);
     this.#sql.exec("DELETE FROM associations WHERE id = ?", id);
-    this.#work.forget(id);
   }
 
   /**

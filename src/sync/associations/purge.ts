@@ -100,6 +100,8 @@ export class Purge {
   }
 
   #isOver(): boolean {
+    // Work may be left of an association that was released during a task.
+    if (!this.#associations.any()) return true;
     return this.#work.queued() + this.#work.waiting() === 0 || (this.#breaker.view()?.failures ?? 0) >= HOPELESS;
   }
 
@@ -121,7 +123,9 @@ export class Purge {
   }
 
   #clearSome(): void {
-    if (this.#deletion.clearSome()) this.#write("DELETE FROM purge");
+    if (!this.#deletion.clearSome()) return;
+    this.#work.clear();
+    this.#write("DELETE FROM purge");
   }
 
   #write(statement: string, ...values: SqlStorageValue[]): void {

@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import * as z from "zod";
 import type { Networking, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
@@ -79,7 +80,7 @@ function endOf(
   base: Definition | null,
 ): number | null {
   if (given !== undefined) return given ? Date.parse(given) : null;
-  const isNew = sensitive.some((field) => connection[field] !== base?.connection[field]);
+  const isNew = sensitive.some((field) => !isDeepStrictEqual(connection[field], base?.connection[field]));
   return isNew ? null : (base?.credentialsEnd ?? null);
 }
 

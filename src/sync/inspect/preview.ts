@@ -173,7 +173,7 @@ function plannedChanges(
   steps: readonly Step[],
   deletionPolicy: string,
 ): PlannedObject[] {
-  const ours = new Set(rows.filter(mayBeOurs).map((row) => row.external_name));
+  const ours = new Set(rows.filter((row) => mayBeOurs(row) || row.retained === 1).map((row) => row.external_name));
   return steps.flatMap((step): PlannedObject[] => {
     if (step.kind === "drop") return [];
     if (step.kind === "retire") {

@@ -29,6 +29,7 @@ const row = (sub_key: string, external_name: string, changes: Partial<RemoteObje
   tags_written: null,
   blocked: null,
   left_alone: 0,
+  retained: 0,
   owed: null,
   unsure_since: null,
   claimed: null,

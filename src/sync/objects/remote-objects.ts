@@ -12,6 +12,9 @@ const isClaimed = ({ claimed }: RemoteObjectRow, place: string): boolean => (cla
 /** Whether the row holds its name; a blocked row without an object does not. */
 const isHeld = (row: RemoteObjectRow): boolean => row.blocked === null || mayBeOurs(row);
 
+/** Whether the last push is known to have made the object. */
+const isPushed = ({ ours, version }: RemoteObjectRow): boolean => ours === OURS && version !== null;
+
 /** Collision keys of recorded and desired objects that another destination may own. Pure. */
 export function unclaimed(rows: readonly RemoteObjectRow[], wanted: readonly DesiredObject[], place: string): string[] {
   if (place === "") return [];
@@ -127,7 +130,7 @@ export class RemoteObjects {
     this.#update(
       row,
       `claimed = NULL, ours = ?, known = 0, version = NULL, fingerprint = NULL, reference = NULL, tag_keys = '[]',
-       tags_written = NULL, left_alone = 0, unsure_since = NULL, owed = NULL`,
+       tags_written = NULL, left_alone = 0, retained = 0, unsure_since = NULL, owed = NULL`,
       UNTRIED,
     );
   }
@@ -209,14 +212,15 @@ export class RemoteObjects {
   ): void {
     const row = this.#find({ association, sub_key: result.subKey, external_name: result.name });
     if (!row) return;
-    if (result.notOurs) this.#update(row, "ours = ?", UNTRIED);
+    const isRefused = result.state === "failed";
+    if (result.notOurs) this.#update(row, "ours = ?, retained = ?", UNTRIED, isRefused ? 0 : row.retained);
     const isThere = result.state === "pushed" || result.state === "kept";
     // A push of unknown outcome keeps the value recorded by its lease.
     const isUncertain = result.trouble !== undefined && isUnsure(result.trouble);
     if (!isThere && !isUncertain) this.#update(row, "unsure_since = ?", result.unsureSince ?? null);
     const isGone = result.state === "absent" || result.state === "retained";
     if (isGone && row.obsolete === 1) this.#delete(row);
-    else if (isGone) this.#recordGone(row, now);
+    else if (isGone) this.#recordGone(row, result, now);
     else if (result.state === "left") this.#recordLeft(row, outside.version, now);
     else if (isThere) this.#recordThere(row, result, outside, now);
     else if (result.state === "untouched") {
@@ -230,11 +234,14 @@ export class RemoteObjects {
     if (result.trouble) this.#recordTrouble(row, result.trouble, now);
   }
 
-  #recordGone(row: RemoteObjectRow, now: number): void {
+  #recordGone(row: RemoteObjectRow, { state, uncalled }: ObjectResult, now: number): void {
+    const staysRetained = row.retained === 1 && (state === "retained" || uncalled);
+    const retained = staysRetained || (state === "retained" && isPushed(row));
     this.#update(
       row,
-      `ours = 0, known = 1, version = NULL, fingerprint = NULL, reference = NULL, tag_keys = '[]', left_alone = 0,
+      `ours = 0, retained = ?, known = 1, version = NULL, fingerprint = NULL, reference = NULL, tag_keys = '[]', left_alone = 0,
        tags_written = NULL, owed = NULL, status = 'UNSYNCED', error_code = NULL, error_message = NULL, updated = ?`,
+      retained ? 1 : 0,
       now,
     );
   }
@@ -258,7 +265,7 @@ export class RemoteObjects {
   ): void {
     this.#update(
       row,
-      `known = 1, ours = ?, left_alone = 0, version = ?, fingerprint = ?, reference = ?, tag_keys = ?,
+      `known = 1, ours = ?, left_alone = 0, retained = 0, version = ?, fingerprint = ?, reference = ?, tag_keys = ?,
        tags_written = ?, unsure_since = ?, owed = ?, status = 'SYNCED', error_code = NULL, error_message = NULL,
        updated = ?`,
       OURS,
@@ -333,7 +340,7 @@ export const objectTask = (row: RemoteObjectRow, place: string): ObjectTask => (
   obsolete: row.obsolete === 1,
   ours: OWNERSHIP[row.ours] ?? "maybe",
   outside: row.known === 1 ? row.version : undefined,
-  knownToExist: row.ours === OURS && row.version !== null,
+  knownToExist: isPushed(row) || row.retained === 1,
   fingerprint: row.fingerprint,
   reference: row.reference,
   previousTagKeys: parseKeys(row.tag_keys),

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import type { RuleDefinition, RuleMatch, RuleMount, RuleStatus } from "../../contracts/sync-rules.ts";
+import type { RuleDefinition, RuleMatch, RuleMount, RuleStatus, Unmatched } from "../../contracts/sync-rules.ts";
 import { RESTING } from "../associations/association-view.ts";
 import type { AssociationRow } from "../schema.ts";
 import type { SyncEvents } from "../sync-events.ts";
@@ -259,6 +259,17 @@ export class RuleStore {
     if (row.manual === 1 || row.wish !== "present" || !this.any()) return false;
     const rules = this.origins(row.mount_uuid, row.secret_name);
     return rules.length > 0 && rules.every(({ status }) => status === "paused");
+  }
+
+  /**
+   * Whether only rules want an association, and all of them leave the object of a secret that no longer matches.
+   * @param byDefault the removal of rules that state none
+   */
+  leavesObject(row: AssociationRow, byDefault: Unmatched): boolean {
+    if (row.manual === 1 || row.wish !== "present" || !this.any()) return false;
+    const rules = this.origins(row.mount_uuid, row.secret_name);
+    const removals = rules.map(({ definition }) => (JSON.parse(definition) as RuleDefinition).on_unmatch ?? byDefault);
+    return rules.length > 0 && !removals.includes("delete");
   }
 
   /** Associations that a rule has set, and whose pushes have waited for a paused rule. */

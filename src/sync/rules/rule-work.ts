@@ -302,7 +302,7 @@ export class RuleWork {
     else if (removal === "delete") this.#associations.setDesired(association, "absent", now, "many");
     else if (removal === "hold") this.#associations.hold(association, now);
     else {
-      this.#associations.delete(id);
+      this.#associations.release(association, now);
       announceAssociation(this.#object.outbox, secretOf(association));
     }
   }

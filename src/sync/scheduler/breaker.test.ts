@@ -4,7 +4,7 @@ import type { ObjectResult, SyncResult, Trouble } from "../../contracts/sync-tas
 import { destinationMigrations } from "../schema.ts";
 import { Breaker } from "./breaker.ts";
 
-type Copy = Pick<ObjectResult, "state"> & { trouble?: Trouble };
+type Copy = Pick<ObjectResult, "state" | "uncalled"> & { trouble?: Trouble };
 const ended = (id: string, ...copies: Copy[]): SyncResult => ({
   lease: { id, generation: 1, lease: "l", leaseUntil: 0 },
   version: 1,
@@ -103,6 +103,12 @@ describe("the circuit breaker", () => {
   it.each(["kept", "untouched", "retained"] as const)("stays open when the object is %s without a call", (state) => {
     fail(names(5));
     breaker.record(ended("other", { state }), now);
+    expect(breaker.view()).toMatchObject({ failures: 5 });
+  });
+
+  it("stays open when an object is removed that was known to be absent", () => {
+    fail(names(5));
+    breaker.record(ended("other", { state: "absent", uncalled: true }), now);
     expect(breaker.view()).toMatchObject({ failures: 5 });
   });
 

@@ -31,9 +31,10 @@ export class LeaseLimits {
 
   /** How many tasks may be leased now. */
   free({ type }: Found, now: number, { only, holder }: Caller): number {
-    // The task of a set is a trial of its own, beside the one of an open breaker that may be running.
+    // The task of a set is a trial of its own, beside the one of an open breaker that may be running. So there are two of
+    // them also where the pace allows one task at a time.
     const isExtraTrial = only !== undefined && this.isTrial();
-    const limit = isExtraTrial ? type.pace.atOnce : this.#limit(type, now, holder);
+    const limit = isExtraTrial ? Math.max(2, type.pace.atOnce) : this.#limit(type, now, holder);
     return Math.min(limit - this.#work.leased(now), this.#pacing.room(type.pace, now));
   }
 

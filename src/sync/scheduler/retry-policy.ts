@@ -30,8 +30,8 @@ const GENERAL: ReadonlySet<string> = new Set([
 ]);
 
 /** Whether the provider was called for this object. */
-export const isCall = ({ state }: ObjectResult): boolean =>
-  state !== "kept" && state !== "untouched" && state !== "retained";
+export const isCall = ({ state, uncalled }: ObjectResult): boolean =>
+  state !== "kept" && state !== "untouched" && state !== "retained" && !uncalled;
 
 /** Whether a push may have been applied although it failed. */
 export const isUnsure = (trouble: Trouble): boolean =>

@@ -39,6 +39,7 @@ export class TaskCompletion {
     const attempts = isPurge ? PURGE_ATTEMPTS : undefined;
     return results.flatMap((result) => {
       const row = this.#associations.find(result.lease.id);
+      if (!row) this.#associations.completeReleased(result.lease, now);
       if (!row || !found) return [];
       const done = found.type.kind === "stored" ? this.#stored(result, found, now) : result;
       const isFresh = freshUntil(found.row) > now && !isPurge;

@@ -20,7 +20,7 @@ export class TaskLeasing {
   readonly #associations: Associations;
   readonly #remoteObjects: RemoteObjects;
   readonly #limits: LeaseLimits;
-  readonly #rules: Pick<RuleStore, "isResting">;
+  readonly #rules: Pick<RuleStore, "isResting" | "leavesObject">;
 
   constructor(
     record: DestinationRecord,
@@ -28,7 +28,7 @@ export class TaskLeasing {
     associations: Associations,
     remoteObjects: RemoteObjects,
     limits: LeaseLimits,
-    rules: Pick<RuleStore, "isResting">,
+    rules: Pick<RuleStore, "isResting" | "leavesObject">,
   ) {
     this.#record = record;
     this.#work = work;
@@ -83,7 +83,9 @@ export class TaskLeasing {
     const rows = this.#remoteObjects.of(row.id);
     this.#remoteObjects.leased(rows, tagKeys, now, place);
     this.#limits.leased(found, now);
-    return [taskOf(lease, { ...row, wish: row.wish }, this.#associations.namingOf(row), rows, place)];
+    const task = taskOf(lease, { ...row, wish: row.wish }, this.#associations.namingOf(row), rows, place);
+    const byDefault = found.row.deletion_policy === "retain" ? "retain" : "delete";
+    return [this.#rules.leavesObject(row, byDefault) ? { ...task, staysWithoutSecret: true } : task];
   }
 }
 

@@ -14,13 +14,20 @@ class Provider {
   /** Refuses every patch. */
   refusal: { readonly status: number; readonly code: number } | null = null;
 
+  /** Called by each read. */
+  passes = () => {};
+  /** Whether the login is refused. */
+  denies = false;
+
   readonly fetch = async (
     url: string,
     { method = "GET", body }: { method?: string; body?: string },
   ): Promise<Response> => {
-    if (url.endsWith("/tokens/verify")) return answer(200, {});
+    if (url.endsWith("/tokens/verify")) return this.denies ? answer(401, null, 1000) : answer(200, {});
     if (method === "GET") {
       this.calls.push("GET");
+      this.passes();
+      if (this.denies) return answer(401, null, 10_000);
       return answer(
         200,
         [...this.secrets.keys()].map((name) => ({ name })),
@@ -111,6 +118,7 @@ function perform(tasks: readonly LeasedTask[], updatePolicy: UpdatePolicy = "rep
     permit: async () => true,
     apps: async () => ({ ok: false as const, reason: "missing" as const, message: "" }),
     identities: async () => Promise.reject(new Error("no identity is needed")),
+    isDeleted: async () => false,
   };
   return performTasks(dependencies, setup, tasks);
 }
@@ -143,6 +151,37 @@ describe("tasks performed as one", () => {
     expect(patches()).toEqual(["PATCH 2", "PATCH 2"]);
     expect([...provider.secrets.keys()].sort()).toEqual(["NEW1", "NEW2"]);
     expect(states(results)).toEqual(["pushed", "absent", "pushed", "absent"]);
+  });
+
+  describe("with removals of objects whose push may have failed", () => {
+    const unsure = (count: number) =>
+      Array.from({ length: count }, (_, n) => {
+        const leased = taskOf(`t${n}`, [{ name: `OLD${n}`, value: "", isObsolete: true }]);
+        provider.secrets.set(`OLD${n}`, "x");
+        const copies = leased.task.copies.map((copy) => ({ ...copy, ours: "maybe" as const }));
+        return { ...leased, task: { ...leased.task, copies } };
+      });
+
+    it("remove some in each lease, although all inspections take longer than a task", async () => {
+      const real = Date.now.bind(Date);
+      let passed = 0;
+      vi.spyOn(Date, "now").mockImplementation(() => real() + passed);
+      provider.passes = () => {
+        passed += 3_000;
+      };
+      const results = await perform(unsure(10));
+      vi.mocked(Date.now).mockRestore();
+      expect(patches()).toEqual(["PATCH 4"]);
+      expect(states(results)).toEqual([...Array(4).fill("absent"), ...Array(6).fill("untouched")]);
+      expect(results.map(({ unfinished }) => unfinished)).toEqual([...Array(4).fill(false), ...Array(6).fill(true)]);
+    });
+
+    it("fail where the login is refused, and do not wait", async () => {
+      provider.denies = true;
+      const results = await perform(unsure(2));
+      expect(codes(results)).toEqual(["auth_failed", "auth_failed"]);
+      expect(provider.calls).toEqual(["GET", "GET"]);
+    });
   });
 
   it("of more objects than a call takes are several calls", async () => {

@@ -95,6 +95,11 @@ async function removeAll(type: Type, batch: Batching<unknown>, tasks: readonly P
   const items: Item<Parameters<Type["remove"]>[0], Done>[] = [];
   for (const { run, removals, sourceGone } of tasks) {
     for (const copy of removals) {
+      // Inspections precede the call that removes: each lease is to remove something.
+      if (items.length > 0 && run.isLateFor(copy)) {
+        run.postpone(copy);
+        continue;
+      }
       const removal = await run.beginRemoval(copy, sourceGone);
       if (removal === null) continue;
       items.push({

@@ -9,13 +9,14 @@ import { flushCountsSoon } from "../../platform/observability/metrics/flush.ts";
 import { count } from "../../platform/observability/metrics/isolate-counters.ts";
 import { tracedWork } from "../../platform/observability/otlp/spans.ts";
 import { settings } from "../../platform/settings.ts";
-import { accessControl, syncControl, syncDestination } from "../../rpc/stubs.ts";
+import { accessControl, kvStore, syncControl, syncDestination } from "../../rpc/stubs.ts";
 import { isCall } from "../scheduler/retry-policy.ts";
 import { performTasks } from "./batch.ts";
 import { GateLease } from "./gate-lease.ts";
 import { identityAccess } from "./identity.ts";
 import { SecretReads } from "./secret-reads.ts";
-import { type AppAccess, type LeasedTask, performTask, TASK_MS, type TaskDependencies } from "./task.ts";
+import { type AppAccess, type LeasedTask, performTask, type TaskDependencies } from "./task.ts";
+import { TASK_MS } from "./task-run.ts";
 
 /**
  * The Worker's side of secret sync: polls a destination for tasks, performs them in parallel and reports the results.
@@ -174,6 +175,7 @@ class Run {
       apps: appAccess(env),
       identities: identityAccess(env),
       clusterId: clusterIdOf(env),
+      isDeleted: isDeletedAt(env),
     };
   }
 
@@ -361,7 +363,8 @@ function auditTask(
   { copies }: SyncResult,
 ): void {
   if (!copies.some(isCall)) return;
-  const numberOf = (state: ObjectResult["state"]) => copies.filter((copy) => copy.state === state).length;
+  const numberOf = (state: ObjectResult["state"]) =>
+    copies.filter((copy) => isCall(copy) && copy.state === state).length;
   const counts = {
     pushed: numberOf("pushed"),
     removed: numberOf("absent"),
@@ -401,6 +404,14 @@ export const gateLeaseFor = (env: Env): GateLease => new GateLease((forMs) => sy
 export function appAccess(env: Env): AppAccess {
   return (namespace, name) => syncControl(env).appCredentials(namespace, name);
 }
+
+/** Asks the mount of a secret without a version. */
+const isDeletedAt =
+  (env: Env): TaskDependencies["isDeleted"] =>
+  async ({ mountUuid, secretName }) => {
+    const { gone, candidates } = await kvStore(env, mountUuid).survey(secretName, "", 1);
+    return !gone && candidates[0]?.path !== secretName;
+  };
 
 /** Reads the service's cluster id. */
 export const clusterIdOf = (env: Env) => async (): Promise<string> => (await accessControl(env).status()).clusterId;

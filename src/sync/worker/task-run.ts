@@ -6,6 +6,11 @@ import type { DestinationType } from "../destinations/index.ts";
 import { isPaused } from "../scheduler/retry-policy.ts";
 import type { Content } from "./payload.ts";
 
+/**
+ * A task ends well before its lease, after which another Worker may act on the same secret. It also ends before the
+ * runtime ends work after a response (30 s: Cloudflare Workers, `ctx.waitUntil`).
+ */
+export const TASK_MS = 20_000;
 /** No object is begun with less time left. */
 const MIN_MS = 2_000;
 
@@ -129,9 +134,9 @@ export class TaskRun {
    * @param sourceGone the secret is deleted, or its association is set to absent
    */
   async beginRemoval(copy: ObjectTask, sourceGone: boolean): Promise<ObjectRemoval | null> {
-    if (copy.ours === "no") return this.#record(copy, { state: "absent", notOurs: true });
+    if (copy.ours === "no") return this.#record(copy, { state: "absent", notOurs: true, uncalled: true });
     if (this.#setup.retain) return this.#record(copy, { state: "retained" });
-    if (sourceGone && copy.outside === null) return this.#record(copy, { state: "absent" });
+    if (sourceGone && copy.outside === null) return this.#record(copy, { state: "absent", uncalled: true });
     if (!this.mayBegin()) return this.leave(copy);
     if (this.#type.kind === "stored") return this.#record(copy, { state: "absent" });
     const known = { name: copy.name, reference: copy.reference };
@@ -141,7 +146,10 @@ export class TaskRun {
       if (seen.outcome === "ok" && (seen.state === "absent" || seen.owned === false)) {
         return this.#record(copy, { state: "absent" });
       }
-      if (seen.outcome !== "ok" && seen.outcome !== "client") return this.#fail(copy, seen);
+      // A login may lack only the right to read; a login that is refused removes nothing either.
+      if (seen.outcome !== "ok" && (seen.outcome !== "client" || seen.code === "auth_failed")) {
+        return this.#fail(copy, seen);
+      }
     }
     return { copy, object: { ...known, ownedOnly: this.#setup.updatePolicy !== "replace" } };
   }
@@ -149,6 +157,17 @@ export class TaskRun {
   settleRemoval({ copy }: ObjectRemoval, done: Done): void {
     if (done.outcome === "ok") this.#record(copy, { state: "absent" });
     else this.#fail(copy, done);
+  }
+
+  /** Whether an inspection of the object would come late in the task, when collected removals need the time. */
+  isLateFor({ ours }: ObjectTask): boolean {
+    return ours === "maybe" && this.#budget() < TASK_MS / 2;
+  }
+
+  /** Leaves an object to the next lease of the task. */
+  postpone(copy: ObjectTask): void {
+    this.unfinished = true;
+    this.leave(copy);
   }
 
   #budget(): number {

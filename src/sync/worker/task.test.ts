@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
-import type { Setup, SyncTask, UpdatePolicy } from "../../contracts/sync-tasks.ts";
-import { performTask, TASK_MS } from "./task.ts";
+import type { ObjectTask, Setup, SyncTask, UpdatePolicy } from "../../contracts/sync-tasks.ts";
+import { isCall } from "../scheduler/retry-policy.ts";
+import { performTask } from "./task.ts";
+import { TASK_MS } from "./task-run.ts";
 
 const task: SyncTask = {
   lease: { id: "a", generation: 1, lease: "lease", leaseUntil: Number.MAX_SAFE_INTEGER },
@@ -28,7 +30,7 @@ const task: SyncTask = {
 };
 
 /** Removes the object at a destination that never confirmed a push. @returns its state, and the number of calls tried */
-async function removal(updatePolicy: UpdatePolicy) {
+async function removal(updatePolicy: UpdatePolicy, changes: Partial<ObjectTask> = {}) {
   let calls = 0;
   const setup: Setup = {
     namespace: "",
@@ -51,17 +53,28 @@ async function removal(updatePolicy: UpdatePolicy) {
       },
       apps: async () => ({ ok: false, reason: "missing", message: "" }),
       identities: async () => Promise.reject(new Error("no identity is needed")),
+      isDeleted: async () => false,
     },
     setup,
-    { task, secret: Promise.resolve(null), end: Date.now() + TASK_MS },
+    {
+      task: { ...task, copies: task.copies.map((copy) => ({ ...copy, ...changes })) },
+      secret: Promise.resolve(null),
+      end: Date.now() + TASK_MS,
+    },
   );
-  return { state: result.copies[0]?.state, calls };
+  return { state: result.copies[0]?.state, calls, counts: result.copies.some(isCall) };
 }
 
 describe("the removal of an object", () => {
   it("spares an object of another writer, unless the policy is to replace objects", async () => {
-    expect(await removal("owned-only")).toEqual({ state: "absent", calls: 0 });
-    expect(await removal("if-not-exists")).toEqual({ state: "absent", calls: 0 });
-    expect(await removal("replace")).toEqual({ state: "failed", calls: 1 });
+    expect(await removal("owned-only")).toMatchObject({ state: "absent", calls: 0 });
+    expect(await removal("if-not-exists")).toMatchObject({ state: "absent", calls: 0 });
+    expect(await removal("replace")).toMatchObject({ state: "failed", calls: 1 });
+  });
+
+  it("makes no call that the breaker, the pace or the audit log would count, for an object that is known to be absent", async () => {
+    const none = { state: "absent", calls: 0, counts: false };
+    expect(await removal("replace", { outside: null })).toEqual(none);
+    expect(await removal("replace", { ours: "no" })).toEqual(none);
   });
 });

@@ -26,13 +26,9 @@ export interface TaskDependencies {
   readonly apps: AppAccess;
   readonly identities: IdentityAccess;
   readonly clusterId?: () => Promise<string>;
+  /** Whether the metadata of a secret of an enabled mount is deleted. */
+  readonly isDeleted: (secret: Pick<SyncTask, "mountUuid" | "secretName">) => Promise<boolean>;
 }
-
-/**
- * A task ends well before its lease, after which another Worker may act on the same secret. It also ends before the
- * runtime ends work after a response (30 s: Cloudflare Workers, `ctx.waitUntil`).
- */
-export const TASK_MS = 20_000;
 
 /** The newest version of a task's secret, read after the task was leased; null when the task needs none. */
 export type SecretRead = Promise<Result<NewestVersion | null> | null>;
@@ -93,10 +89,15 @@ export async function prepareTask(
     const newest = await secret;
     if (newest && !newest.ok) return failed(internal(newest.reason, newest.message), task.copies);
     const found = newest?.value ?? null;
+    if (found === null && task.staysWithoutSecret && (await dependencies.isDeleted(task))) {
+      const version = task.copies.find(({ outside }) => outside)?.outside ?? null;
+      return { ...base, version, copies: task.copies.map(untouched) };
+    }
     const values = found === null ? [] : valuesOf(task, type, found.data);
     if ("outcome" in values) return failed(values, task.copies);
-    // A whole secret without a key that is pushed has no object, like a deleted one.
-    const source = task.granularity === "secret-path" && values.length === 0 ? null : found;
+    // A secret without a key that its rule pushes has no object, like a deleted one. An empty secret by key is synced.
+    const mayBeEmpty = task.granularity === "secret-key" && !task.content;
+    const source = values.length === 0 && !mayBeEmpty ? null : found;
     const copies = await objectsFor(dependencies, task, source && values);
     // The lease is void: no call was made, and the result is ignored.
     if (copies === null) return { ...base, version: null, copies: [], unfinished: true };
