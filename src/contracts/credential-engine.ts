@@ -3,6 +3,7 @@ import type { Refusal, Result } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
 import type { CloudResult } from "./cloud-calls.ts";
 import type { Home } from "./federation.ts";
+import type { WriteRights } from "./kv-store.ts";
 import type { LeaseCounts } from "./quotas.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
@@ -132,8 +133,10 @@ export interface IssueRequest {
   /** Of the caller's token. */
   readonly displayName?: string;
   readonly role: string;
-  /** The accessor of the caller's token. */
+  /** The accessor of the caller's token; for a batch token see `holderOf`. */
   readonly token: string;
+  /** No record of the token exists, so nothing reports its end: `until` ends its leases. */
+  readonly unregistered?: true;
   /** The caller that a shared lease belongs to: its entity, or its token without one. Absent: no lease is shared. */
   readonly sharer?: string;
   /** Idempotency key: a repeat returns the same lease; null: none. */
@@ -188,8 +191,18 @@ export interface Renewed {
 export interface CredentialEngineApi extends StoredObjectApi {
   /** @param type of the mount; an object without a record of it keeps it. Absent: the first type */
   config(type?: string, document?: string): Result<Record<string, unknown>>;
-  /** @param document path of a further document of the configuration */
-  setConfig(body: object, dialect: Dialect, home: Home | null, type?: string, document?: string): Result<null>;
+  /**
+   * @param document path of a further document of the configuration
+   * @param rights `denied` without the one that the write needs; absent or null: the caller holds it
+   */
+  setConfig(
+    body: object,
+    dialect: Dialect,
+    home: Home | null,
+    type?: string,
+    document?: string | null,
+    rights?: WriteRights | null,
+  ): Result<null>;
   /** Records a move of the mount. @param seq grows with each move */
   moved(path: string, seq: number): Result<null>;
   deleteConfig(): Result<null>;
@@ -204,8 +217,15 @@ export interface CredentialEngineApi extends StoredObjectApi {
   /** Compares the names in D1 with the roles. @param deadline ms since 1970 @returns whether all were compared by then */
   relistNames(deadline: number): Promise<boolean>;
   role(name: string): Result<Record<string, unknown>>;
-  /** @param mount TTLs of the mount, for the secrets of a pool */
-  writeRole(name: string, body: object, dialect: Dialect, type?: string, mount?: MountTtls): Result<Started>;
+  /** @param mount TTLs of the mount, for the secrets of a pool @param rights as in `setConfig` */
+  writeRole(
+    name: string,
+    body: object,
+    dialect: Dialect,
+    type?: string,
+    mount?: MountTtls,
+    rights?: WriteRights | null,
+  ): Result<Started>;
   /** Replaces the credentials that belong to a role. @param at path of the request below the mount */
   rotateRole(name: string, at: string, dialect: Dialect): Result<Started>;
   /** The credentials that are kept with a role. */

@@ -36,10 +36,10 @@ export const configMethods: Named<"config" | "setConfig" | "moved" | "deleteConf
       return shown ? ok(shown) : refuse("missing");
     });
   },
-  setConfig: (parts, body, dialect, home, type, document) => {
+  setConfig: (parts, body, dialect, home, type, document, rights) => {
     settleType(parts, type);
     const { object, accounts, root } = parts;
-    const change = () => root.configure(body, dialectOfFormerWorker(dialect), home, document);
+    const change = () => root.configure(body, dialectOfFormerWorker(dialect), home, { document, rights });
     return refuseIfSealed(() => object.commit(() => accounts.change(change)));
   },
   moved: sealed(({ root }, path, seq) => {
@@ -75,9 +75,9 @@ export const roleMethods: Named<RoleMethod> = {
     const isPooled = (type.pool?.of(role).size ?? 0) > 0;
     return ok({ ...type.roles.view(role), ...(isPooled && { pool_ready: pool.count(name) }) });
   },
-  writeRole: (parts, name, body, dialect, type, mount) => {
+  writeRole: (parts, name, body, dialect, type, mount, rights) => {
     settleType(parts, type);
-    return started(() => parts.roleChanges.write(name, body, dialect, mount));
+    return started(() => parts.roleChanges.write(name, body, dialect, { mount, rights }));
   },
   rotateRole: ({ roleChanges }, ...given) => started(() => roleChanges.rotate(...given)),
   keptCredentials: sealed(({ roleChanges }, name) => roleChanges.keptOf(name, Date.now())),

@@ -73,7 +73,7 @@ export class CredentialEngine extends EngineMethods implements CredentialEngineA
     const { wanted, polled, shared } = begun.value;
     if (shared?.known) return this.#joined(ask, begun);
     const lease = polled && "lease" in polled ? polled.lease : null;
-    const isRegistered = this.#registered.get(ask.token) === true;
+    const isRegistered = this.#isRegistered(ask);
     if (!lease || (isRegistered && !ask.counted)) return begun;
     if (ask.counted) this.parts.pending.add(wanted.job);
     const held = await this.#holds(ask, wanted.job, isRegistered)
@@ -94,10 +94,15 @@ export class CredentialEngine extends EngineMethods implements CredentialEngineA
     return begun;
   }
 
+  /** Whether the leases of a token need no registration, because it has one, or can have none. */
+  #isRegistered({ token, unregistered }: IssueRequest): boolean {
+    return unregistered === true || this.#registered.get(token) === true;
+  }
+
   /** Admits a lease that may have credentials of a pool, before it takes them. @returns its id; null: they are to be made */
   async #admitPooled(ask: IssueRequest): Promise<Result<string | null>> {
     const id = this.parts.issuer.offer(ask, Date.now());
-    const isRegistered = this.#registered.get(ask.token) === true;
+    const isRegistered = this.#isRegistered(ask);
     if (id === null || (isRegistered && !ask.counted)) return ok(id);
     const holds = () => this.#holds(ask, id, isRegistered);
     return this.parts.admission.admit(id, ask, holds, () => this.#registered.set(ask.token, true));
@@ -105,7 +110,7 @@ export class CredentialEngine extends EngineMethods implements CredentialEngineA
 
   /** Registers the token of a further user of a shared lease. */
   async #joined(ask: IssueRequest, begun: Result<IssueStarted> & { ok: true }): Promise<Result<IssueStarted>> {
-    if (this.#registered.get(ask.token)) return begun;
+    if (this.#isRegistered(ask)) return begun;
     const held = await accessControl(this.env).holdsLeases(ask.token, this.context.name);
     if (!held.ok) {
       this.releaseShared(begun.value.wanted.job, ask.token);
@@ -118,11 +123,11 @@ export class CredentialEngine extends EngineMethods implements CredentialEngineA
   /**
    * Registers the token of a new lease, and counts the lease, before anything is created for it. Called after the row was
    * written: a token that ends later finds the row, and an ended token is refused.
-   * @returns whether later leases of the token need no registration
+   * @returns whether later leases of the token need no registration; null when this one needed none
    */
   async #holds(ask: IssueRequest, job: string, isRegistered: boolean): Promise<Result<boolean | null>> {
     const access = accessControl(this.env);
-    const held = isRegistered ? ok(true) : await access.holdsLeases(ask.token, this.context.name);
+    const held = isRegistered ? ok(null) : await access.holdsLeases(ask.token, this.context.name);
     if (!held.ok || !ask.counted) return held;
     const admitted = await access.admitLease(this.context.name, job, ask.token);
     return admitted.ok ? held : admitted;

@@ -5,6 +5,7 @@ import { homeOf } from "../credentials/assertion.ts";
 import { kindsOf, prefixOf, type RoleKind } from "../credentials/engines/description.ts";
 import type { EngineType, KeptLogin } from "../credentials/engines/engine-type.ts";
 import { engineType } from "../credentials/engines/index.ts";
+import { holderOf } from "../credentials/leases/lease-users.ts";
 import { metadataMap } from "../credentials/leases/metadata.ts";
 import {
   performJob,
@@ -24,6 +25,7 @@ import { credentialEngine } from "../rpc/stubs.ts";
 import { dryRunRoute } from "./engine-dry-run.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type Asked, inMount, type MountCall, type SecretsRoute } from "./server/route.ts";
+import { writeRights } from "./server/write-rights.ts";
 
 /** Routes of a mount of an engine, relative to it. The type of the engine has their paths, bodies and answers. */
 
@@ -153,12 +155,7 @@ async function issue(
     mount,
     grant: { identity },
   } = call;
-  const holder = identity.batch ? identity.batch.parent : identity.accessor;
-  if (holder === null) {
-    throw badRequest(
-      "leases are not issued to batch tokens without a parent: use a service token, or one with a parent",
-    );
-  }
+  const holder = holderOf(identity);
   const verified = verify === true;
   const type = engineType(mount.type);
   const key = repeatKey(call);
@@ -168,7 +165,7 @@ async function issue(
     type: mount.type,
     at,
     role,
-    token: holder,
+    ...holder,
     key,
     mount: mount.config,
     until: identity.batch?.expires,
@@ -194,7 +191,7 @@ async function issue(
   };
   const { leaseId, ttl, renewable } = issued;
   if (leaseId === null) await call.recheck();
-  else if (started.shared) await handOverShared(call, leaseId, holder);
+  else if (started.shared) await handOverShared(call, leaseId, holder.token);
   else await handOver(call, leaseId, caller, issued.leavesAtOnce);
   return envelope(call, {
     data: {
@@ -221,12 +218,13 @@ const configRoutes = ({ config, description: { paths, keepsConfig } }: EngineTyp
     verb: "POST",
     path: paths.config,
     fresh: true,
-    creates: true,
+    ...(!config.alwaysUpdates && ({ creates: true } as const)),
     body: config.body,
     handle: async (call, body) => {
       const { env, mount, request } = call;
       const home = body["identity_token_audience"] ? await homeOf(env, mount, request.url) : null;
-      unwrap(await engine(call).setConfig(body, call.dialect, home, mount.type));
+      const held = config.alwaysUpdates ? null : writeRights(call);
+      unwrap(await engine(call).setConfig(body, call.dialect, home, mount.type, null, held));
       return noContent();
     },
   }),
@@ -327,9 +325,9 @@ const roleRoutes = ({ roles, description }: EngineType, kind: RoleKind): Secrets
         body: roles.kinds?.[path === one ? kind.path : path] ?? roles.body,
         handle: async (call, body) => {
           const name = roleName(call, prefix);
-          const started = unwrap(
-            await engine(call).writeRole(name, body, call.dialect, call.mount.type, call.mount.config),
-          );
+          const { dialect, mount } = call;
+          const held = updatesRoles ? null : writeRights(call);
+          const started = unwrap(await engine(call).writeRole(name, body, dialect, mount.type, mount.config, held));
           const answer = written(call, await ended(call, started, REQUEST_MS));
           if (!kind.answersWrites) return answer;
           const role = unwrap(await engine(call).role(name));

@@ -19,7 +19,8 @@ import { type Asked, type AuthorisedCall, type SecretsRoute, secrets } from "./s
  */
 
 const REVOKE_MS = 25_000;
-const RENEW_MS = 25_000;
+/** The provider may not know a new secret everywhere: then its renewal is tried again, as upstream does for 80 s. */
+const RENEW_MS = 88_000;
 /**
  * Time to wait within a request for a resource that the provider does not show yet; then the work continues in the
  * background.
@@ -311,7 +312,8 @@ async function count(call: AuthorisedCall & Asked<typeof CountQuery>): Promise<R
   for (const { mount } of await mountsUnder(call, "")) {
     const found = await engineOf(call, mount).leaseCount();
     const n = irrevocable ? found.irrevocable : found.total;
-    if (n > 0) counts[mount.path] = n;
+    // Upstream counts irrevocable leases only, by accessor.
+    if (n > 0) counts[irrevocable ? mount.accessor : mount.path] = n;
   }
   return envelope(call, { data: { lease_count: Object.values(counts).reduce((sum, n) => sum + n, 0), counts } });
 }
@@ -331,14 +333,15 @@ async function listIrrevocable(call: AuthorisedCall & Asked<typeof LeasesQuery>)
   const { type, limit: given } = call.asked;
   if (type.toLowerCase() !== "irrevocable") throw notFound();
   const limit = given === "" ? DEFAULT_LIMIT : /none/i.test(given) ? Number.POSITIVE_INFINITY : Number(given);
-  const leases: { lease_id: string; error: string }[] = [];
+  const leases: { lease_id: string; mount_id: string; error: string }[] = [];
   let total = 0;
   for (const { mount } of await mountsUnder(call, "")) {
     const engine = engineOf(call, mount);
     total += (await engine.leaseCount()).irrevocable;
     for (let after = ""; leases.length < limit; ) {
       const page = await engine.irrevocableLeases(after);
-      leases.push(...page.map(({ id, error }) => ({ lease_id: mount.path + id, error })));
+      const { path, accessor: mount_id } = mount;
+      leases.push(...page.map(({ id, error }) => ({ lease_id: path + id, mount_id, error })));
       after = page.at(-1)?.id ?? "";
       if (after === "") break;
     }

@@ -5,7 +5,7 @@ import { itRows } from "../support/rows.ts";
 import { accessObject, dump, holderOf, issue, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
-import { creds, dynamicRole, lookup, mountEngine, openTenant, writeRole } from "./engine-helpers.ts";
+import { creds, dynamicRole, lookup, mountEngine, openTenant, rows, writeRole } from "./engine-helpers.ts";
 
 clock.moves = true;
 
@@ -242,7 +242,7 @@ describe("leases issued to a batch token", () => {
     expect(leases[3]).toBe(leases[0]);
   });
 
-  it("belong to its parent, and are revoked with it; an orphan gets none", async () => {
+  it("belong to its parent, and are revoked with it", async () => {
     const tenant = await openTenant();
     await mountEngine(tenant);
     await writeRole("app", dynamicRole(tenant));
@@ -253,11 +253,41 @@ describe("leases issued to a batch token", () => {
     expect((await lookup(lease)).status).toBe(200);
     await post("revoke-accessor", { accessor: parent.accessor });
     await vi.waitFor(async () => expect((await lookup(lease)).status).toBe(400));
-    const orphan = (await post("create-orphan", { type: "batch", policies: ["creds"] })).body.auth.client_token;
-    const refused = await creds("app", { token: orphan });
-    expect([refused.status, refused.body.errors.join()]).toEqual([
-      400,
-      expect.stringContaining("leases are not issued to batch tokens without a parent"),
-    ]);
+  });
+
+  it("end with an orphan, also those that a quota counts", async () => {
+    later(0);
+    const tenant = await openTenant();
+    const uuid = await mountEngine(tenant);
+    await writeRole("app", { ...dynamicRole(tenant), ttl: "1h", max_ttl: "24h" });
+    await policies({ creds: path("cloud-b/creds/*", "read") });
+    const orphans = [];
+    for (const ttl of ["10m", "10m"])
+      orphans.push((await post("create-orphan", { type: "batch", policies: ["creds"], ttl })).body.auth.client_token);
+    const headers = { "Idempotency-Key": "deploy" };
+    const [one, again, other] = [
+      (await creds("app", { token: orphans[0], headers })).body,
+      (await creds("app", { token: orphans[0], headers })).body,
+      (await creds("app", { token: orphans[1], headers })).body,
+    ];
+    expect(one).toMatchObject({ lease_duration: 600 });
+    expect([again.lease_id, other.lease_id === one.lease_id]).toEqual([one.lease_id, false]);
+    await put("/v1/sys/quotas/lease-count/two", { path: "cloud-b", max_leases: 2 });
+    expect((await creds("app", { token: orphans[0] })).status).toBe(429);
+    expect(JSON.stringify(await rows(uuid, "leases"))).not.toContain("batch.");
+    later(601);
+    expect((await put("/v1/sys/leases/renew", { lease_id: one.lease_id })).body.errors).toEqual(["lease expired"]);
+  });
+
+  it("are shared by the requests of one orphan", async () => {
+    const tenant = await openTenant();
+    const uuid = await mountEngine(tenant);
+    await writeRole("app", { ...dynamicRole(tenant), ttl: "1h", share_until: 50 });
+    await policies({ creds: path("cloud-b/creds/*", "read") });
+    const orphan = (await post("create-orphan", { type: "batch", policies: ["creds"], ttl: "2h" })).body.auth;
+    const leases = [];
+    for (let n = 0; n < 2; n++) leases.push((await creds("app", { token: orphan.client_token })).body.lease_id);
+    expect(new Set(leases)).toEqual(new Set([expect.any(String)]));
+    expect(await rows(uuid, "leases")).toHaveLength(1);
   });
 });

@@ -276,7 +276,7 @@ describe("sessions", () => {
     ]);
     expect(await errorOf(put("/v1/aws/creds/two", { role_arn: "arn:aws:iam::1:role/other" }))).toEqual([
       400,
-      'role_arn: it is not in allowed role arns for Vault role "two"',
+      'role_arn "arn:aws:iam::1:role/other" not in allowed role arns for Vault role "two"',
     ]);
     const [status, denied] = await errorOf(put("/v1/aws/sts/two", { role_arn: guarded_role_arn }));
     expect(status).toBe(400);

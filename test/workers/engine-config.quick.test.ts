@@ -194,6 +194,38 @@ describe("a mount of the engine", () => {
     expect((await creds("only", { token })).status).toBe(400);
   });
 
+  it("takes `create` for a new role or configuration only, and `update` for one that exists only", async () => {
+    const rules = (...capabilities: string[]) =>
+      path("+/roles/*", ...capabilities) + path("+/config*", ...capabilities);
+    const [creator, updater] = [await holderOf(rules("create")), await holderOf(rules("update"))];
+    const body = dynamicRole(tenant);
+    const tried = async (at: string, content: object) => {
+      const write = async ({ client_token: token }: { client_token: string }) =>
+        (await put(`/v1/cloud-b/${at}`, content, { token })).status;
+      return [await write(updater), await write(creator), await write(creator), await write(updater)];
+    };
+    expect(await tried("config", tenant.config)).toEqual([403, 204, 403, 204]);
+    expect(await tried("roles/r", body)).toEqual([403, 204, 403, 204]);
+    succeeded(await del("/v1/cloud-b/config"));
+    expect((await put("/v1/cloud-b/config", tenant.config, { token: creator.client_token })).status).toBe(204);
+  });
+
+  // AWS keeps the TTLs of users beside the root; Google's configuration has no check of existence.
+  itRows([
+    ["cloud-a", "config/root", { region: "eu-west-1" }, [403, 204, 403, 204]],
+    ["cloud-a", "roles/r", { credential_type: "iam_user" }, [204, 403, 403, 204]],
+    ["cloud-c", "config", { ttl: 60 }, [204, 403, 403, 204]],
+  ] as const)("of type %s judges a write of %s as upstream", async (type, at, body, statuses) => {
+    const mount = `${type}-${crypto.randomUUID()}`;
+    succeeded(await put(`/v1/sys/mounts/${mount}`, { type }));
+    if (type === "cloud-a") succeeded(await put(`/v1/${mount}/config/lease`, { lease: 60, lease_max: 60 }));
+    const rules = (capability: string) => path(`${mount}/*`, capability);
+    const [creator, updater] = [await holderOf(rules("create")), await holderOf(rules("update"))];
+    const write = async ({ client_token: token }: { client_token: string }) =>
+      (await put(`/v1/${mount}/${at}`, body, { token })).status;
+    expect([await write(updater), await write(creator), await write(creator), await write(updater)]).toEqual(statuses);
+  });
+
   it("returns 404 or 405 for other paths and verbs", async () => {
     expect((await put("/v1/cloud-b/creds/x", {})).status).toBe(405);
     expect((await get("/v1/cloud-b/nothing")).status).toBe(404);

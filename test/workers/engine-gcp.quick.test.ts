@@ -206,6 +206,15 @@ describe("a roleset", () => {
     expect(await project.everything()).toEqual(fresh);
   });
 
+  it("that does not exist is refused in the words of each path", async () => {
+    const said = async (path: string) => (await get(`/v1/gcp/${path}`)).body.errors;
+    expect(await said("roleset/none/token")).toEqual(["role set 'none' does not exists"]);
+    for (const path of ["roleset/none/key", "key/none"])
+      expect(await said(path)).toEqual(['role set "none" does not exists']);
+    for (const path of ["roleset/none/rotate", "roleset/none/rotate-key"])
+      expect(await errorsOf(path, {})).toEqual(["roleset 'none' not found"]);
+  });
+
   it("removes the account of a write that Google refuses", async () => {
     const bindings = `resource "${project.resource}" { roles = ["roles/viewer"] }`;
     await project.fault({ method: "POST", path: "setIamPolicy", fault: "PERMISSION_DENIED", count: 9 });

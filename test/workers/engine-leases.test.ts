@@ -184,12 +184,13 @@ describe("a revocation", () => {
       400_000,
     );
     expect((await renew(lease)).body.errors.join()).toContain("failed previous revocation attempts");
+    const { accessor: mount_id } = (await get("/v1/sys/mounts/cloud-b")).body.data;
     expect((await get("/v1/sys/leases/count?type=irrevocable")).body.data).toEqual({
       lease_count: 1,
-      counts: { "cloud-b/": 1 },
+      counts: { [mount_id]: 1 },
     });
     expect((await get("/v1/sys/leases?type=irrevocable")).body).toMatchObject({
-      data: { lease_count: 1, leases: [{ lease_id: lease, error: expect.stringMatching(/ScopeLocked/) }] },
+      data: { lease_count: 1, leases: [{ lease_id: lease, mount_id, error: expect.stringMatching(/ScopeLocked/) }] },
       warnings: null,
     });
     expect((await get("/v1/sys/leases")).status).toBe(404);

@@ -24,10 +24,13 @@ describe("a role", () => {
     succeeded(
       await write({
         cloud_roles: JSON.stringify([
-          { role_name: "Reader", scope },
+          { role_name: "Reader", scope, note: "unknown members are ignored" },
           { role_id: reader, role_name: "wrong", scope: `${scope}/x` },
         ]),
-        cloud_groups: JSON.stringify([{ group_name: "developers" }, { object_id: groupOf(tenant, "auditors") }]),
+        cloud_groups: JSON.stringify([
+          { group_name: "developers", note: "" },
+          { object_id: groupOf(tenant, "auditors") },
+        ]),
         ttl: "90s",
         max_ttl: 120,
         tags: "b, a,b",
@@ -51,7 +54,7 @@ describe("a role", () => {
       explicit_max_ttl: 0,
       permanently_delete: true,
       sign_in_audience: "DirectoryMyOrg",
-      tags: ["b", "a"],
+      tags: ["a", "b"],
     });
   });
 

@@ -364,7 +364,7 @@ export const mountRights: Readonly<Record<string, string>> = {
   "GET /v1/cloud-a/sts/:name": "read",
   "POST /v1/cloud-a/sts/:name": "update",
   "GET /v1/cloud-c/config": "read",
-  "POST /v1/cloud-c/config": "create or update",
+  "POST /v1/cloud-c/config": "update",
   "POST /v1/cloud-c/config/rotate-root": "update",
   "LIST /v1/cloud-c/rolesets": "list",
   "LIST /v1/cloud-c/roleset": "list",

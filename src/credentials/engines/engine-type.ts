@@ -48,6 +48,8 @@ export interface ConfigContext {
 
 /** The configuration of a mount. */
 export interface ConfigRules<S extends EngineStates> {
+  /** A write needs `update`, also the first one. */
+  readonly alwaysUpdates?: true;
   /** Body of `POST config`. Absent fields keep their stored values. */
   readonly body: z.ZodType<Readonly<Record<string, unknown>>>;
   change(before: S["config"] | null, body: object, context: ConfigContext): Result<S["config"]>;
@@ -146,8 +148,10 @@ export interface RoleRules<S extends EngineStates> extends Saga<S["write"]> {
   translate(dialect: Dialect, view: Readonly<Record<string, unknown>>): Record<string, unknown>;
   /** @param config read when called: it is sealed */
   ttls(role: S["role"], config: () => S["config"] | null): RoleTtls;
-  /** The refusal of a request for credentials of a role that does not exist. */
-  missing?(name: string): string;
+  /** TTLs of a lease that do not depend on its role; null or absent: those of the role. */
+  ttlsOfLease?(resources: S["resources"], config: () => S["config"] | null): RoleTtls | null;
+  /** The refusal of a request about a role that does not exist. @param at its path, without the first slash */
+  missing?(name: string, at: string): string;
   /** Percent of the TTL until which a caller is given the same lease again; 0 or absent: never. */
   sharePercent?(role: S["role"]): number;
   /** Texts that are answered with credentials. */
@@ -266,8 +270,8 @@ export interface PoolRules<S extends EngineStates> {
 
 /** The saga that moves the end of a secret at the provider. A repeat has the same effect, so it needs no undo. */
 export interface RenewalSaga<S extends EngineStates> extends Saga<S["renewal"]> {
-  /** @param endsAt the new end of the lease, ms since 1970 */
-  begin(resources: S["resources"], endsAt: number): S["renewal"];
+  /** @param endsAt the new end of the lease, ms since 1970 @param issued the time of its issue */
+  begin(resources: S["resources"], endsAt: number, issued: number): S["renewal"];
 }
 
 /** The saga that replaces the root secret, with its undo. */

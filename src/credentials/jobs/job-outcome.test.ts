@@ -82,6 +82,50 @@ describe("the revocation of a lease", () => {
   });
 });
 
+describe("a removal with a lock", () => {
+  const removal = (until: number) => ({
+    items: [{ kind: "password", application: "app", keyId: "k" }],
+    stuck: [],
+    search: { name: "n", application: "app", except: null, until, next: 0 },
+    madeAt: 0,
+    permanently: true,
+    lock: "role r",
+  });
+  const start = (engine: MemoryEngine, what: object) =>
+    engine.outcomes.startRemoval(
+      { id: "strays", account: 0, because: "strays" },
+      what as Parameters<MemoryEngine["outcomes"]["startRemoval"]>[1],
+      0,
+    );
+  const application = answered({ objectId: "app", clientId: "client", displayName: "", passwords: [] });
+
+  it("holds it until the end of its search, also when what it found cannot be removed", () => {
+    const engine = memoryEngine();
+    start(engine, removal(1_000));
+    const wanted = { job: "strays", kind: "removal" } as const;
+    const search = engine.runner.poll(
+      wanted,
+      reportOf(engine.runner.begin(wanted, 500).polled, refusedWith("permission_denied")),
+      500,
+    );
+    expect(engine.jobs.holder("role r")).toBe("strays");
+    const waits = engine.runner.poll(wanted, reportOf(search, application), 600);
+    expect(waits).toMatchObject({ end: { goesOnAt: 30_600 } });
+    expect(engine.jobs.holder("role r")).toBe("strays");
+    const end = round(engine, "strays", 30_600, application);
+    expect(end).toMatchObject({ kind: "end", end: { ok: false } });
+    expect(engine.jobs.find("strays")).toMatchObject({ lock: null, work: { removal: { items: [{ keyId: "k" }] } } });
+    expect(engine.jobs.holder("role r")).toBeNull();
+  });
+
+  it("holds none without a search", () => {
+    const engine = memoryEngine();
+    start(engine, { ...removal(0), search: null });
+    expect(engine.jobs.kindOf("strays")).toBe("removal");
+    expect(engine.jobs.holder("role r")).toBeNull();
+  });
+});
+
 describe("a rotation", () => {
   /** Performs a rotation; the application has the secrets `passwords`. */
   function rotated(engine: MemoryEngine, passwords: { keyId: string; hint: string }[], login: StepResult) {

@@ -109,7 +109,7 @@ export class JobStore {
   /** A job without a row: the transaction must end with `keep` or without the job. */
   draft({ id, work, lock = null, deadline, account = this.#accounts.current() }: NewJob, created: number): Job {
     const counts = { seq: 0, tries: 0, failures: 0, failure: null };
-    const held = work.kind === "removal" ? (work.removal.lock ?? null) : null;
+    const held = work.kind === "removal" && work.removal.search ? (work.removal.lock ?? null) : null;
     return { id, work, lock: held ?? lock, deadline: deadline ?? null, account, created, ...counts };
   }
 
@@ -142,9 +142,11 @@ export class JobStore {
     return this.#recent.get(job.id) === job;
   }
 
-  /** Stores a change of the job. @returns the job as stored */
+  /** Stores a change of the job. The lock of a removal ends with its search. @returns the job as stored */
   keep(job: Job, changes: Partial<Pick<Job, "work" | "tries" | "failure">>): Job {
-    const next = { ...job, ...changes, seq: job.seq + 1 };
+    const changed = { ...job, ...changes, seq: job.seq + 1 };
+    const isFree = changed.work.kind === "removal" && !changed.work.removal.search;
+    const next = isFree && job.created === undefined ? this.#unlocked(changed) : changed;
     if (job.created !== undefined) return this.#insert(next);
     this.#sql.exec(
       "UPDATE jobs SET sealed = ?, seq = ?, tries = ?, failure = ? WHERE id = ?",
@@ -317,6 +319,14 @@ export class JobStore {
       id,
     );
     return others.toArray().length > 0;
+  }
+
+  /** Releases the lock of a job that goes on without it. */
+  #unlocked<J extends Job>(job: J): J {
+    if (job.lock === null) return job;
+    this.#sql.exec("UPDATE jobs SET lock = NULL, locked = 0 WHERE id = ?", job.id);
+    this.#lockQueue.wake(job.lock, this.#inOrder(job.lock));
+    return { ...job, lock: null };
   }
 
   /** Deletes the row, and wakes the next job that waits for its lock. */

@@ -121,12 +121,11 @@ export class CredentialIssuer {
     if (refusal) return refusal;
     const engine = this.#jobs.accounts.account();
     if (!engine.ok) return engine;
-    if (!role)
-      return refuse("invalid", type.roles.missing?.(ask.role) ?? `role '${plainName(ask.role)}' does not exist`);
+    const { at = "creds", role: name, displayName = "", request = {} } = ask;
+    if (!role) return refuse("invalid", type.roles.missing?.(name, at) ?? `role '${plainName(name)}' does not exist`);
     const ttls = this.#ttlsOf(ask, role);
     const lifeMs = passwordLife(ttls, ask.mount) * 1000;
     const leaseTtls = leaseTtlOf(ttls, ask.mount);
-    const { at = "creds", role: name, displayName = "", request = {} } = ask;
     const metadata = type.roles.metadata?.(role) ?? null;
     const handOverMs = HAND_OVER_MS + (ask.verified ? REQUEST_MS : 0);
     const { token, until } = ask;

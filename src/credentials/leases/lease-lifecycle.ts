@@ -42,21 +42,18 @@ export class LeaseLifecycle {
     if (lease.state !== "live" || lease.expires <= now) return refuse("invalid", "lease expired");
     const role = roles.find(lease.role);
     const ttl = secondsLeft(lease.expires, now);
-    if (!role) return ok({ ttl, renewable: false, warnings: ["the role is deleted; the lease was not extended"] });
+    const resources = resourcesIn(lease);
+    const stored = () => config.find();
+    const ttls = type.roles.ttlsOfLease?.(resources, stored) ?? (role && type.roles.ttls(role, stored));
+    if (!ttls) return ok({ ttl, renewable: false, warnings: ["the role is deleted; the lease was not extended"] });
     if (lease.renewable !== 1) return refuse("invalid", "lease is not renewable");
     const keyEnds = lastEnd(lease.key_ends, leaseUsers.of(id));
     const times = { issued: lease.issued, expires: lease.expires, keyEnds };
-    const next = renewed(
-      times,
-      type.roles.ttls(role, () => config.find()),
-      mount,
-      increment,
-      now,
-    );
+    const next = renewed(times, ttls, mount, increment, now);
     if (!next.ok) return next;
     const { expires, renewable, warnings } = next.value;
     if (type.renewal) {
-      const renewal = type.renewal.begin(resourcesIn(lease), expires);
+      const renewal = type.renewal.begin(resources, expires, lease.issued);
       const work: Work = { kind: "renewal", renewal, lease: id, expires, renewable, warnings };
       // Renewals of one lease take effect in the order of their ends.
       const job = {

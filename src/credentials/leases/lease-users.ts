@@ -1,4 +1,6 @@
+import { createHash } from "node:crypto";
 import { earliest } from "../../lib/earliest.ts";
+import type { Identity } from "../../platform/http/exchange.ts";
 
 /** A caller that was given a shared lease. */
 export interface LeaseUser {
@@ -55,6 +57,16 @@ export class LeaseUsers {
   forget(lease: string): void {
     this.#sql.exec("DELETE FROM lease_users WHERE lease = ?", lease);
   }
+}
+
+/**
+ * The holder of the leases that a token is issued: the token, or the parent of a batch token. A batch token without a
+ * parent has no record, and its accessor holds all that it states, so a digest names it.
+ */
+export function holderOf({ accessor, batch }: Identity): { readonly token: string; readonly unregistered?: true } {
+  if (!batch) return { token: accessor };
+  if (batch.parent !== null) return { token: batch.parent };
+  return { token: `batch ${createHash("sha256").update(accessor).digest("base64url")}`, unregistered: true };
 }
 
 /** The end of the longest user, ms since 1970; null when one of them has no limit. */

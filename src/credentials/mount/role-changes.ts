@@ -1,5 +1,6 @@
 import type { Dialect } from "../../compat/dialect.ts";
 import type { MountTtls, Started } from "../../contracts/credential-engine.ts";
+import type { WriteRights } from "../../contracts/kv-store.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { warn } from "../../platform/observability/log.ts";
@@ -7,6 +8,12 @@ import type { EngineJobs } from "../engine-jobs.ts";
 import { ownedBy, plainName, rolePath } from "../engines/description.ts";
 import type { EngineStates } from "../engines/engine-type.ts";
 import { REQUEST_MS } from "../runner/saga-runner.ts";
+
+/** `rights`: of the caller; null or absent: it holds the one that the write needs. */
+interface RoleWrite {
+  readonly mount?: MountTtls | undefined;
+  readonly rights?: WriteRights | null | undefined;
+}
 
 /** Writes and deletes roles. Owns no state; one write is one job in `jobs`, under a lock per role. */
 export class RoleChanges {
@@ -16,16 +23,21 @@ export class RoleChanges {
     this.#jobs = jobs;
   }
 
-  /** Starts a role write; its references are looked up first. */
-  write(name: string, body: object, dialect: Dialect, mount?: MountTtls): Result<Started> {
+  /**
+   * Starts a role write; its references are looked up first.
+   * @returns `denied` without the right to create the role, or to update one that exists
+   */
+  write(name: string, body: object, dialect: Dialect, { mount, rights }: RoleWrite = {}): Result<Started> {
     const { type, config, roles } = this.#jobs.stores;
     const now = Date.now();
+    const before = roles.find(name);
+    if (rights && !(before ? rights.update : rights.create)) return refuse("denied", "permission denied");
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
     const outOfReach = this.#jobs.accounts.refusesRole(name, now);
     if (outOfReach) return outOfReach;
     const context = { dialect, account: this.#jobs.accounts.account() };
-    return this.#start(name, type.roles.begin(name, roles.find(name), body, context), now, mount);
+    return this.#start(name, type.roles.begin(name, before, body, context), now, mount);
   }
 
   /** Starts the replacement of the credentials that belong to a role. @param at path of the request */
@@ -35,7 +47,7 @@ export class RoleChanges {
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
     const role = roles.find(name);
-    if (!role || !type.roles.rotate) return refuse("invalid", type.roles.missing?.(name) ?? MISSING(name));
+    if (!role || !type.roles.rotate) return refuse("invalid", type.roles.missing?.(name, at) ?? MISSING(name));
     const outOfReach = this.#jobs.accounts.refusesRole(name, now);
     if (outOfReach) return outOfReach;
     const context = { dialect, account: this.#jobs.accounts.account() };

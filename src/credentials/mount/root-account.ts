@@ -1,6 +1,7 @@
 import type { Dialect } from "../../compat/dialect.ts";
 import type { JobRef, Started } from "../../contracts/credential-engine.ts";
 import type { Home } from "../../contracts/federation.ts";
+import type { WriteRights } from "../../contracts/kv-store.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { warn } from "../../platform/observability/log.ts";
 import type { EngineJobs } from "../engine-jobs.ts";
@@ -8,6 +9,12 @@ import { searching } from "../runner/removal.ts";
 
 const ROTATION_MS = 10 * 60_000;
 const LOCK = "rotation";
+
+/** `document`: path of a further document. `rights`: of the caller; null or absent: it holds the one that the write needs. */
+interface ConfigWrite {
+  readonly document?: string | null | undefined;
+  readonly rights?: WriteRights | null | undefined;
+}
 
 /**
  * The identity of an engine: its configuration, and the rotation of its secret. Owns no state; a rotation is one job.
@@ -21,12 +28,15 @@ export class RootAccount {
 
   /**
    * Merges a body into the configuration. A change of identity abandons a rotation in progress.
-   * @param document path of a further document
+   * @returns `denied` without the right to create the configuration, or to update one that is shown
    */
-  configure(body: object, dialect: Dialect, home: Home | null, document?: string): Result<null> {
+  configure(body: object, dialect: Dialect, home: Home | null, { document, rights }: ConfigWrite = {}): Result<null> {
     const { type, config, events } = this.#jobs.stores;
     const before = config.find();
-    const part = document === undefined ? undefined : type.config.documents?.[document];
+    // A configuration may have further documents only, as that of AWS before the first write of its root.
+    const exists = before !== null && type.config.view(before, null) !== null;
+    if (rights && !(exists ? rights.update : rights.create)) return refuse("denied", "permission denied");
+    const part = document ? type.config.documents?.[document] : undefined;
     const changed = part
       ? part.change(before, body)
       : type.config.change(before, body, { settings: this.#jobs.accounts.settings(), dialect, home });

@@ -65,7 +65,7 @@ export interface RemovalRules<I extends Item, Q extends Search, S extends Remova
   /** Whether a failed search proves that nothing is left, such as a parent that is gone. */
   isNothingLeft?(step: Step, failure: CloudFailure): boolean;
   /** Whether "not found" may mean "not replicated yet" at this age, ms. */
-  isNotYetThere?(step: Step, failure: CloudFailure, ageMs: number): boolean;
+  isNotYetThere?(step: Step, failure: CloudFailure, ageMs: number, state: S): boolean;
   /** The time from which the age of a resource counts, ms since 1970; the newest resource's by default. */
   ageFrom?(item: I): number | null;
   /** The items in place of one whose removal was refused; null: it is stuck. */
@@ -121,7 +121,7 @@ export function removalSagaOf<I extends Item, Q extends Search, S extends Remova
       }
       if (failure.code === "not_found") {
         const age = now - (rules.ageFrom?.(item) ?? state.madeAt);
-        if (rules.isNotYetThere?.(step, failure, age)) {
+        if (rules.isNotYetThere?.(step, failure, age, state)) {
           const later = { ...item, notBefore: now + Math.max(RECHECK_MS, age) };
           const items = state.items.map((each) => (each === item ? later : each));
           return { kind: "done", state: { ...state, items } };

@@ -56,10 +56,10 @@ export const leases = group(
         limit: "Maximum number of leases, or `none`; 10000 without it.",
       },
       answers: data(
-        "The leases with their last failures. `lease_count` counts all of them.",
+        "The leases with the accessors of their mounts and their last failures. `lease_count` counts all of them.",
         z.object({
           lease_count: z.int(),
-          leases: z.array(z.object({ lease_id: z.string(), error: z.string() })),
+          leases: z.array(z.object({ lease_id: z.string(), mount_id: z.string(), error: z.string() })),
         }),
       ),
     },
@@ -68,7 +68,7 @@ export const leases = group(
       summary: "Count leases by mount",
       query: { type: word("Which ones; all without it.", "irrevocable") },
       answers: data(
-        "Counts, by the mounts' paths.",
+        "Counts, by the mounts' paths; of irrevocable leases, by their accessors.",
         z.object({ lease_count: z.int(), counts: z.record(z.string(), z.int()) }),
       ),
     },

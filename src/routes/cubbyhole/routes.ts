@@ -4,9 +4,10 @@ import { badRequest, unwrap } from "../../platform/http/errors.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { accessControl } from "../../rpc/stubs.ts";
 import { SecretBody } from "../kv/routes-v1.ts";
-import { path, rights } from "../kv/shared.ts";
+import { path } from "../kv/shared.ts";
 import { keyList, noContent, rawEnvelope } from "../server/respond.ts";
 import { type AuthorisedCall, secrets } from "../server/route.ts";
+import { writeRights } from "../server/write-rights.ts";
 
 /** The private storage of the caller's token (https://developer.hashicorp.com/vault/api-docs/secret/cubbyhole). */
 
@@ -51,7 +52,7 @@ export const cubbyholeRoutes = [
     handle: async (call, body) => {
       const at = path(call);
       if (Object.keys(body).length === 0) throw badRequest("missing data fields");
-      unwrap(await accessControl(call.env).writeCubbyhole(ownerOf(call), at, JSON.stringify(body), rights(call)));
+      unwrap(await accessControl(call.env).writeCubbyhole(ownerOf(call), at, JSON.stringify(body), writeRights(call)));
       return noContent();
     },
   }),

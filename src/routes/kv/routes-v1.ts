@@ -6,8 +6,9 @@ import type { Result } from "../../lib/result.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../../platform/http/errors.ts";
 import { noContent, rawEnvelope } from "../server/respond.ts";
 import { inMount, type MountCall } from "../server/route.ts";
+import { writeRights } from "../server/write-rights.ts";
 import { list } from "./lists.ts";
-import { invalidPath, path, readSecret, rights, store } from "./shared.ts";
+import { invalidPath, path, readSecret, store } from "./shared.ts";
 
 /** Routes of a KV version 1 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v1). */
 
@@ -48,7 +49,11 @@ export const kvV1Routes = [
       const at = path(call);
       if (Object.keys(body).length === 0) throw badRequest("missing data fields");
       const { givenBack } = call.grant;
-      return written(call, "POST", await store(call).putUnversioned(at, JSON.stringify(body), rights(call), givenBack));
+      return written(
+        call,
+        "POST",
+        await store(call).putUnversioned(at, JSON.stringify(body), writeRights(call), givenBack),
+      );
     },
   }),
   inMount({

@@ -15,9 +15,10 @@ import { formFields } from "../server/body.ts";
 import { parseQuery } from "../server/query.ts";
 import { noContent, rawEnvelope } from "../server/respond.ts";
 import { type Asked, type Call, inMount } from "../server/route.ts";
+import { writeRights } from "../server/write-rights.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "./bodies.ts";
 import { detailedList, list, metadataData } from "./lists.ts";
-import { actor, answer, invalidPath, type PathCall, path, readSecret, rights, store, warned } from "./shared.ts";
+import { actor, answer, invalidPath, type PathCall, path, readSecret, store, warned } from "./shared.ts";
 
 /** Routes of a KV version 2 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2). */
 
@@ -154,7 +155,7 @@ const engineRoutes = [
           path(call),
           dataText(body),
           body.options?.cas ?? null,
-          rights(call),
+          writeRights(call),
           actor(call),
           call.grant.givenBack,
         ),
@@ -218,7 +219,7 @@ const engineRoutes = [
     body: MetadataBody,
     handle: async (call, body) => {
       const settings = metadataSettings(body, false);
-      return settingsAnswer(call, await store(call).setMetadata(path(call), settings, false, rights(call)));
+      return settingsAnswer(call, await store(call).setMetadata(path(call), settings, false, writeRights(call)));
     },
   }),
   inMount({

@@ -14,7 +14,6 @@ export type PathCall = MountCall<"path">;
 
 /** The secrets of the call's mount. */
 export const store = ({ env, mount }: MountCall) => kvStore(env, mount.uuid);
-export { writeRights as rights } from "../server/write-rights.ts";
 
 /** The caller, for the attribution of versions. */
 export const actor = ({ grant: { identity } }: AuthorisedCall): Actor => ({

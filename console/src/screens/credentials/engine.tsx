@@ -13,10 +13,12 @@ import { plural } from "../../lib/text.ts";
 import { Config } from "./config.tsx";
 import { Federation } from "./federation.tsx";
 import { Leases } from "./leases.tsx";
-import { isConfigured, readConfig, readEngines, readLeaseCounts } from "./reads.ts";
+import { countsOf, isConfigured, readConfig, readEngines, readLeaseCounts } from "./reads.ts";
 import { Roles } from "./roles.tsx";
 
 const FRESH_MS = 10_000;
+
+const NO_LEASES = { leases: 0, irrevocable: 0 };
 
 /** One engine: roles, leases, configuration, federation. */
 export function EnginePage({ mount }: { readonly mount: string }) {
@@ -41,8 +43,7 @@ export function EnginePage({ mount }: { readonly mount: string }) {
         </Empty>
       </Page>
     );
-  const leases = counts.value?.all[`${mount}/`] ?? 0;
-  const irrevocable = counts.value?.irrevocable[`${mount}/`] ?? 0;
+  const { leases, irrevocable } = counts.value && engine ? countsOf(counts.value, engine) : NO_LEASES;
   const disable = async (): Promise<void> => {
     const target = ["DELETE /v1/sys/mounts/{path}", { path: { path: mount } }] as const;
     const done = await confirmed(

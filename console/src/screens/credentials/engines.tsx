@@ -17,10 +17,10 @@ import { ChooseRole } from "./choose-role.tsx";
 import { ENGINE_TYPES } from "./engine-types.ts";
 import { Issuer } from "./issuer.tsx";
 import {
+  countsOf,
   type Engine,
   type EngineConfig,
   isConfigured,
-  type LeaseCounts,
   MAX_CONCURRENT,
   readConfig,
   readEngines,
@@ -174,16 +174,13 @@ function EngineTable({ engines }: { readonly engines: readonly Engine[] }) {
     { everyMs: FRESH_MS },
   );
   const counts = useResource(["lease counts"], readLeaseCounts, { everyMs: FRESH_MS });
-  const of = (kind: keyof LeaseCounts, path: string): number | null =>
-    counts.value ? (counts.value[kind][`${path}/`] ?? 0) : null;
   return (
     <DataTable
       label="Engines"
       rows={engines.map((engine) => ({
         ...engine,
         config: configs.value?.get(engine.path),
-        leases: of("all", engine.path),
-        irrevocable: of("irrevocable", engine.path),
+        ...(counts.value ? countsOf(counts.value, engine) : { leases: null, irrevocable: null }),
       }))}
       columns={COLUMNS}
       keyOf={({ path }) => path}

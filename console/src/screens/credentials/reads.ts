@@ -98,10 +98,18 @@ export async function readRole(
 }
 
 /** Leases of all mounts, those that are irrevocable apart. Null for callers who may not count them. */
-export interface LeaseCounts {
+interface LeaseCounts {
+  /** By the path of the mount. */
   readonly all: Readonly<Record<string, number>>;
+  /** By its accessor. */
   readonly irrevocable: Readonly<Record<string, number>>;
 }
+
+/** The leases of an engine. */
+export const countsOf = ({ all, irrevocable }: LeaseCounts, { path, mount }: Pick<Engine, "path" | "mount">) => ({
+  leases: all[`${path}/`] ?? 0,
+  irrevocable: irrevocable[mount?.accessor ?? ""] ?? 0,
+});
 
 export async function readLeaseCounts(signal: AbortSignal): Promise<LeaseCounts | null> {
   try {

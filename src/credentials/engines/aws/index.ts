@@ -30,7 +30,7 @@ import {
   verification,
 } from "./issue.ts";
 import { type LeaseResources, type Removal, removalSaga, revocationOf } from "./removal.ts";
-import { draftRole, ROLE_NAME, type Role, RoleBody, ttlsOf } from "./role.ts";
+import { draftRole, ROLE_NAME, type Role, RoleBody, ttlsOf, userTtls } from "./role.ts";
 import { beginRotation, outcomeOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
 import { isStatic, isStaticName, StaticBody, type StaticRole, staticView, subjectOf } from "./static-role.ts";
 import {
@@ -115,6 +115,7 @@ export const aws: EngineType<AwsStates> = {
     view: (role) => (isStatic(role) ? staticView(role) : { ...role }),
     translate: (_dialect, view) => ({ ...view }),
     ttls: (role, config) => (isStatic(role) ? NO_TTLS : ttlsOf(role, config)),
+    ttlsOfLease: ({ kind }, config) => (kind === "user" ? userTtls(config()) : null),
     sharePercent: (role) => (isStatic(role) ? 0 : (role.share_until ?? 0)),
     missing: (name) => `Role ${JSON.stringify(plainName(name))} not found`,
     begin(name, before, body, context) {

@@ -60,9 +60,10 @@ export const userRemoval = (user: string, keys: readonly string[], madeAt: numbe
   items: [...keys.map((id) => ({ kind: "key", user, id }) as const), ...itemsOf(user, false)],
 });
 
-/** Removes one key. @param notBefore ms since 1970 */
-export const keyRemoval = (user: string, id: string, notBefore: number): Removal => ({
+/** Removes one key. @param madeAt its latest creation time @param notBefore ms since 1970 */
+export const keyRemoval = (user: string, id: string, madeAt: number, notBefore: number): Removal => ({
   ...nothing,
+  madeAt,
   items: [{ kind: "key", user, id, notBefore }],
 });
 
@@ -98,8 +99,12 @@ export const removalSaga = removalSagaOf<Item, Search, Removal>({
 
   isNothingLeft: ({ call }, failure) => (call === "getUser" || call === "listKeys") && isMissing(failure),
 
-  // "Not found" of a thing of the user says nothing about the user, which is removed last.
-  isNotYetThere: ({ call }, _failure, ageMs) => (call === "contents" || call === "deleteUser") && ageMs < FRESH_MS,
+  // The deletion of a user, which is its last step, is refused while the user has a key.
+  isNotYetThere: ({ call }, _failure, ageMs, { items }) =>
+    ageMs < FRESH_MS &&
+    (call === "contents" ||
+      call === "deleteUser" ||
+      (call === "deleteKey" && items.every(({ kind }) => kind === "key"))),
 
   instead(item, failure) {
     if (item.kind !== "user" || item.swept || failure.providerCode !== "DeleteConflict") return null;

@@ -165,6 +165,12 @@ export function ttlsOf(role: Role, config: () => EngineConfig | null): RoleTtls 
     const { default_sts_ttl: ttl, max_sts_ttl: max } = role;
     return { ttl: ttl || DEFAULT_SESSION, max_ttl: max, explicit_max_ttl: 0 };
   }
-  const lease = config()?.lease;
-  return { ttl: lease?.lease ?? 0, max_ttl: lease?.lease_max ?? 0, explicit_max_ttl: 0 };
+  return userTtls(config());
 }
+
+/** TTLs of leases of users, also after their role has changed. */
+export const userTtls = (config: EngineConfig | null): RoleTtls => ({
+  ttl: config?.lease?.lease ?? 0,
+  max_ttl: config?.lease?.lease_max ?? 0,
+  explicit_max_ttl: 0,
+});

@@ -46,7 +46,7 @@ export function outcomeOfRotation(rotation: Rotation, now: number) {
     promote: (config: EngineConfig) => ({ ...config, access_key: accessKey, secret_key: secretKey }),
     keyId: accessKey,
     replaced: old,
-    removal: keyRemoval(user.name, old, now + CALL_MS),
+    removal: keyRemoval(user.name, old, now, now + CALL_MS),
     orphans: orphansOfKey(rotation, now),
     warnings: [],
     data: { access_key: accessKey },

@@ -13,7 +13,7 @@ import { awsCalls, type CloudStep, performStep } from "./calls.ts";
 import { cloudA } from "./client.ts";
 import { accountOf, changeConfig } from "./config.ts";
 import { issueSaga, newIssue, orphansOfIssue, outcomeOfIssue, undoOfIssue } from "./issue.ts";
-import { removalSaga, revocationOf } from "./removal.ts";
+import { keyRemoval, removalSaga, revocationOf } from "./removal.ts";
 import { draftRole } from "./role.ts";
 import { beginRotation, outcomeOfRotation, rotationSaga, undoOfRotation } from "./rotation.ts";
 
@@ -175,4 +175,18 @@ describe("a rotation", () => {
     expect(rotated).toBeGreaterThan(seeds.length / 10);
     expect(seeds.length - rotated).toBeGreaterThan(seeds.length / 10);
   });
+});
+
+it("checks a new key that is not found again, unless the deletion of its user shows it", () => {
+  const missing = failure("client", "not_found", 404);
+  if (missing.ok) throw new Error("no failure");
+  const deletion = { call: "deleteKey", args: ["u", "k"] } as const;
+  const after = (removal: ReturnType<typeof keyRemoval>, now: number) =>
+    removalSaga.onError(removal, deletion, missing.failure, now, 0);
+  expect(after(keyRemoval("u", "k", 1_000, 0), 2_000)).toMatchObject({
+    state: { items: [{ id: "k", notBefore: 4_000 }] },
+  });
+  expect(after(keyRemoval("u", "k", 1_000, 0), 61_000)).toMatchObject({ state: { items: [] } });
+  const user = revocationOf({ kind: "user", name: "u", key: "k" }, 1_000);
+  expect(after(user, 2_000)).toMatchObject({ state: { items: [{ kind: "contents" }, { kind: "user" }] } });
 });

@@ -171,7 +171,7 @@ export function undoOfStaticRole(role: StaticRole): Removal | null {
   const ids = [role.previous, role.key].filter((id) => id !== "");
   const as = assumedBy(role);
   const items = ids.map((id) => ({ kind: "key", user: role.username, id, ...(as && { as }) }) as const);
-  return ids.length === 0 ? null : { ...nothing, items };
+  return ids.length === 0 ? null : { ...nothing, madeAt: role.rotatedAt, items };
 }
 
 /** The answer's `data`; clients that poll read `ttl`, and `last_vault_rotation` to see a change. */

@@ -2,11 +2,14 @@ import { describe, expect, it } from "vitest";
 import { plainRole, refusedWith } from "../../../../test/memory-engine.ts";
 import type { StepResult } from "../../../contracts/credential-engine.ts";
 import { step } from "./calls.ts";
+import type { CloudAccount } from "./directory.ts";
 import { type Issue, issueSaga } from "./issue.ts";
 import { newProvision, provisionSaga } from "./provision.ts";
 import { removalSaga, revocationOf } from "./removal.ts";
 import { newRoleWrite, roleSaga } from "./role-write.ts";
-import { newRotation, rotationSaga } from "./rotation.ts";
+import { newRotation, outcomeOfRotation, rotationSaga } from "./rotation.ts";
+import { draftStatic, type StaticRole } from "./static-role.ts";
+import { beginStaticRotation, outcomeOfStatic, staticSaga, undoOfStaticRole } from "./static-write.ts";
 
 /** Decisions of the sagas at one step each. */
 
@@ -82,6 +85,63 @@ it("rotates neither of two applications with one client id", () => {
   );
   expect(state.problem).toContain("multiple applications");
   expect(rotationSaga.next(state, 0)).toBeNull();
+});
+
+describe("a former password that the directory does not find", () => {
+  const account = { clientId: "engine" } as CloudAccount;
+  const id = "00000000-0000-4000-8000-000000000001";
+  const drafted = draftStatic(null, { application_object_id: id, rotation_grace_period: -1 });
+  if (!drafted.ok) throw new Error(drafted.message);
+  const role: StaticRole = {
+    ...drafted.value,
+    key: { id: "k2", endsAt: 10 ** 9, imported: false },
+    previous: { id: "k1", removeAt: 0 },
+    rotatedAt: 5_000,
+  };
+  const begun = beginStaticRotation("static-roles/r", role, "rotate-role/:name", {
+    account: { ok: true, value: account },
+  });
+  if (!begun.ok) throw new Error(begun.message);
+  const shown = (...keys: string[]) => ({
+    objectId: id,
+    clientId: "c",
+    displayName: "",
+    passwords: keys.map((keyId) => ({ keyId, displayName: "", hint: "", endsAt: null })),
+  });
+  const look = step("getApplication", id);
+
+  it.each([
+    ["in its list", staticSaga.onSuccess(begun.value, look, shown("k2"), 6_000)],
+    [
+      "when it is removed",
+      staticSaga.onError(
+        staticSaga.onSuccess(begun.value, look, shown("k1", "k2"), 6_000),
+        step("removeApplicationPassword", id, "k1"),
+        failureOf(refusedWith("not_found")),
+        6_000,
+        0,
+      ).state ?? begun.value,
+    ],
+  ])("%s is removed beside the write, and checked again while it may be new", (_when, state) => {
+    expect(staticSaga.next(state, 6_000)).toMatchObject({ call: "addApplicationPassword" });
+    const add = state.add && { ...state.add, key: { keyId: "k3", endsAt: 10 ** 9 } };
+    const outcome = outcomeOfStatic({ ...state, add, secret: "s" }, role, 7_000);
+    expect(outcome).toMatchObject({
+      removals: [{ removal: { madeAt: 5_000, items: [{ keyId: "k2" }, { keyId: "k1" }] }, former: true }],
+    });
+  });
+
+  it("counts from its rotation when the role is deleted, and of the root from now", () => {
+    expect(undoOfStaticRole(role)).toMatchObject({ madeAt: 5_000 });
+    const rotation = newRotation(
+      { ...account, tenantId: "t", subscriptionId: "s", clientSecret: "s", environment: "" },
+      null,
+      1,
+    );
+    const add = { application: "app", name: "n", strays: false, key: { keyId: "new", endsAt: 1 } };
+    const done = { ...rotation, add, secret: "s", replaces: "old" } as unknown as typeof rotation;
+    expect(outcomeOfRotation(done, 8_000)).toMatchObject({ removal: { madeAt: 8_000, items: [{ keyId: "old" }] } });
+  });
 });
 
 it("waits for a deleted application to appear among those that can be purged, counted from its deletion", () => {

@@ -83,12 +83,12 @@ const poolSize = () =>
 const isPoolTtl = (seconds: number) => seconds === 0 || seconds >= MIN_POOL_TTL;
 const text = () => z.string().max(1024);
 
-const RoleItem = z.strictObject({
+const RoleItem = z.object({
   role_name: text().nullish(),
   role_id: text().nullish(),
   scope: z.string("required").min(1, "required").max(1024),
 });
-const GroupItem = z.strictObject({ group_name: text().nullish(), object_id: text().nullish() });
+const GroupItem = z.object({ group_name: text().nullish(), object_id: text().nullish() });
 
 /** A JSON array, or its text, as upstream clients send it. Empty text is an empty list. */
 function jsonList<Item extends z.ZodType>(item: Item) {
@@ -228,7 +228,7 @@ function withOwnApplication(old: Role, role: Role): Result<Role> {
 }
 
 function cleanTags(given: readonly string[]): Result<string[]> {
-  const tags = [...new Set(given.map((tag) => tag.trim()).filter((tag) => tag !== ""))];
+  const tags = [...new Set(given.map((tag) => tag.trim()).filter((tag) => tag !== ""))].sort();
   if (tags.some((tag) => Buffer.byteLength(tag) > 256)) {
     return refuse("invalid", "tags: individual tag size must be between 1 and 256 characters (inclusive)");
   }

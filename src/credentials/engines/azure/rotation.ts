@@ -147,7 +147,7 @@ export function outcomeOfRotation(rotation: Rotation, now: number) {
     promote: (config: EngineConfig) => ({ ...config, client_secret: secret, key_id: keyId, key_ends: endsAt }),
     keyId,
     replaced: replaces,
-    removal: replaces === null ? null : passwordRemoval(add.application, replaces, 0),
+    removal: replaces === null ? null : passwordRemoval(add.application, replaces, now),
     orphans: orphansOfRotation(rotation, now),
     warnings: replaces === null ? [OLD_STAYS] : [],
   };

@@ -31,6 +31,8 @@ export interface StaticWrite {
   readonly makes: boolean;
   /** A password that is removed first: the one before the current, which never outlives a rotation. */
   readonly drop: string | null;
+  /** Such a password that the directory does not show, which lag may cause: its removal is checked again. */
+  readonly unlisted?: string | null;
   readonly add: KeyAdd | null;
   /** The text of the new password. */
   readonly secret: string | null;
@@ -92,7 +94,7 @@ export const staticSaga: CloudSaga<StaticWrite> = {
       return isWorthRetrying(failure, tries) ? retry(failure) : { kind: "failed" };
     }
     if (state.drop !== null) {
-      if (failure.code === "not_found") return { kind: "done", state: { ...state, drop: null } };
+      if (failure.code === "not_found") return { kind: "done", state: { ...state, drop: null, unlisted: state.drop } };
       return isTransient(failure) ? retry(failure) : { kind: "failed" };
     }
     if (each.call === "login") {
@@ -128,9 +130,9 @@ function looked(state: StaticWrite, { clientId, passwords }: Application, now: n
   const taken: StaticRole = imported
     ? { ...found.role, key: { id: imported.keyId, endsAt: imported.endsAt ?? now + life, imported: true } }
     : found.role;
-  const drop = state.drop !== null && listed(state.drop) ? state.drop : null;
+  const [drop, unlisted] = listed(state.drop ?? undefined) ? [state.drop, null] : [null, state.drop];
   const add = makes ? newKeyAdd(role.application_object_id, `vault-${crypto.randomUUID()}`, life) : null;
-  return { ...found, role: taken, drop, add };
+  return { ...found, role: taken, drop, unlisted, add };
 }
 
 interface Context {
@@ -194,13 +196,16 @@ export const isUntouched = ({ add }: Pick<StaticWrite, "add">): boolean =>
 
 /** The role of a finished write, and its password. */
 export function outcomeOfStatic(
-  { role, problem, adopts, add, secret }: StaticWrite,
+  { role, problem, adopts, unlisted, add, secret }: StaticWrite,
   before: StaticRole | null,
   now: number,
 ) {
   if (problem !== null) return { problem };
   const subject = role.application_object_id.toLowerCase();
-  if (!add && !adopts && before) return { role, removals: [], keeps: { subject, due: dueOf(role) } };
+  const removalOf = (ids: readonly string[]) =>
+    ids.length > 0 ? [{ of: "replaced", removal: passwordsOf(role, ids), ...REPLACED }] : [];
+  const late = unlisted ? [unlisted] : [];
+  if (!add && !adopts && before) return { role, removals: removalOf(late), keeps: { subject, due: dueOf(role) } };
   if (add && (!add.key || secret === null)) return { problem: "no password was made" };
   const key = add?.key ? { id: add.key.keyId, endsAt: add.key.endsAt, imported: false } : role.key;
   // Of an import that is replaced at once, the role had another password before.
@@ -215,23 +220,26 @@ export function outcomeOfStatic(
     previous: keeps ? { id: former, removeAt: now + graceMs } : null,
     rotatedAt: now,
   };
-  const replaced = [keeps ? null : former, older === former ? null : older].flatMap((id) => id ?? []);
+  const replaced = [keeps ? null : former, older === former ? null : older, ...late].flatMap((id) => id ?? []);
   const strays = add?.strays ? passwordSearch(add.application, add.name, key?.id ?? null, now) : null;
   const kept: ClientSecret = { clientId: role.application_id, clientSecret: secret ?? adopts?.text ?? "" };
   return {
     role: next,
-    removals: [
-      ...(replaced.length > 0 ? [{ of: "replaced", removal: passwordsOf(role, replaced), ...REPLACED }] : []),
-      ...(strays ? [{ of: "strays", removal: strays, because: "strays" }] : []),
-    ],
+    removals: [...removalOf(replaced), ...(strays ? [{ of: "strays", removal: strays, because: "strays" }] : [])],
     keeps: { subject, secret: kept, due: dueOf(next) },
   };
 }
 
 const REPLACED = { because: "replaced password of a role", former: true } as const;
 
-const passwordsOf = ({ application_object_id: application }: StaticRole, ids: readonly string[]): Removal => ({
+/** Removes passwords of a role before its next one. */
+const passwordsOf = (
+  { application_object_id: application, rotatedAt }: StaticRole,
+  ids: readonly string[],
+): Removal => ({
   ...nothing,
+  // The newest of them was made by then.
+  madeAt: rotatedAt,
   items: ids.map((keyId) => ({ kind: "password", application, keyId }) as const),
 });
 

@@ -77,6 +77,7 @@ export const gcp: EngineType<GcpStates> = {
   type: description.type,
   description,
   config: {
+    alwaysUpdates: true,
     body: ConfigBody,
     change: (before, body, { home }) => changeConfig(before, body, home),
     view: configView,

@@ -83,7 +83,7 @@ export const keySaga: CloudSaga<KeyAdd> = {
       if (failure.outcome === "unknown") return retryUnanswered(state, failure);
       const free = { ...state, sent: false };
       const isWorthIt = isWorthRetrying(failure, tries) || isNotYetThere(step.call, failure, now - state.madeAt);
-      return isWorthIt ? retry(failure, free) : { kind: "failed" };
+      return isWorthIt ? retry(failure, free) : { kind: "failed", state: free };
     }
     if ((step.call === "deleteKey" || step.call === "disableKey") && failure.code === "not_found") {
       // It was listed a moment ago, so "not found" is not reliable yet.

@@ -20,6 +20,7 @@ export function isNotYetThere(call: string, { code }: CloudFailure, ageMs: numbe
     case "changePolicy":
       return ageMs < ACCOUNT_MS && (code === "refused" || code === "not_found");
     case "createKey":
+    case "getKey":
     case "listKeys":
     case "deleteServiceAccount":
     case "deleteKey":

@@ -92,11 +92,14 @@ export const ttlsOf = ({ secret_type, ttl }: Role, config: EngineConfig | null):
   explicit_max_ttl: 0,
 });
 
-/** The refusal of a request for a role that does not exist. @param stored its name */
-export function missingRole(stored: string): string {
+/** The refusal of a request for a role that does not exist, in upstream's words. @param stored its name */
+export function missingRole(stored: string, at: string): string {
   const name = stored.slice(stored.lastIndexOf("/") + 1);
   const kind = kindOfName(stored);
-  if (kind === "roleset") return `role set '${name}' does not exists`;
+  if (kind === "roleset") {
+    if (at.includes("/rotate")) return `roleset '${name}' not found`;
+    return at.endsWith("token") ? `role set '${name}' does not exists` : `role set "${name}" does not exists`;
+  }
   return kind === "static-account"
     ? `static account "${name}" does not exists`
     : `impersonated account "${name}" does not exists`;

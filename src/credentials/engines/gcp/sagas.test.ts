@@ -1,0 +1,68 @@
+import { generateKeyPairSync } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { refusedWith } from "../../../../test/memory-engine.ts";
+import { answered, walked } from "../../../../test/saga-walks.ts";
+import { step } from "./calls.ts";
+import { keySaga, newKeyAdd, orphansOfKey, undoOfKey } from "./key-add.ts";
+import { keyRemoval, removalSaga } from "./removal.ts";
+import { beginRenewal, renewalSaga } from "./renewal.ts";
+import { outcomeOfRotation, type Rotation } from "./rotation.ts";
+
+/** Decisions of Google's sagas at one step each. */
+
+const options = { algorithm: "KEY_ALG_RSA_2048", type: "TYPE_GOOGLE_CREDENTIALS_FILE" };
+const listed = walked(keySaga, newKeyAdd("a@p", true, options), [answered({ at: 0, keys: [] })]).state;
+const sent = keySaga.beforeCall?.(listed, step("createKey", "a@p", options)) ?? listed;
+
+const failureOf = (code: Parameters<typeof refusedWith>[0]) => {
+  const result = refusedWith(code);
+  if (result.ok) throw new Error("no failure");
+  return result.failure;
+};
+
+describe("a key of an account of others", () => {
+  it("is not searched for after Google has refused it: the search would disable the keys of others", () => {
+    const refused = keySaga.onError(
+      sent,
+      step("createKey", "a@p", options),
+      failureOf("permission_denied"),
+      10 ** 9,
+      0,
+    );
+    if (refused.kind !== "failed") throw new Error(refused.kind);
+    expect(undoOfKey(refused.state ?? sent, 0)).toMatchObject({ items: [], search: null });
+    expect(undoOfKey(sent, 0).search, "no answer").not.toBeNull();
+    expect(orphansOfKey(sent, 0)).toBeNull();
+  });
+});
+
+it("checks the removal of the former root key again while it may be a new one", () => {
+  const pair = generateKeyPairSync("rsa", { modulusLength: 2048 });
+  const pem = pair.privateKey.export({ type: "pkcs8", format: "pem" });
+  const file = {
+    type: "service_account",
+    client_email: "a@p.iam.gserviceaccount.com",
+    private_key: pem,
+    project_id: "my-project",
+  };
+  const rotation = {
+    account: { email: "a@p" },
+    replaces: "old",
+    add: { ...sent, sent: false, key: { id: "new", endsAt: 1 } },
+    secret: Buffer.from(JSON.stringify(file)).toString("base64"),
+  } as unknown as Rotation;
+  const outcome = outcomeOfRotation(rotation, 1_000);
+  const removal = "problem" in outcome ? null : outcome.removal;
+  expect(removal).toEqual(keyRemoval("a@p", "old", 1_000));
+  if (!removal) return;
+  const soon = removalSaga.onError(removal, step("deleteKey", "a@p", "old"), failureOf("not_found"), 2_000, 0);
+  expect(soon).toMatchObject({ state: { items: [{ id: "old", notBefore: 4_000 }] } });
+});
+
+it("looks a new key up again before its renewal is refused", () => {
+  const renewal = beginRenewal({ kind: "key", email: "a@p", id: "k" }, 0, 1_000);
+  const look = step("getKey", "a@p", "k");
+  const after = (now: number) => renewalSaga.onError(renewal, look, failureOf("not_found"), now, 0).kind;
+  expect([after(2_000), after(120_999), after(121_000)]).toEqual(["retry", "retry", "failed"]);
+  expect(renewalSaga.onError(renewal, look, failureOf("permission_denied"), 2_000, 0).kind).toBe("failed");
+});
