@@ -88,7 +88,8 @@ async function tokenElsewhere(): Promise<string> {
 
 /** Sets of capabilities on the path: each of `ways` authorizes, all of `lacking` together do not. */
 function waysOf(right: string): { ways: string[][]; lacking: string[][] } {
-  if (right === "create or update") return { ways: [["create"], ["create", "update"]], lacking: [["create", "update"]] };
+  if (right === "create or update")
+    return { ways: [["create"], ["create", "update"]], lacking: [["create", "update"]] };
   const needed = right.split(" ");
   return { ways: [needed], lacking: needed.map((capability) => [capability]) };
 }

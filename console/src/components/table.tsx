@@ -44,7 +44,7 @@ export interface DataTableProps<Row> {
 /** Gives a cell that is cut off its whole text as its title. */
 function showCut({ target }: PointerEvent): void {
   const cell = target instanceof Element && target.closest("td");
-  if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.innerText : "";
+  if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? cell.textContent : "";
 }
 
 const ROW_PX = 36;
