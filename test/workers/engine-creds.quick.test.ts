@@ -40,7 +40,7 @@ describe("credentials with their own principal", () => {
     const application = made.applications.find(({ appId }) => appId === issued.body.data.client_id);
     expect(application).toMatchObject({
       displayName: expect.stringMatching(/^vault-[0-9a-f-]{36}$/),
-      tags: ["a", "b"],
+      tags: ["b", "a"],
     });
     expect(made.assignments).toHaveLength(fresh.assignments.length + 1);
     expect(made.memberships).toHaveLength(1);

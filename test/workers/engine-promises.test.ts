@@ -90,7 +90,7 @@ describe("a role", () => {
   // Proves: A.role.tags.default
   it("reads comma-separated tags, and sets them on its applications", async () => {
     await writeRole("tagged", dynamicRole(tenant, { tags: "team:pay, env:prod" }));
-    expect((await role("tagged")).tags).toEqual(["env:prod", "team:pay"]);
+    expect((await role("tagged")).tags).toEqual(["team:pay", "env:prod"]);
     succeeded(await creds("tagged"));
     const known = new Set(fresh.applications.map(({ id }) => id));
     const made = (await tenant.everything()).applications.filter(({ id }) => !known.has(id));

@@ -54,7 +54,7 @@ describe("a role", () => {
       explicit_max_ttl: 0,
       permanently_delete: true,
       sign_in_audience: "DirectoryMyOrg",
-      tags: ["a", "b"],
+      tags: ["b", "a"],
     });
   });
 

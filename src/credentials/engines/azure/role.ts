@@ -228,7 +228,7 @@ function withOwnApplication(old: Role, role: Role): Result<Role> {
 }
 
 function cleanTags(given: readonly string[]): Result<string[]> {
-  const tags = [...new Set(given.map((tag) => tag.trim()).filter((tag) => tag !== ""))].sort();
+  const tags = [...new Set(given.map((tag) => tag.trim()).filter((tag) => tag !== ""))];
   if (tags.some((tag) => Buffer.byteLength(tag) > 256)) {
     return refuse("invalid", "tags: individual tag size must be between 1 and 256 characters (inclusive)");
   }
