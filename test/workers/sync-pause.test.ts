@@ -93,7 +93,7 @@ describe("after the response to a pause", () => {
     }
     const there = (await cloudA.secrets()).map(({ name, value }) => [name, value]);
     expect(Object.fromEntries(there)).toEqual(expected);
-  });
+  }, 120_000);
 
   it("a running push may finish its call, but begins no further one until the pause ends", async () => {
     await makeDestination("cloud-a-sm", "d");
