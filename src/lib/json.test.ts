@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { equalJson, isPlainObject, mergePatch, parseLossless } from "./json.ts";
+import { equalJson, isPlainObject, itemLengths, mergePatch, parseLossless } from "./json.ts";
 
 const roundTrip = (text: string): string => JSON.stringify(parseLossless(text));
 
@@ -113,4 +113,17 @@ it.each([
 ])("%s equals %s: %s", (a, b, equal) => {
   expect(equalJson(parseLossless(a), parseLossless(b))).toBe(equal);
   expect(equalJson(parseLossless(b), parseLossless(a))).toBe(equal);
+});
+
+it.each([
+  ["[]", []],
+  ["[{}]", [2]],
+  ['[1.0,"a,]",{"b":[1,2],"\\\\":"\\"}"}]', [3, 5, 22]],
+])("the items of %s have the lengths of the text", (text, lengths) => {
+  expect(itemLengths(text)).toEqual(lengths);
+  let at = 1;
+  for (const length of lengths) {
+    expect(() => JSON.parse(text.slice(at, at + length))).not.toThrow();
+    at += length + 1;
+  }
 });

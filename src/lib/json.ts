@@ -52,42 +52,39 @@ export function parseLossless(text: string): unknown {
   );
 }
 
-/** Deeply nested input would exhaust the stack of recursive consumers. */
+/** Deeply nested input would exhaust the stack of recursive consumers. Each body passes here: one loop, no calls. */
 function checkDepth(text: string): void {
-  structure(text, (_at, depth) => {
-    if (depth > MAX_DEPTH) throw new SyntaxError(`nested deeper than ${MAX_DEPTH}`);
-  });
-}
-
-/** Characters of each item of an array, whose text has no spaces between them. */
-export function itemLengths(array: string): number[] {
-  const lengths: number[] = [];
-  let from = 1;
-  structure(array, (at, depth) => {
-    const isEnd = depth === 0 ? array !== "[]" : depth === 1 && array[at] === ",";
-    if (!isEnd) return;
-    lengths.push(at - from);
-    from = at + 1;
-  });
-  return lengths;
-}
-
-const [QUOTE, COMMA, OPEN_LIST, BACKSLASH, CLOSE_LIST, OPEN, CLOSE] = [0x22, 0x2c, 0x5b, 0x5c, 0x5d, 0x7b, 0x7d];
-
-/** Calls `visit` at each bracket and comma of a JSON text outside of strings, with the depth behind it. */
-function structure(text: string, visit: (at: number, depth: number) => void): void {
   let depth = 0;
   let inString = false;
   for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at);
     if (inString) {
-      if (code === BACKSLASH) at++;
-      else if (code === QUOTE) inString = false;
-    } else if (code === QUOTE) inString = true;
-    else if (code === OPEN || code === OPEN_LIST) visit(at, ++depth);
-    else if (code === CLOSE || code === CLOSE_LIST) visit(at, --depth);
-    else if (code === COMMA) visit(at, depth);
+      if (code === 0x5c) at++;
+      else if (code === 0x22) inString = false;
+    } else if (code === 0x22) inString = true;
+    else if (code === 0x7b || code === 0x5b) {
+      if (++depth > MAX_DEPTH) throw new SyntaxError(`nested deeper than ${MAX_DEPTH}`);
+    } else if (code === 0x7d || code === 0x5d) depth--;
   }
+}
+
+/** A string, or one sign of the structure. */
+const TOKEN = /"(?:[^"\\]+|\\.)*"|[[\]{},]/g;
+
+/** Characters of each item of an array, whose text has no spaces between them. */
+export function itemLengths(array: string): number[] {
+  const lengths: number[] = [];
+  let depth = 0;
+  let from = 1;
+  for (const { 0: token, index } of array.matchAll(TOKEN)) {
+    if (token === "[" || token === "{") depth++;
+    else if (token === "]" || token === "}") depth--;
+    const isEnd = depth === 0 ? array !== "[]" : depth === 1 && token === ",";
+    if (!isEnd) continue;
+    lengths.push(index - from);
+    from = index + 1;
+  }
+  return lengths;
 }
 
 export const isPlainObject = (value: unknown): value is Record<string, unknown> =>
