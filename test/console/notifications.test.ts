@@ -84,6 +84,28 @@ describeConsole("notifications", (suite) => {
     await opened.close();
   });
 
+  it("forgets what a channel could not deliver", async () => {
+    const opened = await suite().open({ path: "notifications?tab=channels" });
+    const { page } = opened;
+    const channel = { name: "lost", type: "slack", url: "https://hooks.example/…", paused: null, last_error: null };
+    let dead_letters = 2;
+    await page.route("**/v1/sys/notifications/channels?list=true", (route) =>
+      route.fulfill({ json: { data: { keys: ["lost"], key_info: { lost: { ...channel, dead_letters } } } } }),
+    );
+    await page.route("**/v1/sys/notifications/channels/lost/resume", (route) => {
+      dead_letters = 0;
+      return route.fulfill({ status: 204 });
+    });
+    await opened.visit("notifications?tab=channels");
+    await page.getByText("2 messages not delivered").waitFor();
+    await page.getByRole("button", { name: "Actions of lost" }).click();
+    await page.getByRole("menuitem", { name: "Forget what was not delivered" }).click();
+    await page.getByText("No failure so far").waitFor();
+    await page.getByRole("button", { name: "Actions of lost" }).click();
+    expect(await page.getByRole("menuitem", { name: "Forget what was not delivered" }).count()).toBe(0);
+    await opened.close();
+  });
+
   it("asks for the fields of the chosen service, and fits a phone", async () => {
     const opened = await suite().open({
       path: "notifications?tab=channels",
