@@ -1,5 +1,5 @@
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
@@ -157,6 +157,15 @@ describe("kv", () => {
     expect((await sallyport(["kv", "find", "plain/to"])).code).toBe(1);
   });
 
+  it("moves the custom metadata when an earlier move has broken off behind the values", async () => {
+    for (const name of ["broken", "off"]) await ok(["kv", "put", `secret/${name}`, "word=w1"]);
+    await service().must("POST", "/v1/secret/metadata/broken", { custom_metadata: { team: "web" } });
+    expect(await ok(["kv", "mv", "secret/broken", "secret/off"])).toBe("moved secret/broken to secret/off\n");
+    const { body } = await service().must("GET", "/v1/secret/metadata/off");
+    expect([body.data.custom_metadata, body.data.current_version]).toEqual([{ team: "web" }, 1]);
+    expect((await service().call("GET", "/v1/secret/metadata/broken"))?.status).toBe(404);
+  });
+
   it("says that the old secret is left where it may be copied, but not removed", async () => {
     await ok(["kv", "put", "secret/kept", "word=w1"]);
     const rules = 'path "secret/*" { capabilities = ["create", "read", "update", "list"] }';
@@ -199,9 +208,11 @@ describe("kv", () => {
     const left = () => readdirSync("/dev/shm").filter((name) => name.startsWith("sallyport-edit-"));
     const edit = (editor: string) => sallyport(["kv", "edit", "secret/edited"], "", { ...env(), EDITOR: editor });
     expect((await edit("true")).err).toBe("Nothing was changed.\n");
+    expect((await edit(`sed -i 's/^a:.*/a: "9"/'`)).out).toBe("secret/edited: version 2\n");
+    expect(await ok(["kv", "get", "secret/edited", "--field", "f"])).toBe("1.50");
     const script = file("editor.sh", 'stat -c %a "$1" >&2; printf "a: |\\n  two\\n  lines\\n" > "$1"\n');
     const ended = await edit(`sh ${script}`);
-    expect([ended.code, ended.out, ended.err]).toEqual([0, "secret/edited: version 2\n", "600\n"]);
+    expect([ended.code, ended.out, ended.err]).toEqual([0, "secret/edited: version 3\n", "600\n"]);
     expect(await ok(["kv", "get", "secret/edited", "--field", "a"])).toBe("two\nlines\n");
     expect((await edit("false")).err).toContain("nothing was written");
     const broken = await edit(`sh ${file("broken.sh", 'echo "hunter2: [" > "$1"\n')}`);
@@ -238,6 +249,8 @@ describe("kv", () => {
       [["kv", "rm", "secret/"], 2, "--all removes every secret below it"],
       [["kv", "cp", "secret/life/", "secret/other"], 2, "TO: must end with a slash, because FROM is a folder"],
       [["kv", "cp", "secret/known", "secret/"], 2, "TO: is FROM"],
+      [["kv", "mv", "secret/known", "secret//known"], 2, "TO: is FROM"],
+      [["kv", "mv", "secret//folder/", "/secret/folder//"], 2, "TO: is FROM"],
       [["kv", "mv", "secret/life/", "secret/life/x/"], 2, "TO: is below FROM"],
       [["kv", "patch", "secret/known"], 2, "PAIR is missing"],
       [["env", "push", "secret/known", file("bad.yaml", "- hunter2\n")], 2, "must be a map in YAML"],
@@ -472,6 +485,8 @@ while :; do sleep 0.05; done
 
   it("ends with the program's code, and does not start it without its secrets", async () => {
     await ok(["kv", "put", "secret/run/c", "db-password=p", "other=o"]);
+    await ok(["kv", "put", "secret/run/zero", "-"], '{"A":"hunter2\\u0000"}');
+    await ok(["kv", "put", "secret/run/long", "-"], JSON.stringify({ A: "hunter2".repeat(20_000) }));
     const rows: readonly (readonly [args: readonly string[], code: number, out: string])[] = [
       [["--path", "PW=secret/run/c#db-password", "--", "sh", "-c", 'echo "$PW $other"; exit 5'], 5, "p \n"],
       [["--path", "secret/run/c", "--upper", "--", "sh", "-c", 'echo "$DB_PASSWORD$OTHER"'], 0, "po\n"],
@@ -479,11 +494,32 @@ while :; do sleep 0.05; done
       [["--path", "secret/run/c", "--upper", "--", "no-such-program"], 127, ""],
       [["--path", "secret/run/none", "--", "echo", "started"], 1, ""],
       [["--path", "secret/run/c#none", "--", "echo", "started"], 1, ""],
+      [["--path", "secret/run/zero", "--", "echo", "started"], 1, ""],
+      [["--path", "secret/run/long", "--", "echo", "started"], 1, ""],
     ];
     for (const [args, code, out] of rows) {
       const ended = await sallyport(["run", ...args]);
       expect([ended.code, ended.out], args.join(" ")).toEqual([code, out]);
+      expect(ended.err).not.toContain("hunter2");
     }
+  });
+
+  it("goes on with the new values when its files could not be written for a time", async () => {
+    await ok(["kv", "put", "secret/run/h", "word=one"]);
+    const files = join(home.current, "later");
+    const words = ["run", "--path", "secret/run/h", "--files", files, "--on-change", "HUP", "--", "sh", program()];
+    const started = startCli([...words, join(files, "word")], env());
+    const output = outputOf(started);
+    const errors = { text: "" };
+    started.child.stderr?.on("data", (bytes) => (errors.text += bytes));
+    await expect.poll(() => output.text).toBe("start \n");
+    renameSync(files, `${files}-away`);
+    await ok(["kv", "put", "secret/run/h", "word=two"]);
+    await expect.poll(() => errors.text).toContain("ENOENT");
+    renameSync(`${files}-away`, files);
+    await expect.poll(() => output.text).toBe("start \nhup two\n");
+    started.child.kill("SIGTERM");
+    await started.ended;
   });
 
   it("keeps the program and its values while the secret cannot be read", async () => {
@@ -536,6 +572,11 @@ it("creds issues, renews and ends credentials, also for a program", async () => 
   const [id = "", secret = ""] = shown.trim().split(" ");
   expect(secret.length).toBeGreaterThan(20);
   await expect.poll(() => directory.accepts(id, secret)).toBe(false);
+  // Credentials that were issued before another path failed.
+  const failed = await sallyport(["run", "--path", "azure/creds/reader", "--path", "secret/none", "--", "true"]);
+  expect(failed.code).toBe(1);
+  const leases = () => service().call("GET", "/v1/sys/leases/lookup/azure/creds/reader?list=true");
+  await expect.poll(leases).toMatchObject({ status: 200, body: { data: { keys: [expect.any(String)] } } });
   const refused = await sallyport(["creds", "secret/known"]);
   expect([refused.code, refused.err]).toEqual([1, expect.stringContaining("`sallyport kv get` reads it")]);
 });

@@ -69,15 +69,18 @@ const INPUT = ["pointerdown", "pointermove", "keydown", "wheel", "touchstart"] a
 /** Ends the session after the chosen time without input. */
 export function startIdleLock(): void {
   let last = Date.now();
-  const noteInput = (): void => {
-    last = Date.now();
-  };
-  for (const type of INPUT) addEventListener(type, noteInput, { passive: true, capture: true });
-  effect(() => localStorage.setItem(IDLE_KEY, String(idleMinutes.value)));
-  setInterval(() => {
+  const check = (): void => {
     const limit = idleMinutes.peek();
     if (!session.peek()) last = Date.now();
     else if (limit > 0 && Date.now() - last > limit * 60_000)
       endSession(`Locked after ${limit} minutes without input. Log in again to continue where you were.`);
-  }, IDLE_CHECK_MS);
+  };
+  // Timers stand still while the machine sleeps: the first input after it must not count as activity.
+  const noteInput = (): void => {
+    check();
+    last = Date.now();
+  };
+  for (const type of INPUT) addEventListener(type, noteInput, { passive: true, capture: true });
+  effect(() => localStorage.setItem(IDLE_KEY, String(idleMinutes.value)));
+  setInterval(check, IDLE_CHECK_MS);
 }

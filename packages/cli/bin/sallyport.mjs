@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const BUNDLE = join(ROOT, "dist/sallyport.mjs");
 /** Folders whose files are in the bundle. */
-const SOURCES = ["src", "../../scripts"];
+const SOURCES = ["src", "../relay/src", "../../scripts", "../../src/contracts"];
 
 const changedAt = (path) => statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? 0;
 

@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, createWriteStream, existsSync, renameSync, rmSync, statSync } from "node:fs";
 import * as http from "node:http";
 import * as https from "node:https";
@@ -23,15 +23,17 @@ digest in the form of sha256sum. FILE appears when the snapshot is whole. The to
   run: async ({ values, args: [file = ""] }, io) => {
     const server = serviceOf(io.env);
     if (existsSync(file) && !values.force) throw new InvalidUsage(`FILE: ${file} exists: --force replaces it`);
-    const part = `${file}.part`;
+    // Another run may store the same file at this moment.
+    const part = `${file}.${randomUUID().slice(0, 8)}.part`;
     try {
       const response = await open(server, "GET", "sys/snapshot");
       if (response.statusCode !== 200)
         throw new ApiError(response.statusCode ?? 0, "GET sys/snapshot", await reasonOf(response));
       const { digest, through } = hashing();
-      await pipeline(response, through, createWriteStream(part, { mode: 0o600, flush: true }));
+      await pipeline(response, through, createWriteStream(part, { flags: "wx", mode: 0o600, flush: true }));
       // The end of a response without a length is not always visible: a whole file ends with its last frame.
       if (!response.complete) throw new Failure("the snapshot ends early");
+      if (existsSync(file) && !values.force) throw new Failure(`${file} was made meanwhile: --force replaces it`);
       renameSync(part, file);
       const { bytes, sha256 } = digest();
       io.out(values.json ? JSON.stringify({ file, sha256, bytes }) : `${sha256}  ${file}`);

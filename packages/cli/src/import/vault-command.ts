@@ -66,8 +66,8 @@ Exit codes: 0 everything is there, 1 something is not, 2 invalid usage.`,
     };
     const report = new Report(values["dry-run"]);
     await importNamespace(source, target, report, options, io);
-    for (const path of options.mounts?.difference(options.found) ?? [])
-      report.addSource(path, "failed", "the source shows no mount at this path");
+    for (const path of options.mounts ?? [])
+      if (!options.found.has(path)) report.addSource(path, "failed", "the source shows no mount at this path");
     if (report.isEmpty) throw new Failure("the source shows nothing to import: check --only and its token");
     if (values.json) io.out(JSON.stringify(report, null, 2));
     else for (const line of report.lines()) io.out(line);

@@ -3,7 +3,7 @@ import { connect, SERVICE_OPTIONS } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
 import { canonicalJson } from "../json.ts";
 import { inOrder } from "../limit.ts";
-import { isFolder, Kv, objectText, type Place, shown } from "./store.ts";
+import { type History, isFolder, Kv, objectText, type Place, shown } from "./store.ts";
 
 /**
  * Copies and moves secrets and folders, also between mounts and versions of KV. There is no record of the progress: a
@@ -22,7 +22,7 @@ const OPTIONS = {
 };
 
 const ABOUT = `The newest version and the custom metadata are taken; earlier versions are not. A secret that is at TO
-already with other values is refused without --force. May be repeated after a failure.`;
+already with other values or other custom metadata is refused without --force. May be repeated after a failure.`;
 
 export const kvCp = command({
   words: ["kv", "cp"],
@@ -106,23 +106,27 @@ async function transferOne(
   if (secret === null) return "deleted";
   const there = await kv.read(to);
   const isSame = there !== null && canonicalJson(objectText(there.data)) === canonicalJson(objectText(secret.data));
-  if (there !== null && !isSame && !force) return "differs";
-  if (isPlan) return isSame ? "unchanged" : "done";
-  if (!isSame) {
-    const history = from.version === 2 && to.version === 2 ? await kv.history(from) : null;
-    await kv.write(to, secret.data, await versionAt(kv, to));
-    if (history?.custom_metadata) await kv.describe(to, history);
-  }
+  const described = from.version === 2 && to.version === 2 ? await kv.history(from) : null;
+  const found = to.version === 2 ? await kv.history(to) : null;
+  // A command that broke off has written the values, perhaps without their description.
+  const isDescribed = isEmpty(described) || textOfMetadata(described) === textOfMetadata(found);
+  if (there !== null && !force && !(isSame && (isDescribed || isEmpty(found)))) return "differs";
+  const isDone = isSame && isDescribed;
+  if (isPlan) return isDone ? "unchanged" : "done";
+  if (!isSame) await kv.write(to, secret.data, to.version === 1 ? undefined : (found?.current_version ?? 0));
+  if (described !== null && !isDescribed) await kv.describe(to, described);
   if (isMove) {
+    if (from.version === 2 && (await kv.history(from))?.current_version !== secret.version)
+      throw new Failure(`${shown(from)} was written meanwhile, and is left: repeat the command with --force`);
     await (from.version === 2 ? kv.removeAll(from) : kv.remove(from)).catch((failure: unknown) => {
       io.note(`copied ${shown(from)} to ${shown(to)}, and the old one is left:`);
       throw failure;
     });
   }
-  return isSame ? "unchanged" : "done";
+  return isDone ? "unchanged" : "done";
 }
 
-/** The version to replace: also a deleted one has a number. */
-async function versionAt(kv: Kv, place: Place): Promise<number | undefined> {
-  return place.version === 1 ? undefined : ((await kv.history(place))?.current_version ?? 0);
-}
+const isEmpty = (history: History | null): boolean => Object.keys(history?.custom_metadata ?? {}).length === 0;
+
+const textOfMetadata = (history: History | null): string =>
+  canonicalJson(JSON.stringify(history?.custom_metadata ?? {}));

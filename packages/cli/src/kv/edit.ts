@@ -26,10 +26,13 @@ mode 0600, is in memory where the system allows it, and is removed afterwards.`,
     const place = await kv.secretAt(path);
     const secret = await kv.read(place);
     const before: Data = secret?.data ?? new Map();
-    const after = edited(before, io);
-    // As the editor showed it: YAML writes 1.50 as 1.5.
+    // As the editor shows it: YAML writes 1.50 as 1.5. What nobody has changed keeps its text.
     const shownBefore = parsed("yaml", formatted("yaml", before), "the secret");
-    if (canonicalJson(objectText(after)) === canonicalJson(objectText(shownBefore))) {
+    const isShown = (key: string, value: string) => canonicalJson(shownBefore.get(key) ?? "") === canonicalJson(value);
+    const after: Data = new Map(
+      [...edited(before, io)].map(([key, value]) => [key, isShown(key, value) ? (before.get(key) ?? value) : value]),
+    );
+    if (canonicalJson(objectText(after)) === canonicalJson(objectText(before))) {
       io.note("Nothing was changed.");
       return 0;
     }

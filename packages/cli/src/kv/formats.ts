@@ -19,7 +19,11 @@ export function formatted(format: Format, data: Data): string {
     return `${indentedJson(objectText(data))}
 `;
   // JSON is YAML; integers keep their digits.
-  if (format === "yaml") return stringify(parse(objectText(data), { intAsBigInt: true }), { lineWidth: 0 });
+  if (format === "yaml") {
+    const values: unknown = parse(objectText(data), { intAsBigInt: true });
+    jsonOf(values);
+    return stringify(values, { lineWidth: 0 });
+  }
   return [...data].map(([key, value]) => `${envName(key)}=${quoted(key, plain(value))}\n`).join("");
 }
 
@@ -36,6 +40,7 @@ export function parsed(format: Format, text: string, name: string): Data {
     if (typeof value !== "object" || Array.isArray(value)) throw new SyntaxError("not a map");
     return new Map(Object.entries(value).map(([key, each]) => [key, jsonOf(each)]));
   } catch (failure) {
+    if (failure instanceof Failure) throw failure;
     // A parser's message quotes the text.
     const line = (failure as { linePos?: readonly { readonly line: number }[] }).linePos?.[0]?.line;
     throw new InvalidUsage(
@@ -56,8 +61,11 @@ function parsedDotenv(text: string, name: string): Data {
 const indentedJson = (text: string): string =>
   `{${[...membersOf(text)].map(([key, value]) => `\n  ${JSON.stringify(key)}: ${value}`).join()}\n}`;
 
+/** @throws Failure for a number that JSON cannot hold */
 function jsonOf(value: unknown): string {
   if (typeof value === "bigint") return String(value);
+  if (typeof value === "number" && !Number.isFinite(value))
+    throw new Failure("a number is too large, or is none: write it as a text");
   if (Array.isArray(value)) return `[${value.map(jsonOf).join()}]`;
   if (value !== null && typeof value === "object" && !(value instanceof Date))
     return `{${Object.entries(value)

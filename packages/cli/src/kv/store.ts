@@ -77,7 +77,8 @@ export class Kv {
 
   /** @throws Failure for a path in no KV mount that the token may use */
   async at(path: string): Promise<Place> {
-    const cut = path.replace(/^\/+/, "");
+    // The service reads several slashes as one: two spellings of a secret must not pass for two secrets.
+    const cut = path.replace(/\/{2,}/g, "/").replace(/^\//, "");
     const known = this.#mounts.find((mount) => `${cut}/`.startsWith(mount.path));
     const { path: mount, version } = known ?? (await this.#mountOf(cut));
     return { mount, version, name: cut.slice(mount.length) };

@@ -6,6 +6,7 @@ import type { Environment } from "../command.ts";
 /**
  * The program that runs with the secrets.
  *
+ *   waiting --signal that ends programs--> ended
  *   started --exit--> ended
  *      |  restart: SIGTERM, after `graceMs` SIGKILL; ended by a signal meanwhile
  *      +----------> started
@@ -20,6 +21,7 @@ export class Child {
   readonly #graceMs: number;
   #process: ChildProcess | undefined;
   #isRestarting = false;
+  #isStopped = false;
   #end!: (code: number) => void;
   /** Resolves with the exit code when the program ends by itself, or by a signal to this one. */
   readonly ended = new Promise<number>((resolve) => {
@@ -32,13 +34,24 @@ export class Child {
     // A terminal sends the signals of its keys to the program itself.
     for (const signal of FORWARDED)
       process.on(signal, () => {
-        if (!((signal === "SIGINT" || signal === "SIGQUIT") && process.stdin.isTTY)) this.signal(signal);
+        const isOfTerminal = (signal === "SIGINT" || signal === "SIGQUIT") && process.stdin.isTTY;
+        if (!isOfTerminal || this.#process === undefined) this.signal(signal);
       });
   }
 
   start(env: Environment, note: (line: string) => void): void {
+    if (this.#isStopped) return;
     const [program = "", ...args] = this.#words;
-    const started = spawn(program, args, { stdio: "inherit", env: { ...env } });
+    let started: ChildProcess;
+    try {
+      started = spawn(program, args, { stdio: "inherit", env: { ...env } });
+    } catch (failure) {
+      // The message of an invalid variable quotes its value.
+      const { code = "" } = failure as NodeJS.ErrnoException;
+      note(`${program}: ${code === "E2BIG" ? "the environment is too large: use --files" : `not started (${code})`}`);
+      this.#end(126);
+      return;
+    }
     this.#process = started;
     started.once("error", (failure: NodeJS.ErrnoException) => {
       note(failure.code === "ENOENT" ? `${program}: no such program` : `${program}: ${failure.message}`);
@@ -52,7 +65,13 @@ export class Child {
   signal(signal: NodeJS.Signals): void {
     // The program is not started again.
     if (ENDING.has(signal)) this.#isRestarting = false;
-    this.#process?.kill(signal);
+    if (this.#process !== undefined) this.#process.kill(signal);
+    else if (ENDING.has(signal) || signal === "SIGHUP") {
+      // The first waits for credentials that are on their way, to end them.
+      if (this.#isStopped) process.exit(128 + constants.signals[signal]);
+      this.#isStopped = true;
+      this.#end(128 + constants.signals[signal]);
+    }
   }
 
   async restart(env: Environment, note: (line: string) => void): Promise<void> {

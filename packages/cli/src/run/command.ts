@@ -1,7 +1,7 @@
 import { constants } from "node:os";
 import { z } from "zod";
-import { sleep } from "../../../relay/src/wait.ts";
-import type { Api } from "../api.ts";
+import { backoffMs, sleep } from "../../../relay/src/wait.ts";
+import { type Api, ApiError } from "../api.ts";
 import { command, durationMsOf, flag, InvalidUsage, type Io, text, textOf, texts } from "../command.ts";
 import { connect } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
@@ -42,12 +42,19 @@ for a secret that cannot be read, 2 for invalid usage.`,
     const graceMs = durationMsOf("grace", values.grace ?? "10s");
     const api = connect({ namespace: values.namespace }, io);
     const sources = new Sources(api, { isUpper: values.upper, isForFiles: values.files !== undefined });
-    await sources.open(wanted);
-    const first = await sources.read();
-    const files = values.files === undefined ? null : new SecretFiles(values.files);
-    const supervisor = new Supervisor(new Child(args, graceMs), sources, files, action, io);
+    const child = new Child(args, graceMs);
+    let files: SecretFiles | null = null;
     try {
-      return await supervisor.run(api, first, pollMs);
+      const reading = sources.open(wanted).then(() => sources.read());
+      const first = await Promise.race([reading, child.ended]);
+      if (typeof first === "number") {
+        reading.catch(() => undefined);
+        await sources.close();
+        // A read without an answer would hold the end for its time.
+        process.exit(first);
+      }
+      files = values.files === undefined ? null : new SecretFiles(values.files);
+      return await new Supervisor(child, sources, files, action, io).run(api, first, pollMs);
     } finally {
       files?.close();
       await sources.close();
@@ -81,6 +88,8 @@ class Supervisor {
   #wake: () => void = () => undefined;
   #isHinted = false;
   #fault = "";
+  #failures = 0;
+  #isRetrying = false;
 
   constructor(child: Child, sources: Sources, files: SecretFiles | null, action: Action, io: Io) {
     this.#child = child;
@@ -139,19 +148,32 @@ class Supervisor {
       try {
         await this.#apply(await this.#sources.read(), note);
         this.#fault = "";
+        this.#failures = 0;
       } catch (failure) {
         // The program goes on with its values. One line for each cause.
         const fault = textOf(failure);
         if (fault !== this.#fault) note(`${fault}: the program keeps its values`);
         this.#fault = fault;
+        this.#retry();
       }
     }
   }
 
+  /** Hints after a pause that grows: the change that could not be read or written is not announced again. */
+  #retry(): void {
+    const pause = backoffMs(this.#failures++);
+    if (this.#isRetrying) return;
+    this.#isRetrying = true;
+    void sleep(pause, this.#stopping.signal).then(() => {
+      this.#isRetrying = false;
+      this.#hint();
+    });
+  }
+
   async #apply(next: ReadonlyMap<string, string>, note: (line: string) => void): Promise<void> {
     if (this.#stopping.signal.aborted || isEqual(next, this.#current)) return;
-    this.#current = next;
     this.#files?.write(next);
+    this.#current = next;
     if (this.#action === "none") return;
     note(`a secret changed: ${this.#action === "restart" ? "restarting the program" : this.#action}`);
     if (this.#action === "restart") await this.#child.restart(this.#environment(), note);
@@ -171,8 +193,16 @@ const LONGEST_MS = 3_600_000;
 
 /** Renews the token at half of its time, while it can be. */
 async function renewToken(api: Api, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    const fields = await api.fields("auth/token/lookup-self").catch(() => null);
+  for (let failures = 0; !signal.aborted; ) {
+    const fields = await api.fields("auth/token/lookup-self").catch((failure: unknown) => {
+      const isRefused = failure instanceof ApiError && failure.status > 0 && failure.status < 500;
+      return isRefused && failure.status !== 429 ? null : undefined;
+    });
+    if (fields === undefined) {
+      await sleep(backoffMs(failures++), signal);
+      continue;
+    }
+    failures = 0;
     const found = tokenSchema.safeParse(fields);
     if (!found.success || !found.data.renewable || found.data.ttl <= 0) return;
     await sleep(Math.min((found.data.ttl * 1000) / 2, LONGEST_MS), signal);

@@ -37,11 +37,23 @@ type Source = { readonly wanted: Wanted } & (
 const RENEW_AT = 2 / 3;
 /** After a renewal that failed without an answer. */
 const AGAIN_MS = 15_000;
+const LONGEST_PAUSE_MS = 300_000;
+/** Linux starts no program with a longer variable, its name and the sign between them included. */
+const LONGEST_VARIABLE = 131_071;
+
+/** New credentials that could not be issued: nothing is asked before `until`. */
+interface Refused {
+  readonly until: number;
+  readonly count: number;
+  readonly failure: unknown;
+}
 
 export class Sources {
   readonly #api: Api;
   readonly #kv: Kv;
   readonly #leases = new Map<string, Lease>();
+  readonly #refused = new Map<string, Refused>();
+  #issuing: Promise<unknown> = Promise.resolve();
   readonly #isUpper: boolean;
   readonly #isForFiles: boolean;
   #sources: Source[] = [];
@@ -77,7 +89,10 @@ export class Sources {
 
   /** When the first lease must be renewed (ms); infinite without one. */
   get renewAt(): number {
-    return Math.min(...[...this.#leases.values()].map(({ renewAt }) => renewAt));
+    const times = [...this.#leases].map(([path, { renewAt }]) =>
+      Math.max(renewAt, this.#refused.get(path)?.until ?? 0),
+    );
+    return Math.min(...times);
   }
 
   /** The values by name; a later path wins. @throws ApiError, Failure */
@@ -89,8 +104,12 @@ export class Sources {
         source.kind === "kv" ? (await this.#kv.mustRead(source.place)).data : await this.#credentials(source.path);
       if (only !== undefined && !data.has(only)) throw new Failure(`${path} has no key ${only}`);
       for (const [key, value] of data)
-        if ((only === undefined || key === only) && value !== "null")
-          values.set(name ?? this.#nameOf(source.kind, key, path), plain(value));
+        if ((only === undefined || key === only) && value !== "null") {
+          const target = name ?? this.#nameOf(source.kind, key, path);
+          const text = plain(value);
+          if (!this.#isForFiles) checkVariable(target, text);
+          values.set(target, text);
+        }
     }
     return values;
   }
@@ -107,10 +126,30 @@ export class Sources {
   async #credentials(path: string): Promise<Data> {
     const lease = this.#leases.get(path);
     if (lease !== undefined && lease.renewAt > Date.now()) return lease.data;
+    const refused = this.#refused.get(path);
+    if (refused !== undefined && refused.until > Date.now()) throw refused.failure;
     const renewed = lease?.isRenewable ? await this.#renewed(lease) : null;
-    const next = renewed ?? timed(await issue(this.#api, path));
-    this.#leases.set(path, next);
-    return next.data;
+    if (renewed !== null) {
+      this.#leases.set(path, renewed);
+      return renewed.data;
+    }
+    const issued = this.#issued(path);
+    this.#issuing = issued.catch(() => undefined);
+    return issued;
+  }
+
+  async #issued(path: string): Promise<Data> {
+    try {
+      const lease = timed(await issue(this.#api, path));
+      this.#leases.set(path, lease);
+      this.#refused.delete(path);
+      return lease.data;
+    } catch (failure) {
+      const count = (this.#refused.get(path)?.count ?? 0) + 1;
+      const until = Date.now() + Math.min(AGAIN_MS * 2 ** Math.min(count - 1, 10), LONGEST_PAUSE_MS);
+      this.#refused.set(path, { until, count, failure });
+      throw failure;
+    }
   }
 
   /** Null when new credentials are needed. */
@@ -120,16 +159,26 @@ export class Sources {
       // Near its end a lease is extended by less and less.
       return seconds < lease.seconds / 2 ? null : timed({ ...lease, seconds });
     } catch (failure) {
-      const isTransient = failure instanceof ApiError && (failure.status === 0 || failure.status >= 500);
+      const { status } = failure instanceof ApiError ? failure : { status: 400 };
+      const isTransient = status === 0 || status === 429 || status >= 500;
       return isTransient ? { ...lease, renewAt: Date.now() + AGAIN_MS } : null;
     }
   }
 
   /** Ends the leases; a failure is left to their own end. */
   async close(): Promise<void> {
+    // The program may have been stopped while credentials were on their way.
+    await this.#issuing;
     const held = [...this.#leases.values()].filter(({ leaseId }) => leaseId !== "");
     await Promise.all(held.map(({ leaseId }) => revoke(this.#api, leaseId).catch(() => undefined)));
   }
+}
+
+/** @throws Failure that does not hold the value */
+function checkVariable(name: string, value: string): void {
+  if (value.includes("\0")) throw new Failure(`${name}: has a zero byte, which no variable can have: use --files`);
+  if (Buffer.byteLength(value) + name.length + 2 > LONGEST_VARIABLE)
+    throw new Failure(`${name}: is longer than 128 KiB, the most that a variable can have: use --files`);
 }
 
 const timed = (issued: Issued): Lease => ({
