@@ -11,6 +11,8 @@ const FIRST_RETRY_MS = 60_000;
 const MAX_RETRY_MS = 3_600_000;
 /** The longest timer of Node is 24 days. */
 const MAX_SLEEP_MS = 86_400_000;
+/** Clocks of machines that share a bucket may differ. */
+const MOST_SKEW_MS = 300_000;
 
 /** The runtime behind the gateway, and the headers of requests to it. */
 export interface RunningService {
@@ -35,7 +37,7 @@ export class Backups {
     let pause = FIRST_RETRY_MS;
     while (!signal.aborted) {
       try {
-        const newest = (await this.#store.names(signal)).at(-1) ?? "";
+        const newest = (await this.#names(signal)).findLast((name) => !isAhead(name)) ?? "";
         const due = timeOfBackup(newest) + this.#settings.everyMs;
         if (Date.now() < due) {
           await this.#wait(due - Date.now(), signal);
@@ -50,6 +52,14 @@ export class Backups {
         pause = Math.min(pause * 2, MAX_RETRY_MS);
       }
     }
+  }
+
+  /** The oldest first. Those that a wrong clock has put into the future neither put off the next one nor outlive it. */
+  async #names(signal: AbortSignal): Promise<string[]> {
+    const names = await this.#store.names(signal);
+    const ahead = names.filter(isAhead);
+    if (ahead.length > 0) logEvent("warn", "backups_ahead_of_clock", { files: ahead.join(", ") });
+    return [...ahead, ...names.filter((name) => !isAhead(name))];
   }
 
   #wait(ms: number, signal: AbortSignal): Promise<void> {
@@ -78,7 +88,9 @@ export class Backups {
   }
 
   async #prune(keep: number, signal: AbortSignal): Promise<void> {
-    const names = await this.#store.names(signal);
+    const names = await this.#names(signal);
     for (const old of names.slice(0, -keep)) await this.#store.remove(old, signal);
   }
 }
+
+const isAhead = (name: string): boolean => timeOfBackup(name) > Date.now() + MOST_SKEW_MS;

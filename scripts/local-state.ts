@@ -32,6 +32,8 @@ import { type Environment, PLAYGROUND_DIR, Refusal } from "./settings.ts";
 
 /** Mode bits: write permission of group and others. */
 const OTHERS_WRITE = 0o022;
+const ALL_WRITE = 0o002;
+const SET_GROUP = 0o2000;
 
 interface About {
   masterKey?: string;
@@ -73,6 +75,7 @@ export class LocalState {
     this.#purpose = purpose;
     try {
       mkdirSync(dir, { recursive: true, mode: 0o700 });
+      if (purpose === "production" && isOpenedByKubernetes(dir)) chmodSync(dir, 0o700);
       if ((statSync(dir).mode & OTHERS_WRITE) !== 0) {
         throw new Refusal(
           `STATE_DIR ${dir} can be written by others: run \`chmod go-w\` on it, or set STATE_DIR to another one.`,
@@ -288,6 +291,16 @@ export class LocalState {
     writeFileSync(`${path}.new`, text, { mode: 0o600, flush: true });
     renameSync(`${path}.new`, path);
   }
+}
+
+/**
+ * Whether a volume's `fsGroup` has opened a directory of this user to its own group: at each mount Kubernetes adds `g+rw`
+ * and setgid, https://kubernetes.io/docs/tasks/configure-pod-container/security-context/#set-the-security-context-for-a-pod.
+ */
+function isOpenedByKubernetes(dir: string): boolean {
+  const { mode, uid, gid } = statSync(dir);
+  const isOwn = uid === process.getuid?.() && gid === process.getgid?.();
+  return isOwn && (mode & SET_GROUP) !== 0 && (mode & ALL_WRITE) === 0;
 }
 
 function keyringOf(masterKey: string): Keyring {

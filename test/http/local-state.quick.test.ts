@@ -75,6 +75,16 @@ describe("a STATE_DIR that existed before", () => {
     chmodSync(dir, 0o755);
     use();
   });
+
+  it("is closed in production when a volume of Kubernetes has opened it to its own group", () => {
+    mkdirSync(dir);
+    const open = () => new LocalState(dir, { MASTER_KEY: OLD }, "production").close();
+    chmodSync(dir, 0o2770);
+    open();
+    expect(statSync(dir).mode & 0o777).toBe(0o700);
+    chmodSync(dir, 0o2777);
+    expect(open).toThrow("can be written by others");
+  });
 });
 
 describe("agents and their volumes", () => {

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
@@ -173,6 +173,9 @@ describe("npm run serve", { timeout: 300_000 }, () => {
   });
 
   it("takes backups by schedule, keeps the newest, and restores one into an empty service", async () => {
+    // Named while the clock of the machine was wrong.
+    mkdirSync(backups, { recursive: true });
+    writeFileSync(join(backups, "sallyport-20990101T000000Z.snapshot"), "");
     const first = await start({ BACKUP_DIR: backups, BACKUP_TOKEN: token, BACKUP_EVERY: "1s", BACKUP_KEEP: "2" });
     await first.json("POST", "/v1/kv/data/app", token, { data: { password: "in-the-backup" } });
     const before = first.events("backup_taken").length;
