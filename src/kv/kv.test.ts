@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { goDuration } from "../lib/go-duration.ts";
+import { parseLossless } from "../lib/json.ts";
 import { changeCustomMetadata, readCustomMetadata } from "../platform/http/custom-metadata.ts";
 import { ConfigBody, MetadataBody } from "../routes/kv/bodies.ts";
 import { changeSettings } from "./settings.ts";
@@ -131,7 +132,12 @@ describe("custom metadata", () => {
   it("is a map of texts or a command line's list; null only in a patch", () => {
     expect(readCustomMetadata("a=1,b=2", false)).toMatchObject({ value: { a: "1", b: "2" } });
     expect(readCustomMetadata({ a: null }, true).ok).toBe(true);
-    expect(readCustomMetadata({ a: null, b: 1, c: "x" }, false)).toMatchObject({
+    expect(
+      readCustomMetadata(parseLossless('{"a":5,"b":1.10,"c":true,"d":12345678901234567890}'), false),
+    ).toMatchObject({
+      value: { a: "5", b: "1.10", c: "1", d: "12345678901234567890" },
+    });
+    expect(readCustomMetadata({ a: null, b: [1], c: "x" }, false)).toMatchObject({
       message:
         'custom_metadata validation failed: value of key "a" must be a string; value of key "b" must be a string',
     });

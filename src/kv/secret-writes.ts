@@ -60,10 +60,15 @@ export class SecretWrites {
     return this.#change("SecretDeleted", path, (now) => secrets.delete(path, versions, now, by), named);
   }
 
+  /** Brings versions back, for the time that `delete_version_after` gives a version that is written now. */
   undelete(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    const { secrets } = this.#records;
+    const { secrets, state } = this.#records;
     const named = { Versions: versions };
-    return this.#change("SecretUndeleted", path, () => secrets.undelete(path, versions), named);
+    const bringBack: Change = (now) => {
+      const after = secrets.find(path)?.delete_version_after ?? 0;
+      return secrets.undelete(path, versions, deletionAt(now, after, state.get().config.delete_version_after));
+    };
+    return this.#change("SecretUndeleted", path, bringBack, named);
   }
 
   destroy(path: string, versions: readonly number[], by?: Actor): Result<Written["watchers"]> {

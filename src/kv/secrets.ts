@@ -149,10 +149,12 @@ export class Secrets {
     );
   }
 
-  undelete(path: string, versions: readonly number[]): boolean {
+  /** @param deletion of the versions from now on, ms since 1970; null for none */
+  undelete(path: string, versions: readonly number[], deletion: number | null): boolean {
     return this.#changed(
-      `UPDATE versions SET deletion = NULL, deleted_by = NULL WHERE path = ? AND version IN (SELECT value FROM json_each(?))
-       AND sealed IS NOT NULL AND deletion IS NOT NULL`,
+      `UPDATE versions SET deletion = ?1, deleted_by = NULL WHERE path = ?2
+       AND version IN (SELECT value FROM json_each(?3)) AND sealed IS NOT NULL AND deletion IS NOT ?1`,
+      deletion,
       path,
       JSON.stringify(versions),
     );

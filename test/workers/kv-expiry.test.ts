@@ -34,17 +34,19 @@ it("falls back to the newest version that still lives", async () => {
   await vi.waitFor(async () => expect(await held()).toMatchObject([{ value: '{"n":1}' }]), { interval: 200 });
 });
 
-it("wakes for watched paths only, and not for a version that was destroyed or undeleted before its time", async () => {
+it("wakes for watched paths only, anew for an undeleted version, and not for one that was destroyed", async () => {
   const due = () => inStore(uuid, (store) => store.nextDue());
   await put("/v1/kv/metadata/a", { delete_version_after: "1h" });
   const written = await put("/v1/kv/data/a", { data: { n: 1 } });
   expect(await due()).toBeNull();
   await associate();
   expect(await due()).toBe(Date.parse(written.body.data.deletion_time));
+  await put("/v1/kv/metadata/a", { delete_version_after: "2h" });
+  const before = Date.now();
   await put("/v1/kv/undelete/a", { versions: [1] });
-  await vi.waitFor(async () => expect(await due()).toBeNull());
+  await vi.waitFor(async () => expect(await due()).toBeGreaterThanOrEqual(before + 7_200_000));
   await put("/v1/kv/data/a", { data: { n: 2 } });
-  await put("/v1/kv/destroy/a", { versions: [2] });
+  await put("/v1/kv/destroy/a", { versions: [1, 2] });
   await vi.waitFor(async () => expect(await due()).toBeNull());
 });
 

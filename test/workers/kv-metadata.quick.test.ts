@@ -347,7 +347,6 @@ describe("custom_metadata", () => {
       await put("/v1/kv/metadata/a", { custom_metadata: wrong }),
       await put("/v1/kv/metadata/a", { custom_metadata: { n: 1, list: [], o: {} } }),
       await put("/v1/kv/metadata/a", { custom_metadata: 5 }),
-      await put("/v1/kv/metadata/a", '{"custom_metadata":{"n":1.10}}'),
       await put("/v1/kv/metadata/a", {
         custom_metadata: Object.fromEntries(Array.from({ length: 65 }, (_, n) => [`k${n}`, "v"])),
       }),
@@ -358,6 +357,16 @@ describe("custom_metadata", () => {
     const [text] = (await put("/v1/kv/metadata/a", { custom_metadata: wrong })).body.errors;
     expect(text.split("; ")).toHaveLength(4);
     expect((await get("/v1/kv/metadata/a")).status).toBe(404);
+  });
+
+  it("takes numbers and booleans as texts, and lists no deleted secret on demand", async () => {
+    await put("/v1/kv/metadata/a", { custom_metadata: { n: 1.5, is: true } });
+    expect((await get("/v1/kv/metadata/a")).body.data.custom_metadata).toEqual({ n: "1.5", is: "1" });
+    for (const name of ["b", "c", "d/e"]) await put(`/v1/kv/data/${name}`, { data: {} });
+    await del("/v1/kv/data/b");
+    const names = async (query: string) => (await get(`/v1/kv/metadata/?list=true${query}`)).body.data.keys;
+    expect(await names("")).toEqual(["a", "b", "c", "d/"]);
+    expect(await names("&exclude_deleted=true")).toEqual(["a", "c", "d/"]);
   });
 
   it("keeps a key named __proto__", async () => {

@@ -134,8 +134,12 @@ describe("POST sys/remount", () => {
     const { migration_id: id } = (await move("kv", "new", inside)).body.data;
     expect((await get("/v1/ns/new/data/x")).body.data.data).toEqual({ n: 1 });
     expect((await get(`/v1/sys/remount/status/${id}`, inside)).body.data.migration_info.source_mount).toBe("ns/kv/");
-    expect((await get(`/v1/sys/remount/status/${id}`)).status).toBe(404);
-    expect((await move("ns/new", "ns/newer")).status).toBe(200);
+    const [fromAbove, fromOther] = [{}, { headers: { "X-Orch-Namespace": "other" } }];
+    await put("/v1/sys/namespaces/other", {});
+    expect((await get(`/v1/sys/remount/status/${id}`, fromAbove)).status).toBe(200);
+    expect((await get(`/v1/sys/remount/status/${id}`, fromOther)).status).toBe(404);
+    const again = await move("ns/new", "ns/newer");
+    expect((await get(`/v1/sys/remount/status/${again.body.data.migration_id}`)).status).toBe(200);
     expect((await get("/v1/ns/newer/data/x")).status).toBe(200);
   });
 

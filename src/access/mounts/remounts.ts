@@ -78,11 +78,15 @@ export class Remounts {
     return ok(id);
   }
 
-  /** The result of a move; null for an unknown id. Moves are complete when they are answered. */
+  /**
+   * The result of a move inside a namespace or one below it; null for an unknown id. Moves are complete when they are
+   * answered.
+   */
   status(namespace: string, id: string): Remount | null {
     const [row] = this.#deps.sql
       .exec<{ source: string; target: string }>(
-        "SELECT namespace || source AS source, namespace || target AS target FROM remounts WHERE id = ? AND namespace = ?",
+        `SELECT namespace || source AS source, namespace || target AS target FROM remounts
+         WHERE id = ?1 AND substr(namespace, 1, length(?2)) = ?2`,
         id,
         namespace,
       )

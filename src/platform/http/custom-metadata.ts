@@ -1,4 +1,4 @@
-import { isPlainObject } from "../../lib/json.ts";
+import { isPlainObject, rawAsText } from "../../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { asMap } from "./fields.ts";
 
@@ -17,10 +17,17 @@ export function readCustomMetadata(given: unknown, patch: boolean): Result<Custo
   const isText = typeof given === "string" && (patch || given.trim() === "");
   const value = isText ? given : asMap(given);
   if (!isPlainObject(value)) return failed(["must be a map of strings"]);
-  const wrong = Object.entries(value)
+  const read = Object.entries(value).map(([key, item]): [string, unknown] => [key, asText(item)]);
+  const wrong = read
     .filter(([, item]) => typeof item !== "string" && !(patch && item === null))
     .map(([key]) => `value of key ${shown(key)} must be a string`);
-  return wrong.length === 0 ? ok(value as CustomMetadataChange) : failed(wrong);
+  return wrong.length === 0 ? ok(Object.fromEntries(read) as CustomMetadataChange) : failed(wrong);
+}
+
+/** As upstream's weak decoding, which writes true as 1. */
+function asText(value: unknown): unknown {
+  if (typeof value === "boolean") return value ? "1" : "0";
+  return typeof value === "number" ? String(value) : rawAsText(value);
 }
 
 /**

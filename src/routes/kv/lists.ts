@@ -1,9 +1,12 @@
+import * as z from "zod";
 import type { MetadataView } from "../../contracts/kv-store.ts";
 import { timestamp } from "../../kv/version.ts";
 import { goDuration } from "../../lib/go-duration.ts";
+import type { Result } from "../../lib/result.ts";
 import { badRequest, notFound } from "../../platform/http/errors.ts";
+import * as query from "../../platform/http/query-fields.ts";
 import { keyPage } from "../server/key-page.ts";
-import type { MountCall } from "../server/route.ts";
+import type { Asked, MountCall } from "../server/route.ts";
 import { answer, store } from "./shared.ts";
 
 /**
@@ -69,6 +72,30 @@ export async function list(call: ListCall): Promise<Response> {
   for await (const page of pages(call, LIST_PAGE)) for (const key of page) keys.push(key);
   if (keys.length === 0) throw notFound();
   return answer(call, { keys });
+}
+
+export const MetadataListQuery = z.object({ exclude_deleted: query.flag() });
+
+/** Like `list`; on demand without secrets whose newest version is deleted, or will be at a set time, as upstream. */
+export async function metadataList(call: ListCall & Asked<typeof MetadataListQuery>): Promise<Response> {
+  if (!call.asked.exclude_deleted) return list(call);
+  const folder = folderOf(call);
+  const keys: string[] = [];
+  for await (const page of pages(call, DETAILED_PAGE)) {
+    const secrets = page.filter((key) => !key.endsWith("/"));
+    const found = await store(call).metadataOf(secrets.map((key) => folder + key));
+    const left = new Set(secrets.filter((_key, at) => hasDeletion(found[at])));
+    keys.push(...page.filter((key) => !left.has(key)));
+  }
+  if (keys.length === 0) throw notFound();
+  return answer(call, { keys });
+}
+
+function hasDeletion(view: Result<MetadataView> | undefined): boolean {
+  if (!view?.ok) return true;
+  const { row, versions } = view.value;
+  const newest = versions.find(({ version }) => version === row.current_version);
+  return newest !== undefined && newest.deletion !== null;
 }
 
 /**

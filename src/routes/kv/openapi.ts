@@ -75,6 +75,7 @@ const settings = {
   metadata_cas_required: "Every write of metadata must say which version of it it replaces.",
   delete_version_after: "Versions delete themselves after this time.",
 };
+const EXCLUDE_DELETED = "Leaves out secrets whose newest version is deleted, or will be at a set time.";
 const CAS = "The `current_metadata_version` that this replaces; 0 for metadata that is not there.";
 const custom = {
   type: "object",
@@ -162,12 +163,14 @@ export const kv = group(
     "LIST /secret/metadata": {
       id: "listSecretsAtRoot",
       summary: "List secrets and folders at the root of a mount",
+      query: { exclude_deleted: EXCLUDE_DELETED },
       answers: data("Names.", keys),
     },
     "LIST /secret/metadata/:path+": {
       id: "listSecrets",
       summary: "List secrets and folders in a folder",
       path: { path: "The folder." },
+      query: { exclude_deleted: EXCLUDE_DELETED },
       answers: data("Names.", keys),
     },
     "LIST /secret/detailed-metadata": {

@@ -17,7 +17,7 @@ import { noContent, rawEnvelope } from "../server/respond.ts";
 import { type Asked, type Call, inMount } from "../server/route.ts";
 import { writeRights } from "../server/write-rights.ts";
 import { ConfigBody, DataBody, dataText, MetadataBody, VersionsBody, versionsOf } from "./bodies.ts";
-import { detailedList, list, metadataData } from "./lists.ts";
+import { detailedList, MetadataListQuery, metadataData, metadataList } from "./lists.ts";
 import { actor, answer, invalidPath, type PathCall, path, readSecret, store, warned } from "./shared.ts";
 
 /** Routes of a KV version 2 mount, relative to it (https://developer.hashicorp.com/vault/api-docs/secret/kv/kv-v2). */
@@ -203,8 +203,8 @@ const engineRoutes = [
     handle: async (call, body) =>
       changed(call, await store(call).destroyVersions(path(call), versionsOf(body), actor(call))),
   }),
-  inMount({ verb: "LIST", path: "/metadata", scans: true, handle: list }),
-  inMount({ verb: "LIST", path: "/metadata/:path+", scans: true, handle: list }),
+  inMount({ verb: "LIST", path: "/metadata", scans: true, query: MetadataListQuery, handle: metadataList }),
+  inMount({ verb: "LIST", path: "/metadata/:path+", scans: true, query: MetadataListQuery, handle: metadataList }),
   inMount({ verb: "LIST", path: "/detailed-metadata", scans: true, handle: detailedList }),
   inMount({ verb: "LIST", path: "/detailed-metadata/:path+", scans: true, handle: detailedList }),
   inMount({
