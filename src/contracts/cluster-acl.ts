@@ -107,5 +107,5 @@ export interface ClusterAclIndexApi {
   /** The index of the newest change. */
   clusterAclIndex(): Promise<number>;
   /** That index, as soon as it is beyond `since` or after `waitMs`. */
-  clusterAclChanged(since: number, waitMs: number): Promise<number>;
+  clusterAclChanged(since: number, waitMs: number): Promise<number | null>;
 }

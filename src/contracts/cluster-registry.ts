@@ -20,8 +20,11 @@ export interface ClusterRegistryApi
     NodesApi,
     ReportsApi,
     VolumeClaimsApi {
-  /** Blocking query: resolves with the newest index of the tables once it exceeds `since`, or after `waitMs`. */
-  changed(tables: readonly string[], since: number, waitMs: number): Promise<number>;
+  /**
+   * Blocking query: resolves with the newest index of the tables once it exceeds `since`, or after `waitMs`. Null at
+   * once when too many queries wait.
+   */
+  changed(tables: readonly string[], since: number, waitMs: number): Promise<number | null>;
   /** Delivers the outcome of a node operation. At least once. */
   operationDone(nodeId: string, id: string, result: OperationResult): Promise<void>;
   /** Lists sessions of agents and of nodes with pending operations. */

@@ -102,6 +102,8 @@ export interface Kept {
   readonly id: string;
   readonly jobId: string | null;
   readonly nodeId: string | null;
+  /** The version of the job; of an allocation, that of its job, see `ObjectReport.placedBy`. Null when unknown. */
+  readonly jobVersion: number | null;
   /** The allocation has ended. */
   readonly terminal: boolean;
   readonly body: string;

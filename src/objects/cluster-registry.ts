@@ -190,8 +190,8 @@ export class ClusterRegistry extends ClusterMethods implements ClusterRegistryAp
     this.#due = `SELECT ${this.#timed.map(({ due }) => `(${due})`).join(", ")}`;
   }
 
-  /** The newest index of these tables, as soon as it is beyond `since` or after `waitMs`. */
-  changed(tables: readonly string[], since: number, waitMs: number): Promise<number> {
+  /** The newest index of these tables, as soon as it is beyond `since` or after `waitMs`: see `Waiters`. */
+  changed(tables: readonly string[], since: number, waitMs: number): Promise<number | null> {
     return this.#waiters.changed(tables, since, waitMs);
   }
 
@@ -210,11 +210,14 @@ export class ClusterRegistry extends ClusterMethods implements ClusterRegistryAp
     this.#keys.rotate(term);
   }
 
-  /** Deletes a flat namespace without content, and its ended reports: see `EndedNamespaces`. */
+  /** Deletes a flat namespace without content, with its ended reports and operations: see `EndedNamespaces`. */
   endNamespace(id: string, name: string): Result<null> {
     return this.commit(() => {
       const ended = this.#ended.end(id, name, Date.now());
-      if (ended.ok) this.#reported.forget(name);
+      if (ended.ok) {
+        this.#reported.forget(name);
+        this.#csi.forgetNamespace(name);
+      }
       return ended;
     });
   }

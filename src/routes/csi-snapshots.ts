@@ -9,7 +9,7 @@ import * as z from "zod";
 import { CSI_LIST_RIGHTS } from "../contracts/cluster-rights.ts";
 import type { StartedOperation } from "../contracts/csi-volumes.ts";
 import type { Result } from "../lib/result.ts";
-import { badRequest, invalid, RequestError, sentence, unwrap } from "../platform/http/errors.ts";
+import { badRequest, denied, invalid, RequestError, sentence, unwrap } from "../platform/http/errors.ts";
 import { caseless } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
 import { readQuery } from "../platform/http/read-query.ts";
@@ -20,7 +20,7 @@ import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import { joinedErrors } from "../volumes/joined-errors.ts";
 import { digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
 import { blocking } from "./server/blocking.ts";
-import { namespaceOf } from "./server/cluster-reads.ts";
+import { namespaceGiven, namespaceOf } from "./server/cluster-reads.ts";
 import { mustPage } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
@@ -145,7 +145,7 @@ export const SnapshotBody = caseless(
 const Entries = z.object({ Snapshots: z.array(SnapshotBody) });
 /** Values other than those of header and query have no effect. */
 const unheeded = z.string().nullish();
-const around = { Namespace: unheeded, Region: unheeded, AuthToken: unheeded, SecretID: unheeded };
+const around = { Namespace: z.string().max(128).nullish(), Region: unheeded, AuthToken: unheeded, SecretID: unheeded };
 const Body = caseless(z.object({ Snapshots: z.array(z.unknown()).max(50).default([]), ...around }).loose());
 
 /** Entries of a body: a list of snapshots, or a single one. */
@@ -177,10 +177,11 @@ async function whenReady(made: CsiSnapshot, look: () => Promise<CsiSnapshot>): P
 
 async function createSnapshot(
   call: AuthorisedCall,
+  namespace: string,
   entry: z.output<typeof SnapshotBody>,
   header: Readonly<Record<string, string>>,
 ): Promise<ShownSnapshot> {
-  const source = { namespace: namespaceOf(call), id: entry.SourceVolumeID };
+  const source = { namespace, id: entry.SourceVolumeID };
   const wanted = { source, pluginId: entry.PluginID ?? "", name: entry.Name ?? "", parameters: entry.Parameters ?? {} };
   const digest = digestOf(call, "snapshot", wanted);
   const secrets = { ...entry.Secrets, ...header };
@@ -201,13 +202,15 @@ async function createSnapshot(
 
 /** One by one: completed entries stay when others fail. */
 async function createSnapshots(call: AuthorisedCall, body: z.output<typeof Body>): Promise<Response> {
+  const namespace = namespaceGiven(call) || body.Namespace || "default";
+  if (!mayWrite(call.grant.cluster, call, namespace)) throw denied();
   const entries = entriesOf(body);
   const header = headerSecrets(call);
   const made: ShownSnapshot[] = [];
   const failures: RequestError[] = [];
   for (const entry of entries) {
     try {
-      made.push(await createSnapshot(call, entry, header));
+      made.push(await createSnapshot(call, namespace, entry, header));
     } catch (failure) {
       if (!(failure instanceof RequestError)) throw failure;
       failures.push(failure);
@@ -247,7 +250,7 @@ const asks = (path: string, tables: readonly string[], list: (call: PluginCall, 
     handle: (call) => {
       const changed = (since: number, waitMs: number) => clusterRegistry(call.env).changed(tables, since, waitMs);
       const read = async () => {
-        const index = await changed(0, 0);
+        const index = (await changed(0, 0)) ?? 0;
         return { index, respond: () => list(call, index) };
       };
       return blocking(call, read, changed);
@@ -260,7 +263,8 @@ export const csiSnapshotRoutes = [
   cluster({
     verb: "POST",
     path: "/volumes/snapshot",
-    rights: (rights, call) => mayWrite(rights, call, namespaceOf(call)),
+    // The namespace may be in the body.
+    rights: "any",
     fresh: true,
     body: Body,
     handle: createSnapshots,

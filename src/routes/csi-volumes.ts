@@ -77,13 +77,22 @@ async function requestsOf(call: AuthorisedCall<never, "id">, body: CsiBody, inte
   return requests;
 }
 
-/** Evaluates policy rules before any plugin is called; see `judgeHostVolume`. Node pools do not apply. */
-function judgeCsiVolume(
+/**
+ * Evaluates policy rules before any plugin is called; see `judgeHostVolume`. Omitted fields have the values of the
+ * volume that the request changes. Node pools do not apply.
+ */
+async function judgeCsiVolume(
+  env: Env,
   rules: readonly GoverningRule[],
-  { name, namespace, pluginId, capacityMax }: CsiRequest,
+  request: CsiRequest,
   override: boolean,
-): Result<readonly string[]> {
+): Promise<Result<readonly string[]>> {
   if (rules.length === 0) return ok([]);
+  const { id, namespace, pluginId, capacityMin } = request;
+  const { found } = await clusterRegistry(env).readCsiVolume({ namespace, id });
+  const name = request.name || (found?.volume.name ?? "");
+  const kept = capacityMin === 0 ? (found?.volume.capacityMax ?? 0) : 0;
+  const capacityMax = request.capacityMax || kept;
   return checkVolume(rules, { name, namespace, pluginId, capacityMax, nodePool: null }, override);
 }
 
@@ -102,7 +111,7 @@ async function write(call: AuthorisedCall<never, "id">, given: Readonly<Record<s
   const requests = await requestsOf(call, body, intent);
   const warnings = [...body.warnings];
   for (const { request, rules } of requests)
-    warnings.push(...unwrap(judgeCsiVolume(rules, request, body.policyOverride)));
+    warnings.push(...unwrap(await judgeCsiVolume(call.env, rules, request, body.policyOverride)));
   const index = intent === "register" ? await register(call, requests) : await create(call, requests);
   const read = requests.map(({ request: { namespace, id } }) =>
     clusterRegistry(call.env).readCsiVolume({ namespace, id }),

@@ -158,6 +158,11 @@ describeConsole("log-in", (suite) => {
     await page.getByRole("button", { name: "Account: root" }).waitFor();
     await page.clock.fastForward("01:10");
     await page.getByText("Locked after 15 minutes without input").waitFor();
+    // A machine that slept: its first input comes before its timers.
+    await opened.logIn(suite().bench.token);
+    await page.clock.setSystemTime(Date.now() + 3_600_000);
+    await page.mouse.move(40, 40);
+    await page.getByText("Locked after 15 minutes without input").waitFor();
     await opened.expectClean();
     await opened.close();
   });

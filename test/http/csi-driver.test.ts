@@ -238,7 +238,19 @@ it("a volume passes through all node steps, and each step is idempotent", async 
   await twice(() => client.call("DeleteVolume", { volumeId }));
   expect(driver.directories("volumes")).toEqual([]);
   // The old id does not lead to the new volume.
-  expect((await create("v")).volumeId).not.toBe(volumeId);
+  const second = await create("v");
+  expect(second.volumeId).not.toBe(volumeId);
+
+  // The controller detaches the volume from a node that is away, and deletes it.
+  const onNode = { ...common, ...second };
+  await client.call("ControllerPublishVolume", { ...attach, ...second });
+  await client.call("NodeStageVolume", onNode);
+  await client.call("NodePublishVolume", { ...onNode, targetPath: target });
+  await client.call("ControllerUnpublishVolume", { volumeId: second.volumeId, nodeId: "node-1" });
+  await client.call("DeleteVolume", { volumeId: second.volumeId });
+  expect(lstatSync(target).isSymbolicLink()).toBe(true);
+  await twice(() => client.call("NodeUnpublishVolume", { volumeId: second.volumeId, targetPath: target }));
+  expect(lstatSync(target, { throwIfNoEntry: false })).toBeUndefined();
 });
 
 it("refuses access that conflicts with existing publications", async () => {

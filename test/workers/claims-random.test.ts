@@ -36,6 +36,8 @@ interface Claim {
 class Model {
   readonly volumes = new Map<string, { readonly node: number; readonly name: string }>();
   readonly jobs = new Map<string, { readonly version: number; readonly sources: readonly string[] }>();
+  /** Sources by job and version; also of versions that only allocations contain. */
+  readonly versions = new Map<string, readonly string[]>();
   readonly allocations = new Map<string, Allocation>();
   claims: Claim[] = [];
   changes = 0;
@@ -47,6 +49,7 @@ class Model {
   }
 
   settle(): void {
+    for (const [job, { version, sources }] of this.jobs) this.versions.set(`${job} ${version}`, sources);
     for (const allocation of this.allocations.values()) {
       const job = this.jobs.get(allocation.job);
       if (allocation.live && !allocation.wants && job?.version === allocation.version) {
@@ -88,9 +91,10 @@ class Model {
       if (!live) return false;
       if (this.claims.some((claim) => claim.volume === volume && claim.alloc === id)) return true;
       const known = this.jobs.get(job);
-      // Another version of its job than the one that is known may ask for anything.
-      const mayUse = known === undefined ? outlives : known.version !== version || known.sources.includes(name);
-      return on === node && mayUse;
+      if (on !== node) return false;
+      // An unknown version of a known job may ask for anything.
+      const sources = this.versions.get(`${job} ${version}`);
+      return (!known && outlives) || (sources?.includes(name) ?? known !== undefined);
     });
   }
 }
@@ -115,12 +119,14 @@ async function step(model: Model, random: () => number, nr: number): Promise<str
     const job = pick(JOBS);
     const version = (model.jobs.get(job)?.version ?? 0) + (random() < 0.3 ? 1 : 0);
     const own = random() < 0.2;
+    const earlier = model.versions.get(`${job} ${version}`);
+    if (own && !earlier) model.versions.set(`${job} ${version}`, some);
     const allocation: Allocation = {
       job,
       version,
       node: pick(NODES),
       live: true,
-      wants: own ? new Set(some) : null,
+      wants: own || earlier ? new Set(own ? some : earlier) : null,
       since: model.now(),
     };
     const { TaskGroups } = asJob(job, version, some).Payload["Job"] as { TaskGroups: unknown };
@@ -167,7 +173,9 @@ async function step(model: Model, random: () => number, nr: number): Promise<str
   }
   const job = pick(JOBS);
   await report(gone(asJob(job, 1, [])));
-  model.jobs.delete(job);
+  // Versions that only allocations contain stay with a job that was never reported.
+  for (const version of model.jobs.delete(job) ? [...model.versions.keys()] : [])
+    if (version.startsWith(`${job} `)) model.versions.delete(version);
   model.drop((claim) => claim.job === job);
   for (const each of model.allocations.values()) {
     if (each.job === job) Object.assign(each, { wants: new Set(), outlives: each.live });

@@ -6,7 +6,7 @@ import { eventsOf } from "./access.ts";
 import { claims, ended, holders, listClaims, placed, stickyJob } from "./claims-helpers.ts";
 import { del, get, put } from "./client.ts";
 import { lose, make, nodeId, nodes, openNodes } from "./host-volumes.ts";
-import { gone, report, send } from "./reports.ts";
+import { deployment, gone, report, send, uuid } from "./reports.ts";
 
 beforeEach(() => openNodes(1));
 
@@ -80,6 +80,15 @@ describe("a sticky volume", () => {
     await report(stickyJob(["db"], { Version: 3 }));
     expect(await claims()).toEqual([]);
     await report(stickyJob(["db"], { Version: 2 }));
+    expect(await holders()).toEqual([["db", "a1"]]);
+  });
+
+  it.each([
+    ["the allocation", { JobVersion: 1 }, []],
+    ["its deployment", { JobVersion: undefined, DeploymentID: uuid(3) }, [deployment({ JobVersion: 1 })]],
+  ])("is claimed by the earlier job version that %s names", async (_what, version, before) => {
+    await make();
+    await report(stickyJob(["db"], { Version: 1 }), stickyJob([], { Version: 2 }), ...before, placed("a1", version));
     expect(await holders()).toEqual([["db", "a1"]]);
   });
 

@@ -198,6 +198,41 @@ describe("a claim is created", () => {
     expect([await statesOf(), csi.asked]).toEqual([[], ["create"]]);
   });
 
+  it("for the job version at the allocation's placement when its report names none", async () => {
+    await create();
+    await create({ ID: "v2", Name: "two" });
+    const placed = (ID: string) => allocation({ ID, JobVersion: undefined });
+    await report(job({}, 1), placed("a1"));
+    await report(job({ Source: "v2" }, 2), placed("a2"));
+    await report(placed("a1"));
+    await expect.poll(() => Promise.all([statesOf(), statesOf("v2")])).toEqual([["published"], ["published"]]);
+    expect([await claimsOf(), await claimsOf("v2")]).toMatchObject([[{ AllocID: "a1" }], [{ AllocID: "a2" }]]);
+  });
+
+  it("for a job version as it was reported last", async () => {
+    await create();
+    const other = job({ Source: "other" });
+    await report(job({}), other, allocation());
+    expect(await statesOf()).toEqual([]);
+    await report(job({}));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+  });
+
+  it("for no allocation of a job version without the volume between two that have it, in any order", async () => {
+    await create();
+    const without = { Topic: "Job", Type: "JobRegistered", Payload: { Job: { ID: "web", Namespace: "default" } } };
+    const versions = [1, 2, 3, 4, 5, 6].map((Version) =>
+      Version % 3 === 1
+        ? job({}, Version)
+        : { ...without, Payload: { Job: { ...without.Payload.Job, Version, TaskGroups: [{ Name: "g" }] } } },
+    );
+    await report(...versions.slice(0, 2), ...versions.slice(3), ...versions.slice(2, 3));
+    await report(...[2, 3, 5].map((JobVersion) => allocation({ ID: `a${JobVersion}`, JobVersion })));
+    expect(await statesOf()).toEqual([]);
+    await report(allocation({ JobVersion: 4 }));
+    await expect.poll(() => statesOf()).toEqual(["published"]);
+  });
+
   it("until the allocation ends or is deleted", async () => {
     await create();
     await report(job({}), allocation());

@@ -1,7 +1,9 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { itRows } from "../support/rows.ts";
-import { type Answer, del, get, send } from "./client.ts";
-import { addCsiNode, create, csi, openCsi, PLUGIN, shown } from "./csi-world.ts";
+import { holderOf } from "./access.ts";
+import { type Answer, del, get, put, send } from "./client.ts";
+import { addCsiNode, controllers, create, csi, instance, openCsi, PLUGIN, shown } from "./csi-world.ts";
+import { addNode } from "./host-volumes.ts";
 
 beforeEach(openCsi);
 
@@ -72,6 +74,38 @@ describe("snapshots", () => {
   ])("are refused: %s", async (_what, more, status, said) => {
     await create();
     expect(refusal(await snapshot(more))).toEqual([status, said]);
+  });
+
+  it("are refused for another plugin than the volume's, which does not receive its secrets", async () => {
+    const { CSIControllerPlugins } = controllers();
+    const another = { other: instance({ ...CSIControllerPlugins[PLUGIN], PluginID: "other" }) };
+    await addNode(2, { CSIControllerPlugins: another });
+    await create({ Secrets: { a: "1" } });
+    expect(refusal(await snapshot({ PluginID: "other" }))).toEqual([
+      400,
+      '1 error occurred:\n\t* PluginID: must be the plugin of volume "v1"\n\n',
+    ]);
+    expect(csi.asked).toEqual(["create"]);
+    expect((await snapshot({ PluginID: PLUGIN })).status).toBe(200);
+  });
+
+  it("are created in the namespace of the query, else of the body, with the right in that namespace", async () => {
+    await put("/v1/namespace/prod", {});
+    await create();
+    await create({ ID: "v2", Name: "two", Namespace: "prod" });
+    const rules = 'namespace "prod" { capabilities = ["csi-write-volume"] }';
+    const { client_token: token } = await holderOf(rules);
+    const ask = async (SourceVolumeID: string, body: object, query = "") => {
+      const given = { Snapshots: [{ SourceVolumeID, Name: "s" }], ...body };
+      return (await send("POST", `/v1/volumes/snapshot${query}`, given, { token })).status;
+    };
+    expect(await ask("v2", { Namespace: "prod" })).toBe(200);
+    expect(await ask("v2", { Namespace: "default" }, "?namespace=prod")).toBe(200);
+    expect(await ask("v1", { Namespace: "prod" })).toBe(404);
+    expect(await ask("v1", { Namespace: "prod" }, "?namespace=default")).toBe(403);
+    expect(await ask("v1", {})).toBe(403);
+    const single = { SourceVolumeID: "v2", Name: "s", Namespace: "prod" };
+    expect((await send("POST", "/v1/volumes/snapshot", single, { token })).status).toBe(200);
   });
 
   // Proves: D.rules.5.snapshot, D.rules.5.snapshot-list

@@ -5,7 +5,7 @@ import { VolumeUsage } from "../../src/volumes/host/usage.ts";
 import { eventsOf } from "./access.ts";
 import { del, get, put } from "./client.ts";
 import { addNode, ask, finish, listed, lose, make, nodeId, nodes, openNodes, run } from "./host-volumes.ts";
-import { gone, report } from "./reports.ts";
+import { allocation, gone, job, report } from "./reports.ts";
 
 beforeEach(() => openNodes(1));
 
@@ -228,6 +228,27 @@ describe("a volume in use", () => {
       Payload: { Allocation: { ID: "a1", JobID: "web", TaskGroup: "g", NodeID: nodeId(1), ClientStatus: "complete" } },
     });
     expect((await deletion(ID))[0]).toBe(200);
+  });
+
+  it("by an allocation in its version of the job, although its report names none", async () => {
+    const { ID } = await make();
+    const db = { v: { Type: "host", Source: "db" } };
+    const version = (Version: number, Volumes: object) => job({ Version, TaskGroups: [{ Name: "g", Volumes }] });
+    const on = (alloc: string, ClientStatus = "running") =>
+      allocation({ ID: alloc, TaskGroup: "g", NodeID: nodeId(1), ClientStatus });
+    await report(version(0, db), on("a1"), version(1, {}), on("a2"));
+    expect(await deletion(ID)).toEqual([409, `volume ${ID} in use by allocations: [a1]`]);
+    expect(await update(ID)).toEqual(inUse);
+    await report(version(2, db), on("a1", "complete"));
+    expect((await deletion(ID))[0]).toBe(200);
+  });
+
+  it("by an allocation of an unknown version of its job if any version requests it", async () => {
+    const { ID } = await make();
+    const version = (Version: number, Source: string) =>
+      job({ Version, TaskGroups: [{ Name: "cache", Volumes: { v: { Type: "host", Source } } }] });
+    await report(allocation({ ID: "a1", NodeID: nodeId(1) }), version(0, "db"), version(1, "other"));
+    expect(await deletion(ID)).toEqual(inUse);
   });
 
   it("is none of an allocation whose job is not reported yet", async () => {

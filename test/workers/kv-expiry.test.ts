@@ -34,7 +34,7 @@ it("falls back to the newest version that still lives", async () => {
   await vi.waitFor(async () => expect(await held()).toMatchObject([{ value: '{"n":1}' }]), { interval: 200 });
 });
 
-it("wakes for watched paths only, anew for an undeleted version, and not for one that was destroyed", async () => {
+it("wakes for watched paths only, later for an undeleted version, and not for one that was destroyed", async () => {
   const due = () => inStore(uuid, (store) => store.nextDue());
   await put("/v1/kv/metadata/a", { delete_version_after: "1h" });
   const written = await put("/v1/kv/data/a", { data: { n: 1 } });

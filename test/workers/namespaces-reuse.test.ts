@@ -5,6 +5,8 @@ import { secretsRoutes } from "../../src/routes/table.ts";
 import { accessControl, syncControl } from "../../src/rpc/stubs.ts";
 import { issue, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put } from "./client.ts";
+import { create as createVolume, openCsi } from "./csi-world.ts";
+import { nodeId } from "./host-volumes.ts";
 import { allocation, deployment, evaluation, job, report, service, tokenWith, uuid } from "./reports.ts";
 import { openStream } from "./streams.ts";
 import { eventually } from "./sync-helpers.ts";
@@ -154,6 +156,32 @@ describe("DELETE sys/namespaces/:name", () => {
 });
 
 describe("DELETE namespace/:name", () => {
+  it("deletes requests of ended jobs for CSI volumes and past operations, and a later namespace has none", async () => {
+    await openCsi();
+    const IN = { Namespace: "x" };
+    const group = (...sources: string[]) => ({
+      Name: "g",
+      Volumes: Object.fromEntries(sources.map((Source) => [Source, { Type: "csi", Source }])),
+    });
+    const version = (Status: string, ...sources: string[]) =>
+      job({ Version: 0, Status, TaskGroups: [group(...sources)], ...IN }, IN);
+    const operations = () => get("/v1/volume/csi/old/operations?namespace=x");
+    await done(put("/v1/namespace/x", {}));
+    await done(createVolume({ ID: "old", ...IN }));
+    await report(version("dead", "old"));
+    await done(del("/v1/volume/csi/old/delete?namespace=x"));
+    expect((await operations()).body).toHaveLength(2);
+    await done(del("/v1/namespace/x"));
+    await done(put("/v1/namespace/x", {}));
+    expect((await operations()).status).toBe(404);
+
+    for (const ID of ["old", "new"]) await done(createVolume({ ID, Name: ID, ...IN }));
+    const alloc = { ID: "a1", TaskGroup: "g", NodeID: nodeId(1) };
+    await report(allocation({ ...alloc, JobVersion: 0, ...IN }, IN), version("running", "new"));
+    const claims = async (id: string) => (await get(`/v1/volume/csi/${id}/claims?namespace=x`)).body.length;
+    expect([await claims("old"), await claims("new")]).toEqual([0, 1]);
+  });
+
   it("deletes reports of ended jobs, and a later namespace of the name has no reports and no events", async () => {
     await done(put("/v1/namespace/x", { Description: "first", Meta: { a: "b" } }));
     const IN = { Namespace: "x" };

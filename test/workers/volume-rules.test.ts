@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it } from "vitest";
 import { PolicyStore } from "../../src/access/policies/policy-store.ts";
 import { accessObject, holderOf, policies } from "./access.ts";
 import { type Answer, del, get, put, send } from "./client.ts";
+import { create, register as csiRegister, openCsi } from "./csi-world.ts";
 import { addNode, ask, listed, make, nodeId, nodes, openNodes, register, volume } from "./host-volumes.ts";
 
 beforeEach(() => openNodes(1));
@@ -183,6 +184,23 @@ describe("PolicyOverride", () => {
       'volume denied: policy "hard", rule "name" (hard-mandatory): name must match ^x',
     ]);
     expect((await ask()).text).toContain('policy "storage", rule "size" (soft-mandatory)');
+  });
+});
+
+describe("a change of a CSI volume", () => {
+  beforeEach(openCsi);
+
+  it("is checked with the volume's current name and capacities if it omits them", async () => {
+    await create({ RequestedCapacityMin: 5, RequestedCapacityMax: 10 });
+    await write('name_pattern = "^vol-"\n max_capacity = 10');
+    expect((await create({ Name: "" })).status).toBe(200);
+    expect((await csiRegister({ Name: "" })).status).toBe(200);
+    const asked = "capacity_max must be given, and at most 10 bytes";
+    // A new minimum without a maximum replaces both.
+    expect(said(await create({ Name: "", RequestedCapacityMin: 6 }))).toEqual(denied(asked));
+    expect(said(await create({ ID: "v2", Name: "web" }))).toEqual(denied(`name must match ^vol- and ${asked}`));
+    await write("max_capacity = 9");
+    expect(said(await create({ Name: "" }))).toEqual(denied("capacity_max must be given, and at most 9 bytes"));
   });
 });
 

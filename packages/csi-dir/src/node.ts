@@ -59,7 +59,7 @@ export const nodeCalls = (driver: Driver): Calls<"Node"> => {
       const id = checks.required("volume_id", request.volumeId);
       const path = pathOf("staging_target_path", request.stagingTargetPath);
       await locks.with([lockOfVolume(id)], async () => {
-        if (!driver.volumes.isId(id)) throw notFound(`there is no volume ${id.slice(0, 64)}`);
+        checkId(driver, id);
         const here = (await mounts.of(id)).filter((mount) => mount.nodeId === nodeId);
         const published = here.find(({ kind }) => kind === "published");
         if (published) throw failedPrecondition(`volume ${id} is published at ${published.path}`);
@@ -77,8 +77,9 @@ export const nodeCalls = (driver: Driver): Calls<"Node"> => {
       const id = checks.required("volume_id", request.volumeId);
       const path = pathOf("target_path", request.targetPath);
       await locks.with([lockOfVolume(id)], async () => {
-        const volume = await existingVolume(driver, id);
-        await unlink(path, driver.volumes.data(volume.id));
+        // The controller may have detached the volume from a node that was away, and deleted it.
+        checkId(driver, id);
+        await unlink(path, driver.volumes.data(id));
         const known = await mounts.find(id, nodeId, path);
         if (known) await mounts.remove(known);
       });
@@ -128,6 +129,11 @@ async function publish(driver: Driver, request: Request<"NodePublishVolume">): P
     if (!known) await mounts.put(mount);
     await link(path, volumes.data(id));
   });
+}
+
+/** @throws NOT_FOUND for an id that no volume of this driver had */
+function checkId({ volumes }: Driver, id: string): void {
+  if (!volumes.isId(id)) throw notFound(`there is no volume ${id.slice(0, 64)}`);
 }
 
 /** A single-writer volume has at most one target on its node. */

@@ -32,8 +32,8 @@ export class AclIndex {
     return this.#newest;
   }
 
-  /** The newest index, as soon as it is beyond `since` or after `waitMs`. */
-  async changed(since: number, waitMs: number): Promise<number> {
+  /** The newest index, as soon as it is beyond `since` or after `waitMs`: see `Waiters`. */
+  async changed(since: number, waitMs: number): Promise<number | null> {
     await this.newest();
     return this.#waiters.changed([TABLE], since, waitMs);
   }

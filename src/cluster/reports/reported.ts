@@ -101,7 +101,7 @@ export class Reported implements IndexedRows {
       origin: promised === line ? null : promised,
       backfill: { table: topic, row: line === null ? [namespace, id] : [namespace, id, String(line)] },
       before: known && storedOf(known),
-      after: report.deleted ? null : { ...storedFrom(report), body },
+      after: report.deleted ? null : storedFrom(report, jobVersion),
     };
   }
 
@@ -285,20 +285,25 @@ export class Reported implements IndexedRows {
   }
 }
 
-const storedOf = ({ namespace, id, job_id, node_id, terminal, body }: ReportedRow): Kept => ({
+const storedOf = ({ namespace, id, job_id, node_id, job_version, terminal, body }: ReportedRow): Kept => ({
   namespace,
   id,
   jobId: job_id,
   nodeId: node_id,
+  jobVersion: job_version,
   terminal: terminal === 1,
   body,
 });
 
-const storedFrom = ({ namespace, id, jobId, nodeId, terminal, body }: ObjectReport): Kept => ({
+const storedFrom = (
+  { namespace, id, jobId, nodeId, terminal, body }: ObjectReport,
+  jobVersion: number | null,
+): Kept => ({
   namespace,
   id,
   jobId,
   nodeId,
+  jobVersion,
   terminal,
   body,
 });

@@ -1,6 +1,6 @@
 /**
- * Reads table `reported` for the other folders of the cluster registry: volumes, nodes and namespaces. Every statement
- * is an index seek or a walk over one index, except where its comment says otherwise.
+ * Reads tables `reported` and `job_versions` for the other folders of the cluster registry: volumes, nodes and
+ * namespaces. Every statement is an index seek or a walk over one index, except where its comment says otherwise.
  */
 
 /** Live allocations of a job, as the end of a statement: namespace and job id. */
@@ -36,22 +36,53 @@ export function isTerminal(sql: SqlStorage, namespace: string, id: string): bool
   return allocation ? allocation.terminal === 1 : null;
 }
 
-/** The version and task groups of a job, as reported: the groups are JSON. */
+/** The task groups of a job in one version, as JSON. */
 export interface JobGroups extends Record<string, SqlStorageValue> {
   version: number | null;
   groups: string | null;
 }
 
-export function jobGroups(sql: SqlStorage, namespace: string, id: string): JobGroups | null {
+const JOB_GROUPS = "job_version AS version, json_extract(body, '$.TaskGroups') AS groups";
+/** An allocation's copy of its job may have no groups. */
+const EARLIER_GROUPS = `SELECT version, json_extract(body, '$.TaskGroups') AS groups FROM job_versions
+  WHERE namespace = ? AND job_id = ? AND gone = 0 AND json_type(body, '$.TaskGroups') = 'array'`;
+
+export const hasJob = (sql: SqlStorage, namespace: string, id: string): boolean =>
+  isFound(sql, "SELECT 1 FROM reported WHERE topic = 'Job' AND namespace = ? AND id = ?", namespace, id);
+
+/** The task groups of a job's newest version; null for an unknown job. */
+function newestGroups(sql: SqlStorage, namespace: string, id: string): JobGroups | null {
   const [job] = sql
     .exec<JobGroups>(
-      `SELECT json_extract(body, '$.Version') AS version, json_extract(body, '$.TaskGroups') AS groups
-       FROM reported WHERE topic = 'Job' AND namespace = ? AND id = ?`,
+      `SELECT ${JOB_GROUPS} FROM reported WHERE topic = 'Job' AND namespace = ? AND id = ?`,
       namespace,
       id,
     )
     .toArray();
   return job ?? null;
+}
+
+/**
+ * The task groups of a job in the version of an allocation; null while that version is unknown. Without a version, of
+ * the job or of the allocation, those of the newest one.
+ */
+export function groupsOfVersion(
+  sql: SqlStorage,
+  namespace: string,
+  id: string,
+  version: number | null,
+): JobGroups | null {
+  const newest = newestGroups(sql, namespace, id);
+  if (version === null || (newest && (newest.version ?? version) === version)) return newest;
+  const [earlier] = sql.exec<JobGroups>(`${EARLIER_GROUPS} AND version = ?`, namespace, id, version).toArray();
+  return earlier ?? null;
+}
+
+/** The task groups of a job in each of its stored versions. */
+export function groupsOfVersions(sql: SqlStorage, namespace: string, id: string): JobGroups[] {
+  const newest = newestGroups(sql, namespace, id);
+  const earlier = sql.exec<JobGroups>(EARLIER_GROUPS, namespace, id).toArray();
+  return newest ? [newest, ...earlier] : earlier;
 }
 
 /** A live allocation, as far as its requests for volumes need it. */
@@ -61,11 +92,12 @@ export interface LiveAllocation extends Record<string, SqlStorageValue> {
   node_id: string | null;
   name: string | null;
   task_group: string | null;
+  /** As reported, else as determined at its placement; null when unknown. */
   job_version: number | null;
 }
 
 const LIVE_ALLOCATION = `id, job_id, node_id, json_extract(body, '$.Name') AS name,
-  json_extract(body, '$.TaskGroup') AS task_group, json_extract(body, '$.JobVersion') AS job_version`;
+  json_extract(body, '$.TaskGroup') AS task_group, job_version`;
 
 export const liveOfJob = (sql: SqlStorage, namespace: string, jobId: string): LiveAllocation[] =>
   sql.exec<LiveAllocation>(`SELECT ${LIVE_ALLOCATION} ${FROM_LIVE_OF_JOB}`, namespace, jobId).toArray();
@@ -127,4 +159,5 @@ export const poolHasJobs = (sql: SqlStorage, pool: string): boolean =>
     pool,
   );
 
-const isFound = (sql: SqlStorage, query: string, value: string): boolean => sql.exec(query, value).toArray().length > 0;
+const isFound = (sql: SqlStorage, query: string, ...values: readonly string[]): boolean =>
+  sql.exec(query, ...values).toArray().length > 0;

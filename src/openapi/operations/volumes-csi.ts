@@ -268,7 +268,15 @@ export const csiVolumes = group(
       right: WRITE,
       query: { ...namespace, ...pretty },
       headers: csiSecrets,
-      body: { schema: z.union([z.object({ Snapshots: z.array(SnapshotBody).max(50) }), SnapshotBody]) },
+      body: {
+        schema: z.union([
+          z.object({
+            Namespace: z.string().max(128).describe("Unless the query names one.").optional(),
+            Snapshots: z.array(SnapshotBody).max(50),
+          }),
+          SnapshotBody,
+        ]),
+      },
       answers: bare(
         "The snapshots; null when none were requested.",
         z.object({ ...answerMeta, Index: z.literal(0), Snapshots: z.array(Snapshot).nullable() }),

@@ -160,6 +160,15 @@ describe("a blocking query", () => {
     expect(Date.now()).toBe(STARTED);
   });
 
+  it("returns the current data at once while too many queries wait, and 404 for a missing object", async () => {
+    const { read, asked } = table(5);
+    const full: Changed = async () => null;
+    expect(await (await blocking(call("index=5"), read, full)).text()).toBe("at 5");
+    expect([asked.reads, Date.now()]).toEqual([1, STARTED]);
+    const missing = async () => nothing("volume not found");
+    await expect(blocking(call("index=1"), missing, full)).rejects.toMatchObject({ status: 404 });
+  });
+
   it("continues when the object restarts", async () => {
     const { read, changed, move, asked } = table(5);
     const restarting: Changed = async (since, waitMs) => {

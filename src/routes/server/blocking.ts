@@ -10,9 +10,9 @@ export interface Reading {
 
 /**
  * Resolves once the data may have changed since an index, at the latest after `waitMs`; may resolve early.
- * @returns the newest index of the watched tables
+ * @returns the newest index of the watched tables; null when too many queries wait
  */
-export type Changed = (since: number, waitMs: number) => Promise<number>;
+export type Changed = (since: number, waitMs: number) => Promise<number | null>;
 
 /** Maximum duration of one RPC: bounds the lifetime of abandoned waiters and the effect of a lost wake-up. */
 const MAX_CALL_MS = 30_000;
@@ -32,7 +32,8 @@ export const nothing = (message: string, index = 0): Reading => ({
 
 /**
  * Answers a read; with `?index`, once its index is greater or the wait is over
- * (https://developer.hashicorp.com/nomad/api-docs#blocking-queries). Exceptions of `read` are answered immediately.
+ * (https://developer.hashicorp.com/nomad/api-docs#blocking-queries), or at once while too many queries wait. Exceptions
+ * of `read` are answered immediately.
  * Rights are checked again at the end, so `read` should evaluate `call.grant` each time.
  * @param jitter from 0 to 1: fraction of a sixteenth of the wait that is added
  */
@@ -54,7 +55,9 @@ export async function blocking(
     const reading = await read();
     if (reading.index > index || left() === 0) return reading.respond();
     const wait = Math.min(left(), MAX_CALL_MS);
-    since = Math.max(since, await unlessAborted(signal, newestOf(changed(since, wait))));
+    const newest = await unlessAborted(signal, newestOf(changed(since, wait)));
+    if (newest === null) return reading.respond();
+    since = Math.max(since, newest);
     const early = began + gap - Date.now();
     gap = early > 0 ? Math.min(gap * 2, MAX_GAP_MS) : FIRST_GAP_MS;
     if (early > 0 && left() > 0) await unlessAborted(signal, sleep(Math.min(early, left())));
@@ -64,14 +67,14 @@ export async function blocking(
 }
 
 /** A restarting object loses its waiters: that counts as a change, and the next read decides. */
-const newestOf = (index: Promise<number>): Promise<number> => index.catch(() => 0);
+const newestOf = (index: Promise<number | null>): Promise<number | null> => index.catch(() => 0);
 
 const sleep = (ms: number): Promise<number> => new Promise((resolve) => setTimeout(resolve, ms, 0));
 
-async function unlessAborted(signal: AbortSignal, work: Promise<number>): Promise<number> {
+async function unlessAborted<Value>(signal: AbortSignal, work: Promise<Value>): Promise<Value | 0> {
   if (signal.aborted) return 0;
   let abort = (): void => {};
-  const aborted = new Promise<number>((resolve) => {
+  const aborted = new Promise<0>((resolve) => {
     abort = () => resolve(0);
   });
   signal.addEventListener("abort", abort);

@@ -50,13 +50,13 @@ export class ClaimIntake {
     const own = report.csiVolumes;
     const ofJob = own || !after.jobId ? [] : jobVolumes.of(namespace, after.jobId);
     if (!own?.length && ofJob.length === 0) return UNCHANGED;
-    const body = JSON.parse(after.body) as { Name?: string; TaskGroup?: string; JobVersion?: number | null };
+    const body = JSON.parse(after.body) as { Name?: string; TaskGroup?: string };
     const allocation: Allocation = {
       id,
       node_id: after.nodeId,
       name: body.Name ?? "",
       task_group: body.TaskGroup ?? "",
-      job_version: body.JobVersion ?? null,
+      job_version: after.jobVersion,
     };
     const wanted = own
       ? own.map((ask) => ({ ...ask, mount: ask.mount && this.#sealed(ask.mount) }))
@@ -71,7 +71,7 @@ export class ClaimIntake {
       jobVolumes.forget(namespace, id);
       return UNCHANGED;
     }
-    const recorded = refuseIfSealed(() => ok(jobVolumes.record(namespace, id, after.body)));
+    const recorded = refuseIfSealed(() => ok(jobVolumes.record(namespace, id, after.jobVersion, after.body)));
     if (!recorded.ok) throw new Refused(recorded);
     if (!recorded.value) return UNCHANGED;
     const live = liveOfJob(sql, namespace, id);
@@ -126,9 +126,10 @@ export class ClaimIntake {
 }
 
 const isRequestedBy = (
-  { taskGroup, firstVersion, lastVersion }: JobVolumeRequest,
+  { taskGroup, firstVersion, lastVersion, lacking }: JobVolumeRequest,
   { task_group, job_version }: Allocation,
 ): boolean => {
   const version = job_version ?? lastVersion;
-  return task_group === taskGroup && firstVersion <= version && version <= lastVersion;
+  const isWithin = (first: number, last: number) => first <= version && version <= last;
+  return task_group === taskGroup && isWithin(firstVersion, lastVersion) && !lacking.some((run) => isWithin(...run));
 };

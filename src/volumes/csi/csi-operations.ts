@@ -236,6 +236,19 @@ export class CsiOperations implements IndexedRows {
     return this.#store.rows("due <= ? AND state = 'queued' ORDER BY due LIMIT 500", now).map(operationOf);
   }
 
+  /**
+   * Deletes the history of a deleted namespace; inside the caller's transaction. A volume with an operation whose
+   * result may still arrive keeps its operations.
+   */
+  forgetNamespace(namespace: string): void {
+    this.#sql.exec(
+      `DELETE FROM csi_operations WHERE namespace = ?1 AND ended IS NOT NULL AND volume_id NOT IN (
+         SELECT volume_id FROM csi_operations WHERE namespace = ?1 AND (ended IS NULL OR due > ended + ?2))`,
+      namespace,
+      KEPT_MS,
+    );
+  }
+
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.#store.setIndex(id, index);
   }

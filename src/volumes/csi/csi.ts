@@ -43,6 +43,7 @@ export class Csi {
   readonly intake: ClaimIntake;
   readonly volumes: CsiVolumes;
   readonly calls: ProviderCalls;
+  readonly #jobVolumes: JobVolumes;
 
   constructor({ sql, env, publisher, keys, outbox }: CsiDependencies) {
     this.plugins = new CsiPlugins(sql);
@@ -59,8 +60,8 @@ export class Csi {
     this.#controller = new ClaimController(publisher, claimStore, contexts, store, calls);
     const controller = this.#controller;
     this.claims = new CsiClaims(publisher, claimStore, contexts, store, controller);
-    const jobVolumes = new JobVolumes(sql, secrets);
-    this.intake = new ClaimIntake({ sql, claims: claimStore, secrets, jobVolumes, controller });
+    this.#jobVolumes = new JobVolumes(sql, secrets);
+    this.intake = new ClaimIntake({ sql, claims: claimStore, secrets, jobVolumes: this.#jobVolumes, controller });
     this.volumes = new CsiVolumes({
       publisher,
       store,
@@ -72,6 +73,12 @@ export class Csi {
     });
     dispatcher.serve(this.volumes, new ClaimEffects(claimStore, store, this.#orphans, secrets, controller));
     this.calls = new ProviderCalls({ store, plugins, operations, secrets, dispatcher });
+  }
+
+  /** Deletes the requests of ended jobs and past operations of a namespace; inside the transaction that deletes it. */
+  forgetNamespace(namespace: string): void {
+    this.#jobVolumes.forgetNamespace(namespace);
+    this.operations.forgetNamespace(namespace);
   }
 
   /** Order matters: claims read the updated plugins and operations. */

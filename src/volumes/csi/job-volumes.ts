@@ -3,9 +3,11 @@ import { csiRequestsOf } from "../../volume-requests/volume-requests.ts";
 import type { CsiSecrets } from "./secrets.ts";
 
 interface JobBody {
-  readonly Version?: number | null;
   readonly TaskGroups?: readonly VolumeGroup[] | null;
 }
+
+/** The first and the last of job versions that follow each other. */
+export type VersionRange = readonly [first: number, last: number];
 
 /** A group's request for a volume, with the range of job versions that contain it. */
 export interface JobVolumeRequest {
@@ -19,6 +21,8 @@ export interface JobVolumeRequest {
   readonly mount: ArrayBuffer | null;
   readonly firstVersion: number;
   readonly lastVersion: number;
+  /** Versions that do not contain it, in their order; some may be outside of the range, which may still grow. */
+  readonly lacking: readonly VersionRange[];
 }
 
 interface JobVolumeRow extends Record<string, SqlStorageValue> {
@@ -31,6 +35,7 @@ interface JobVolumeRow extends Record<string, SqlStorageValue> {
   mount: ArrayBuffer | null;
   first_version: number;
   last_version: number;
+  lacking: string;
 }
 
 /**
@@ -57,6 +62,7 @@ export class JobVolumes {
       mount: row.mount,
       firstVersion: row.first_version,
       lastVersion: row.last_version,
+      lacking: lackingOf(row),
     }));
   }
 
@@ -64,23 +70,31 @@ export class JobVolumes {
     this.#sql.exec("DELETE FROM csi_job_volumes WHERE namespace = ? AND job_id = ?", namespace, jobId);
   }
 
-  /** @returns whether the job requests a volume it did not request before */
-  record(namespace: string, jobId: string, body: string): boolean {
-    const { Version, TaskGroups } = JSON.parse(body) as JobBody;
-    const version = Version ?? 0;
-    const known = this.#rows(namespace, jobId);
+  forgetNamespace(namespace: string): void {
+    this.#sql.exec("DELETE FROM csi_job_volumes WHERE namespace = ?", namespace);
+  }
+
+  /**
+   * Records the requests of one version of a job.
+   * @param reported null for a job without versions
+   * @returns whether the version requests a volume that it did not request before
+   */
+  record(namespace: string, jobId: string, reported: number | null, body: string): boolean {
+    const { TaskGroups } = JSON.parse(body) as JobBody;
+    const version = reported ?? 0;
+    const known = new Map(this.#rows(namespace, jobId).map((row) => [keyOf(row), row]));
+    const requested = new Set<string>();
     let isNew = false;
     for (const group of TaskGroups ?? []) {
       for (const request of csiRequestsOf(group)) {
         const taskGroup = group.Name ?? "";
-        isNew ||= !known.some(
-          (row) =>
-            row.source === request.source &&
-            row.per_alloc === Number(request.perAlloc) &&
-            row.task_group === taskGroup &&
-            row.first_version <= version &&
-            row.last_version >= version,
-        );
+        const key = keyOf({ source: request.source, per_alloc: Number(request.perAlloc), task_group: taskGroup });
+        const row = known.get(key);
+        requested.add(key);
+        // The same version may be reported again with other groups.
+        const isAddedAgain =
+          row !== undefined && this.#setLacking(namespace, jobId, row, without(lackingOf(row), version));
+        isNew ||= isAddedAgain || !row || row.first_version > version || row.last_version < version;
         this.#sql.exec(
           `INSERT INTO csi_job_volumes (namespace, source, per_alloc, job_id, task_group, read_only, access_mode,
              attachment_mode, mount, first_version, last_version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
@@ -101,7 +115,27 @@ export class JobVolumes {
         );
       }
     }
+    // A report may name a job without its groups.
+    for (const [key, row] of TaskGroups ? known : [])
+      if (!requested.has(key)) this.#setLacking(namespace, jobId, row, including(lackingOf(row), version));
     return isNew;
+  }
+
+  /** @returns whether it differs from the stored one */
+  #setLacking(namespace: string, jobId: string, row: JobVolumeRow, ranges: readonly VersionRange[]): boolean {
+    const lacking = JSON.stringify(ranges);
+    if (lacking === row.lacking) return false;
+    this.#sql.exec(
+      `UPDATE csi_job_volumes SET lacking = ?
+         WHERE namespace = ? AND source = ? AND per_alloc = ? AND job_id = ? AND task_group = ?`,
+      lacking,
+      namespace,
+      row.source,
+      row.per_alloc,
+      jobId,
+      row.task_group,
+    );
+    return true;
   }
 
   #rows(namespace: string, jobId: string): JobVolumeRow[] {
@@ -110,3 +144,29 @@ export class JobVolumes {
       .toArray();
   }
 }
+
+const keyOf = ({ source, per_alloc, task_group }: Pick<JobVolumeRow, "source" | "per_alloc" | "task_group">): string =>
+  JSON.stringify([source, per_alloc, task_group]);
+
+const lackingOf = ({ lacking }: JobVolumeRow) => JSON.parse(lacking) as readonly VersionRange[];
+
+/** Adds a version; ranges that touch become one. */
+function including(ranges: readonly VersionRange[], version: number): VersionRange[] {
+  const merged: [number, number][] = [];
+  for (const [first, last] of [...ranges, [version, version] as const].sort((a, b) => a[0] - b[0])) {
+    const before = merged.at(-1);
+    if (before && first <= before[1] + 1) before[1] = Math.max(before[1], last);
+    else merged.push([first, last]);
+  }
+  return merged;
+}
+
+/** Removes a version; the range that contains it is split. */
+const without = (ranges: readonly VersionRange[], version: number): VersionRange[] =>
+  ranges.flatMap(([first, last]) => {
+    const parts: readonly VersionRange[] = [
+      [first, Math.min(last, version - 1)],
+      [Math.max(first, version + 1), last],
+    ];
+    return version < first || version > last ? [[first, last]] : parts.filter(([from, to]) => from <= to);
+  });

@@ -27,6 +27,7 @@ interface ProviderCallsDependencies {
 }
 
 const quoted = JSON.stringify;
+const noSuchPlugin = (pluginId: string): string => `no such plugin ${quoted(pluginId)}`;
 /** For operations on a plugin rather than a volume. */
 const NO_VOLUME: Name = { namespace: "", id: "" };
 
@@ -54,11 +55,15 @@ export class ProviderCalls {
 
   createSnapshot(request: SnapshotRequest, digest: string): Result<StartedSnapshot> {
     return refuseIfSealed((): Result<StartedSnapshot> => {
-      const { store, secrets, operations } = this.#dependencies;
+      const { store, plugins, secrets, operations } = this.#dependencies;
       const { source, parameters } = request;
       const volume = store.find(source);
       if (!volume) return refuse("missing", `no such volume ${quoted(source.id)}`);
       const pluginId = request.pluginId || volume.pluginId;
+      if (!plugins.find(pluginId)) return refuse("missing", noSuchPlugin(pluginId));
+      // Another plugin must not receive the volume's secrets.
+      if (pluginId !== volume.pluginId)
+        return refuse("invalid", `PluginID: must be the plugin of volume ${quoted(source.id)}`);
       // Snapshot creation is idempotent by name, so a retry creates no second snapshot.
       const name = request.name || `snapshot-${crypto.randomUUID()}`;
       const params = { pluginId, externalId: remoteId(volume), name, parameters };
@@ -83,7 +88,7 @@ export class ProviderCalls {
       const { plugins, operations, dispatcher } = this.#dependencies;
       const again = operations.begunBy(digest);
       if (again) return ok({ operation: again.id });
-      if (!plugins.find(pluginId)) return refuse("missing", `no such plugin ${quoted(pluginId)}`);
+      if (!plugins.find(pluginId)) return refuse("missing", noSuchPlugin(pluginId));
       const target = targetOf({}, this.#dependencies.store.find({ namespace, id })?.topologies);
       const able = controllersFor(plugins, pluginId, NEEDS[method], target);
       if (!able.ok) return able;

@@ -127,4 +127,6 @@ export const csiVolumeMigrations: Migration[] = [
   // Volumes that are the same one at their provider.
   `CREATE INDEX csi_volumes_by_remote_id ON csi_volumes
       (plugin_id, ifnull(nullif(json_extract(body, '$.externalId'), ''), id))`,
+  // Job versions that were reported without the request: [first, last] of each run of them, in their order.
+  "ALTER TABLE csi_job_volumes ADD COLUMN lacking TEXT NOT NULL DEFAULT '[]'",
 ];

@@ -1,4 +1,4 @@
-import { isTerminal, jobGroups } from "../../cluster/reports/view.ts";
+import { groupsOfVersion, isTerminal } from "../../cluster/reports/view.ts";
 import type { StoredVolume } from "../../contracts/host-volumes.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
@@ -13,10 +13,8 @@ import { type ClaimStore, VOLUME_CLAIM } from "./store.ts";
 /** The fields of an allocation's body that determine its claims. */
 interface AllocationBody {
   readonly TaskGroup?: string;
-  readonly JobVersion?: number | null;
 }
 interface JobBody {
-  readonly Version?: number | null;
   readonly TaskGroups?: readonly TaskGroup[] | null;
 }
 
@@ -60,7 +58,7 @@ export class VolumeClaims {
     if (was === is) return changeSet([]);
     if (was !== null) this.#requests.forgetAllocation(report.namespace, report.id);
     if (is === null || !after?.jobId) return changeSet([]);
-    const { TaskGroup = "", JobVersion = null } = JSON.parse(after.body) as AllocationBody;
+    const { TaskGroup = "" } = JSON.parse(after.body) as AllocationBody;
     const request: ClaimRequest = {
       namespace: report.namespace,
       allocId: report.id,
@@ -68,9 +66,9 @@ export class VolumeClaims {
       jobId: after.jobId,
       taskGroup: TaskGroup,
     };
-    const names = report.sticky ?? this.#requestedVolumes(request, JobVersion);
+    const names = report.sticky ?? this.#requestedVolumes(request, after.jobVersion);
     if (names) return changeSet(this.#claimAll(request, names));
-    this.#requests.forJob(request, JobVersion);
+    this.#requests.forJob(request, after.jobVersion);
     return changeSet([]);
   }
 
@@ -81,13 +79,13 @@ export class VolumeClaims {
       return changeSet(this.#store.removeOfJob(namespace, id) ? [GONE] : []);
     }
     if (!this.#requests.hasForJob(namespace, id)) return changeSet([]);
-    const { Version = null, TaskGroups } = JSON.parse(after.body) as JobBody;
+    const { TaskGroups } = JSON.parse(after.body) as JobBody;
     const asked = new Map(
       (TaskGroups ?? [])
         .map(({ Name = "" }): [string, string[]] => [Name, stickyVolumes(TaskGroups, Name)])
         .filter(([, names]) => names.length > 0),
     );
-    const requests = this.#requests.takeForJob(namespace, id, Version, [...asked.keys()]);
+    const requests = this.#requests.takeForJob(namespace, id, after.jobVersion, [...asked.keys()]);
     const backfills = requests.flatMap((request) => this.#claimAll(request, asked.get(request.taskGroup) ?? []));
     // Replaced claims are dropped, so the event line does not grow with the number of waiting allocations.
     return changeSet(backfills.filter(({ row: [claim = ""] }) => this.#store.find(claim)));
@@ -122,9 +120,8 @@ export class VolumeClaims {
 
   /** The sticky volumes an allocation's group requests; null while the job, in the given version, is unknown. */
   #requestedVolumes({ namespace, jobId, taskGroup }: ClaimRequest, version: number | null): string[] | null {
-    const job = jobGroups(this.#sql, namespace, jobId);
-    if (!job || (version !== null && job.version !== null && version !== job.version)) return null;
-    return stickyVolumes(JSON.parse(job.groups ?? "[]") as TaskGroup[], taskGroup);
+    const job = groupsOfVersion(this.#sql, namespace, jobId, version);
+    return job && stickyVolumes(JSON.parse(job.groups ?? "[]") as TaskGroup[], taskGroup);
   }
 
   #claimAll(request: ClaimRequest, names: readonly string[]): IndexBackfill[] {

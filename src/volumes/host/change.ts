@@ -2,7 +2,10 @@ import type { HostVolumeRequest, StoredVolume, VolumeMethod } from "../../contra
 import type { Change } from "./volume-operations.ts";
 import { DEFAULT_CAPABILITY } from "./volume-views.ts";
 
-/** The definition that a request sets. An update keeps the volume's value of every omitted field. */
+/**
+ * The definition that a request sets. An update keeps the volume's value of every omitted field, except parameters and
+ * requested capacities, which it resets.
+ */
 export function changeOf(request: HostVolumeRequest, volume: StoredVolume | null): Change {
   const { name, parameters, capacityMin, capacityMax } = request;
   const capabilities = request.capabilities.length > 0 ? request.capabilities : volume?.wanted.capabilities;

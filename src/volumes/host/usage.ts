@@ -1,4 +1,11 @@
-import { type JobGroups, jobGroups, type LiveAllocation, liveOnNode } from "../../cluster/reports/view.ts";
+import {
+  groupsOfVersion,
+  groupsOfVersions,
+  hasJob,
+  type JobGroups,
+  type LiveAllocation,
+  liveOnNode,
+} from "../../cluster/reports/view.ts";
 import type { StoredVolume } from "../../contracts/host-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import { holdersOf, outlivesJob } from "../host-claims/view.ts";
@@ -16,7 +23,8 @@ interface VolumeRequest {
 
 /**
  * Determines the users of a host volume: live allocations that hold a claim on it, or that run on its node in a group
- * which requests a volume of that name. Costs one index walk over the node's live allocations.
+ * which requests a volume of that name in the allocation's version of the job. Costs one index walk over the node's
+ * live allocations, and one read of each of their jobs.
  */
 export class VolumeUsage {
   readonly #sql: SqlStorage;
@@ -31,28 +39,68 @@ export class VolumeUsage {
   }
 
   #askers({ nodeId, namespace, name }: Pick<StoredVolume, "nodeId" | "namespace" | "name">): string[] {
-    const jobs = new Map<string, JobGroups | null>();
+    const jobs = new JobRequests(this.#sql, namespace);
     return liveOnNode(this.#sql, nodeId, namespace)
       .filter((allocation) => {
-        const jobId = allocation.job_id ?? "";
-        if (!jobs.has(jobId)) jobs.set(jobId, jobGroups(this.#sql, namespace, jobId));
-        const job = jobs.get(jobId);
-        return job ? mayUse(allocation, job, name) : outlivesJob(this.#sql, namespace, allocation.id);
+        const { isReported, groups } = jobs.of(allocation);
+        if (!isReported && outlivesJob(this.#sql, namespace, allocation.id)) return true;
+        return groups ? requestsVolume(groups, allocation, name) : isReported;
       })
       .map(({ id }) => id);
   }
 }
 
-/** An allocation of an unknown job version may request any volume. */
-function mayUse(allocation: LiveAllocation, job: JobGroups, name: string): boolean {
-  const known = allocation.job_version === null || job.version === null || allocation.job_version === job.version;
-  if (!known) return true;
-  const groups = JSON.parse(job.groups ?? "[]") as TaskGroup[] | null;
-  const group = (groups ?? []).find(({ Name }) => Name === allocation.task_group);
+/** The job of an allocation. */
+interface JobOfAllocation {
+  readonly isReported: boolean;
+  /** Task groups of the versions that the allocation may be of; null = it may request any volume. */
+  readonly groups: readonly TaskGroup[] | null;
+}
+
+/** Task groups by job and version, each read once. */
+class JobRequests {
+  readonly #sql: SqlStorage;
+  readonly #namespace: string;
+  readonly #known = new Map<string, JobOfAllocation>();
+
+  constructor(sql: SqlStorage, namespace: string) {
+    this.#sql = sql;
+    this.#namespace = namespace;
+  }
+
+  of({ job_id, job_version }: LiveAllocation): JobOfAllocation {
+    const jobId = job_id ?? "";
+    const key = JSON.stringify([jobId, job_version]);
+    const job = this.#known.get(key) ?? this.#read(jobId, job_version);
+    this.#known.set(key, job);
+    return job;
+  }
+
+  #read(jobId: string, version: number | null): JobOfAllocation {
+    const versions = version === null ? groupsOfVersions(this.#sql, this.#namespace, jobId) : this.#in(jobId, version);
+    return {
+      isReported: hasJob(this.#sql, this.#namespace, jobId),
+      groups: versions.length === 0 ? null : versions.flatMap(groupsOf),
+    };
+  }
+
+  #in(jobId: string, version: number): JobGroups[] {
+    const found = groupsOfVersion(this.#sql, this.#namespace, jobId, version);
+    return found ? [found] : [];
+  }
+}
+
+const groupsOf = ({ groups }: JobGroups): TaskGroup[] => (JSON.parse(groups ?? "[]") as TaskGroup[] | null) ?? [];
+
+function requestsVolume(groups: readonly TaskGroup[], allocation: LiveAllocation, name: string): boolean {
   const [index = ""] = /\[\d+\]$/.exec(allocation.name ?? "") ?? [];
-  return Object.values(group?.Volumes ?? {}).some(
-    ({ Type, Source = "", PerAlloc = false }) => Type === "host" && (PerAlloc ? `${Source}${index}` : Source) === name,
-  );
+  return groups
+    .filter(({ Name }) => Name === allocation.task_group)
+    .flatMap(({ Volumes }) => Object.values(Volumes ?? {}))
+    .some(
+      ({ Type, Source = "", PerAlloc = false }) =>
+        Type === "host" && (PerAlloc ? `${Source}${index}` : Source) === name,
+    );
 }
 
 /** The refusal to delete a used volume; null when it is unused. */

@@ -26,7 +26,7 @@ mode 0600, is in memory where the system allows it, and is removed afterwards.`,
     const place = await kv.secretAt(path);
     const secret = await kv.read(place);
     const before: Data = secret?.data ?? new Map();
-    // As the editor shows it: YAML writes 1.50 as 1.5. What nobody has changed keeps its text.
+    // As the editor shows it: YAML writes 1.50 as 1.5. Unchanged values keep their text.
     const shownBefore = parsed("yaml", formatted("yaml", before), "the secret");
     const isShown = (key: string, value: string) => canonicalJson(shownBefore.get(key) ?? "") === canonicalJson(value);
     const after: Data = new Map(

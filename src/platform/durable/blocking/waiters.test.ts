@@ -3,16 +3,19 @@ import { Waiters } from "./waiters.ts";
 
 const LONG_MS = 60_000;
 
-it("answers every waiting query with the change, up to the maximum", async () => {
+it("answers every waiting query with the change, up to the maximum; a further one returns null at once", async () => {
   let index = 5;
   const waiters = new Waiters(() => index);
-  const answers: number[] = [];
-  for (let count = 0; count < 1_000; count++) {
+  const answers: (number | null)[] = [];
+  for (let count = 0; count < 20_000; count++) {
     void waiters.changed(["Job"], 5, LONG_MS).then((newest) => answers.push(newest));
   }
+  expect(await waiters.changed(["Job"], 5, LONG_MS)).toBe(null);
+  expect(await waiters.changed(["Job"], 4, LONG_MS)).toBe(5);
   index = 6;
   waiters.wake(["Job"]);
-  await vi.waitFor(() => expect(answers).toEqual(Array.from({ length: 1_000 }, () => 6)));
+  await vi.waitFor(() => expect(answers).toHaveLength(20_000));
+  expect(new Set(answers)).toEqual(new Set([6]));
   expect(waiters.count).toBe(0);
 });
 

@@ -1,4 +1,4 @@
-/** Maximum of open queries; a further one is answered immediately, as after its timeout. */
+/** Maximum of open queries; a further one does not wait. */
 const MAX_WAITERS = 20_000;
 
 interface Waiter {
@@ -21,10 +21,14 @@ export class Waiters {
     return this.#count;
   }
 
-  /** The newest index of these tables: immediately when it is beyond `since`, else when it moves or after `waitMs`. */
-  changed(tables: readonly string[], since: number, waitMs: number): Promise<number> {
+  /**
+   * The newest index of these tables: immediately when it is beyond `since`, else when it moves or after `waitMs`. Null
+   * at once when too many queries wait.
+   */
+  changed(tables: readonly string[], since: number, waitMs: number): Promise<number | null> {
     const now = this.#newest(tables);
-    if (now > since || waitMs <= 0 || this.#count >= MAX_WAITERS) return Promise.resolve(now);
+    if (now > since || waitMs <= 0) return Promise.resolve(now);
+    if (this.#count >= MAX_WAITERS) return Promise.resolve(null);
     const { promise, resolve } = Promise.withResolvers<number>();
     const timer = setTimeout(() => waiter.answer(this.#newest(tables)), waitMs);
     const waiter: Waiter = {
