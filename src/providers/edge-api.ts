@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { Failure } from "../contracts/failure.ts";
 import { tryParseJson } from "../lib/json.ts";
 import { memo } from "../lib/memo.ts";
-import { failure, retryAfterMs, type Send, throttleHintMs, withoutEffect } from "./outcome.ts";
+import { failure, retryAfterMs, type Send, throttleHintMs, withoutEffect, withUnsureEffect } from "./outcome.ts";
 
 /**
  * Calls of the Cloudflare API (https://developers.cloudflare.com/api/), for all types of that provider: the envelope of
@@ -17,7 +17,9 @@ export interface EdgeFailure {
   readonly outcome: Failure;
 }
 
-export type EdgeAnswer = { readonly ok: true; readonly result: unknown } | EdgeFailure;
+export type EdgeAnswer =
+  /** `pages`: how many a list has; null when the answer has no such number. */
+  { readonly ok: true; readonly result: unknown; readonly pages: number | null } | EdgeFailure;
 
 export interface EdgeApi {
   /** Sends one request, once; the caller retries. @param path below the account, begins with a slash */
@@ -40,6 +42,7 @@ const envelope = memo(() =>
     success: z.boolean(),
     errors: z.array(z.object({ code: z.number() })).catch([]),
     result: z.unknown().optional(),
+    result_info: z.object({ total_pages: z.number() }).optional().catch(undefined),
   }),
 );
 
@@ -62,7 +65,10 @@ export function edgeApi(
     const { response, text } = sent;
     const parsed = envelope().safeParse(tryParseJson(text));
     // The envelope decides: an answer 200 may be a failure.
-    if (response.ok && parsed.data?.success) return { ok: true, result: parsed.data.result };
+    if (response.ok && parsed.data?.success) {
+      const { result, result_info: info } = parsed.data;
+      return { ok: true, result, pages: info?.total_pages ?? null };
+    }
     if (response.ok && !parsed.success) {
       const message = `${doing} was answered, but not in a way that can be read.`;
       return unanswered(failure(isRead ? "external" : "unknown", "unreadable_answer", message));
@@ -112,7 +118,7 @@ function refusal(
   const wait = outcome === "client" ? null : status === 429 ? throttleHintMs(response) : retryAfterMs(response);
   const cause = [...codes.slice(0, 3).map((one) => `code ${one}`), `HTTP ${status}`].join(", ");
   const refused = failure(outcome, code, `${doing} was refused: ${text} (${cause}).`, wait);
-  return { ok: false, status, codes, outcome: !isRead && status >= 500 ? { ...refused, unsure: true } : refused };
+  return { ok: false, status, codes, outcome: isRead ? refused : withUnsureEffect(refused, status) };
 }
 
 function byStatus(status: number): EdgeMeaning {

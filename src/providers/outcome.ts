@@ -53,9 +53,24 @@ export function failure(
   return retryAfterMs === null ? { outcome, code, message } : { outcome, code, message, retryAfterMs };
 }
 
-/** Turns `unknown` into `external` for a call that changes no state. */
-export const withoutEffect = (outcome: Failure): Failure =>
-  outcome.outcome === "unknown" ? { ...outcome, outcome: "external" } : outcome;
+/** Turns `unknown` into `external`, and clears `unsure`, for a call that changes no state. */
+export function withoutEffect({ unsure: _unsure, ...outcome }: Failure): Failure {
+  return outcome.outcome === "unknown" ? { ...outcome, outcome: "external" } : outcome;
+}
+
+/**
+ * The failure of a write that was answered with this status. With 5xx, 408 and 499 the server or a proxy before it gives
+ * up on a call that may still be applied. A refusal for too many requests has no effect, whatever its status.
+ */
+export function withUnsureEffect(outcome: Failure, status: number): Failure {
+  const isGivenUp = status >= 500 || status === 408 || status === 499;
+  return isGivenUp && outcome.outcome === "external" && outcome.code !== "throttled"
+    ? { ...outcome, unsure: true }
+    : outcome;
+}
+
+/** Whether a write that failed so may have been applied. */
+export const mayHaveApplied = ({ outcome, unsure }: Failure): boolean => outcome === "unknown" || unsure === true;
 
 /**
  * Sends one request to a provider and reads the answer. All provider calls go through this function.

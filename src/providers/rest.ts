@@ -1,6 +1,14 @@
 import type { Failure } from "../contracts/failure.ts";
 import { tryParseJson } from "../lib/json.ts";
-import { failure, isWebPage, retryAfterMs, type Send, throttleHintMs, withoutEffect } from "./outcome.ts";
+import {
+  failure,
+  isWebPage,
+  retryAfterMs,
+  type Send,
+  throttleHintMs,
+  withoutEffect,
+  withUnsureEffect,
+} from "./outcome.ts";
 
 /** Calls of REST APIs with JSON bodies and static credentials, for types whose protocol has nothing of its own. */
 
@@ -88,8 +96,13 @@ export function restClient(options: RestOptions): Rest {
     const known = meaningOf?.(status, parsed, response.headers) ?? usual.get(status);
     const [outcome, code, why] = known ?? (status >= 500 ? unavailable : invalid);
     const wait = code === "throttled" ? throttleHintMs(response) : status >= 500 ? retryAfterMs(response) : null;
-    const message = `${doing} was refused: ${why} (HTTP ${status}).`;
-    return { ok: false, status, body: parsed, outcome: failure(outcome, code, message, wait) };
+    const refused = failure(outcome, code, `${doing} was refused: ${why} (HTTP ${status}).`, wait);
+    return {
+      ok: false,
+      status,
+      body: parsed,
+      outcome: method === "GET" ? refused : withUnsureEffect(refused, status),
+    };
   };
 }
 

@@ -2,7 +2,15 @@ import { createServer, type IncomingHttpHeaders, type Server, type ServerRespons
 import type { AddressInfo } from "node:net";
 import { afterEach, describe, expect, it } from "vitest";
 import { sampledTrace, withTrace } from "../../src/platform/observability/otlp/trace-context.ts";
-import { callProvider, retryAfterMs, throttleHintMs } from "../../src/providers/outcome.ts";
+import {
+  callProvider,
+  failure,
+  mayHaveApplied,
+  retryAfterMs,
+  throttleHintMs,
+  withoutEffect,
+  withUnsureEffect,
+} from "../../src/providers/outcome.ts";
 
 let server: Server | undefined;
 afterEach(() => {
@@ -106,6 +114,23 @@ describe("Retry-After", () => {
   });
 
   it("may be absent", () => expect(retryAfterMs(new Response(null))).toBeNull());
+});
+
+describe("a write that is answered with a failure", () => {
+  it.each([
+    [500, "external", "provider_unavailable", true],
+    [503, "external", "provider_unavailable", true],
+    [408, "external", "provider_unavailable", true],
+    [499, "external", "provider_unavailable", true],
+    [503, "external", "throttled", false],
+    [429, "external", "throttled", false],
+    [409, "external", "conflict", false],
+    [500, "client", "value_too_large", false],
+  ] as const)("with %s as %s %s may be applied: %s", (status, outcome, code, isUnsure) => {
+    const failed = withUnsureEffect(failure(outcome, code, "It failed."), status);
+    expect(mayHaveApplied(failed)).toBe(isUnsure);
+    expect(withoutEffect(failed)).toEqual({ outcome, code, message: "It failed." });
+  });
 });
 
 describe("the hint of a throttling answer", () => {

@@ -75,6 +75,8 @@ describe("put", () => {
     ["long-enough$1", {}, { masked: true, raw: true }],
     ["short", {}, { masked: false }],
     ["two words here", {}, { masked: false }],
+    ["no\u00a0break\u3000here", {}, { masked: true }],
+    ["😀😀😀😀", {}, { masked: false }],
     ["long-enough$1", { raw: false }, { masked: false, raw: false }],
     ["long-enough-1", { masking: "off" }, { masked: false }],
     ["long-enough-1", { hidden: true }, { masked: true, hidden: true }],
@@ -84,6 +86,15 @@ describe("put", () => {
     expect(all()).toMatchObject([{ value, ...stored }]);
     expect(await at.put({ value, knownToExist: true }, changed)).toEqual(ok);
     expect(all()).toMatchObject([{ value, ...stored }]);
+  });
+
+  it("stores a value unmasked that the server does not mask, unless masking is required", async () => {
+    account.isMaskable = (value) => !value.startsWith("glpat-");
+    for (const change of [{}, { knownToExist: true }]) {
+      expect(await at.put({ value: "glpat-1234567890", ...change })).toEqual(ok);
+      expect(all()).toMatchObject([{ value: "glpat-1234567890", masked: false }]);
+    }
+    expect(await at.put({ value: "glpat-0987654321" }, { masking: "required" })).toMatchObject({ code: "unmaskable" });
   });
 
   it.each([{ masking: "required" }, { hidden: true }])(

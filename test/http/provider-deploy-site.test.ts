@@ -52,6 +52,21 @@ describe("put and remove", () => {
   });
 
   it.each([
+    [{ deploy_context: "all" }, {}],
+    [{ deploy_context: "deploy-preview", is_secret: false }, { deploy_context: "all" }],
+  ])("spare a value of %j that one of %j would replace, by policy", async (theirs, ours) => {
+    await at.put({ value: "theirs" }, theirs);
+    const before = values();
+    expect(await at.put({ updatePolicy: "if-not-exists" }, ours)).toEqual({ outcome: "ok", left: true });
+    expect(await at.put({ updatePolicy: "owned-only" }, ours)).toMatchObject({ outcome: "client", code: "not_owned" });
+    expect(await at.inspect(null, ours)).toMatchObject({ state: "absent" });
+    expect(await at.remove(ours)).toEqual({ outcome: "ok" });
+    expect(values()).toEqual(before);
+    expect(await at.put({ value: "ours" }, ours)).toMatchObject({ outcome: "ok" });
+    expect(values()?.map(([, value]) => value)).toEqual(["ours"]);
+  });
+
+  it.each([
     [{}, true],
     [{ is_secret: false }, false],
     [{ deploy_context: "all" }, false],

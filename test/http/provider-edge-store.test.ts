@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { sender } from "../../src/providers/outcome.ts";
+import type { Listing } from "../../src/sync/destinations/destination-type.ts";
 import { edgeStore } from "../../src/sync/destinations/edge-store/adapter.ts";
 import { type Account, type StoreDouble, startEdgeStore } from "../doubles/edge-store/server.ts";
 import { AdapterCalls, referenceOf } from "../support/adapter-calls.ts";
@@ -49,6 +51,25 @@ describe("put", () => {
     account.secrets.unshift({ ...foreignShape(), name: "first" });
     await at.put("db", { value: "two" });
     expect(account.secrets.filter(({ name }) => name === "db")).toMatchObject([{ value: "two" }]);
+  });
+
+  it.each([true, false])("finds its secret among pages of a server that answers fewer, counted: %s", async (counts) => {
+    Object.assign(account, { pageLimit: 2, countsPages: counts });
+    for (let n = 0; n < 4; n++) foreign(`n${n}`);
+    await at.put("db");
+    await at.put("db", { value: "two" });
+    expect(account.secrets.filter(({ name }) => name === "db")).toMatchObject([{ value: "two" }]);
+    const names: string[] = [];
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const page: Listing | undefined = await edgeStore.reading?.list(cursor, at.connection, {
+        settings: { EDGE_STORE_API_URL: double.url },
+        send: sender({ deadlineMs: 5_000 }),
+      });
+      if (page?.outcome !== "ok") throw new Error(JSON.stringify(page));
+      names.push(...page.names);
+      cursor = page.next;
+    }
+    expect(names).toEqual(["n0", "n1", "n2", "n3", "db"]);
   });
 
   it("gives the secret the scopes of the connection", async () => {

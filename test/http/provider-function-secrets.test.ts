@@ -1,3 +1,4 @@
+import { createHash } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { functionSecrets } from "../../src/sync/destinations/function-secrets/adapter.ts";
 import { SupabaseAccount, startFunctionSecrets } from "../doubles/function-secrets/server.ts";
@@ -38,6 +39,14 @@ describe("a push of unknown outcome", () => {
     expect(await at.put({ updatePolicy: "if-not-exists", unsureSince })).toMatchObject({ left: true });
     expect(account.secrets.get(at.name)).toBe("theirs");
   });
+});
+
+it("records the digest of its own value, also when another hand writes after it", async () => {
+  const put = await at.put();
+  account.secrets.set(at.name, "theirs");
+  expect(put).toEqual({ outcome: "ok", reference: createHash("sha256").update("hunter2-hunter2").digest("hex") });
+  expect(account.requests.map((request) => request.split(" ")[0])).toEqual(["POST"]);
+  expect(await at.inspect(put.outcome === "ok" ? (put.reference ?? null) : null)).toMatchObject({ state: "changed" });
 });
 
 describe("names of the project's own secrets", () => {

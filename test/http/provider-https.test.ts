@@ -45,6 +45,16 @@ describe("put", () => {
     expect(ids[2]).not.toBe(ids[0]);
   });
 
+  it("sends the same id for a repeat of a removal", async () => {
+    const ids: unknown[] = [];
+    for (const idempotencyToken of ["removal-1", "removal-1", "removal-2"]) {
+      await at.remove({}, { idempotencyToken });
+      ids.push(account.last?.headers["idempotency-key"]);
+    }
+    expect(ids[1]).toBe(ids[0]);
+    expect(ids[2]).not.toBe(ids[0]);
+  });
+
   it("signs requests by Standard Webhooks", async () => {
     account.signingSecret = secret;
     expect(await at.put()).toMatchObject({ outcome: "client", code: "auth_failed" });

@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { sender } from "../../src/providers/outcome.ts";
+import type { Listing } from "../../src/sync/destinations/destination-type.ts";
 import { kvV2Destination } from "../../src/sync/destinations/kv-v2/adapter.ts";
 import { type Account, type KvV2Double, startKvV2 } from "../doubles/kv-v2/server.ts";
 import { AdapterCalls, referenceOf } from "../support/adapter-calls.ts";
@@ -284,6 +286,52 @@ describe("identity tokens", () => {
     expect(parse({ identity_token_audience: "vault", auth_role: "sync" })).toBe(false);
     expect(parse({ token: "" })).toBe(false);
     expect(parse({ token: "", identity_token_audience: "vault", auth_role: "sync" })).toBe(true);
+  });
+});
+
+describe("a listing", () => {
+  const page = (cursor: string): Promise<Listing> | undefined =>
+    kvV2Destination.reading?.list(cursor, at.connection, { settings, send: sender({ deadlineMs: 5_000 }) });
+
+  it("goes on from the next folder, also when that is gone, with cursors that are paths", async () => {
+    const expected = ["top"];
+    for (let n = 10; n < 40; n++) expected.push(`f${n}/a`, `f${n}/deep/er/b`, `f${n}/deep/z`);
+    for (const name of expected) foreign(name);
+    const names: string[] = [];
+    const cursors: string[] = [];
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const listed: Listing | undefined = await page(cursor);
+      if (listed?.outcome !== "ok") throw new Error(JSON.stringify(listed));
+      names.push(...listed.names);
+      cursor = listed.next;
+      if (cursor !== null) cursors.push(cursor);
+    }
+    expect(names.toSorted()).toEqual(expected.toSorted());
+    expect(cursors.length).toBeGreaterThan(3);
+    for (const cursor of cursors) expect(cursor).toMatch(/^f\d\d\/(deep\/(er\/)?)?$/);
+    account.engine.deleteAll("f20/deep/er/b");
+    const rest = await page("f20/deep/er/");
+    expect(rest?.outcome === "ok" && rest.names.slice(0, 3)).toEqual(["f21/a", "f21/deep/z", "f21/deep/er/b"]);
+  });
+
+  it.each(["../../other/metadata/", "a/../b/", "/", "a//", "a", '["a/"]', "\ud800/", "a/".repeat(101)])(
+    "refuses the cursor %j without a call",
+    async (cursor) => {
+      expect(await page(cursor)).toMatchObject({ outcome: "client", code: "cursor_invalid" });
+      expect(account.calls).toEqual([]);
+    },
+  );
+
+  it("stays in the mount, whatever names a server lists", async () => {
+    account.engine.list = () => ["../", "..", "./", "", "/", "a/../../b/", "x"];
+    expect(await page("")).toEqual({ outcome: "ok", names: ["..", "x"], next: null });
+    expect(account.calls).toEqual(["LIST metadata"]);
+    const read = kvV2Destination.reading?.read?.("..", at.connection, {
+      settings,
+      send: sender({ deadlineMs: 5_000 }),
+    });
+    expect(await read).toMatchObject({ outcome: "client", code: "name_invalid" });
+    expect(account.calls).toEqual(["LIST metadata"]);
   });
 });
 

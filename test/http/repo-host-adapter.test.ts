@@ -2,10 +2,12 @@ import { generateKeyPairSync } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { sender } from "../../src/providers/outcome.ts";
 import type { RepoHostConnection } from "../../src/providers/repo-host-github/client.ts";
-import type { CallContext, ExternalObject } from "../../src/sync/destinations/destination-type.ts";
+import type { CallContext, ExternalObject, Listing } from "../../src/sync/destinations/destination-type.ts";
 import { repoHost } from "../../src/sync/destinations/repo-host/adapter.ts";
+import { repoHostVariables } from "../../src/sync/destinations/repo-host-variables/adapter.ts";
 import type { Account } from "../doubles/repo-host/account.ts";
 import { type RepoHostDouble, startRepoHost } from "../doubles/repo-host/server.ts";
+import { vaultAt } from "../doubles/repo-host/state.ts";
 
 const value = "hunter2-hunter2 é😀\n";
 let now = Date.now();
@@ -450,4 +452,18 @@ describe("errors", () => {
     const listed = { settings: { SYNC_ALLOWED_HOSTS: "git.example.com, 127.0.0.1" } as CallContext["settings"] };
     expect(await put({}, elsewhere, context(listed))).toEqual(ok);
   });
+});
+
+it("lists variables page by page, as the header of each page says", async () => {
+  const { variables } = vaultAt(account.state, "acme/web");
+  for (let n = 0; n < 60; n++) variables.set(`V${n}`, { name: `V${n}`, value, createdAt: 0, updatedAt: 0 });
+  const names: string[] = [];
+  let pages = 0;
+  for (let cursor: string | null = ""; cursor !== null; pages++) {
+    const page: Listing | undefined = await repoHostVariables.reading?.list(cursor, repository(), context());
+    if (page?.outcome !== "ok") throw new Error(JSON.stringify(page));
+    names.push(...page.names);
+    cursor = page.next;
+  }
+  expect([pages, names.length]).toEqual([2, 60]);
 });

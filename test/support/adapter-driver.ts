@@ -2,6 +2,7 @@ import { sender } from "../../src/providers/outcome.ts";
 import type {
   CallContext,
   ExternalObject,
+  ObsoleteObject,
   ProviderSettings,
   RemoteDestinationType,
 } from "../../src/sync/destinations/destination-type.ts";
@@ -47,7 +48,7 @@ export function driverOf<Connection>(
         connect(changed),
         context(),
       ),
-    remove: (changed: Record<string, unknown> = {}, object: { reference?: string; ownedOnly?: boolean } = {}) =>
+    remove: (changed: Record<string, unknown> = {}, object: Partial<ObsoleteObject> = {}) =>
       type.remove({ name, reference: null, ownedOnly: false, ...object }, connect(changed), context()),
     inspect: (reference: string | null, changed: Record<string, unknown> = {}, value?: string) =>
       type.inspect(

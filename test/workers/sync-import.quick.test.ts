@@ -145,6 +145,8 @@ describe("an import", () => {
       [{ path_prefix: "/x" }, "path_prefix: must not begin with a slash"],
       [{ mount: "none" }, "mount: no secret engine mount at none/"],
       [{ limit: 101 }, "limit: must be 1 to 100"],
+      [{ after: "elsewhere" }, "The position is not one of an earlier page"],
+      [{ after: "0 \ud800" }, "The position is not one of an earlier page"],
     ] as const) {
       expect((await load(body)).body.errors[0]).toContain(error);
     }
@@ -269,6 +271,22 @@ describe("an import from", () => {
     // An engine orders keys in its own way.
     expect([after[plain], JSON.parse(after[whole] ?? "")]).toEqual(["plain-text", JSON.parse(before[whole] ?? "")]);
     expect(actions(await load({ name_glob: ["app**"] }, at))).toEqual({ [plain]: "keep", [whole]: "keep" });
+  });
+
+  it("kv-v2 refuses what the service would spell in another way, and takes the rest", async () => {
+    place = await RemotePlace.open("kv-v2");
+    await makeDestination("kv-v2", "n", place.body);
+    for (const name of ["app/{{", "app/{{ .SecretPath }}", "app/a b", "app/token"])
+      await place.write(name, "plain-text");
+    const respelled = "the service would spell the name in another way";
+    expect(actions(await load({}, "kv-v2/n"))).toEqual({
+      "app/{{": respelled,
+      "app/{{ .SecretPath }}": respelled,
+      "app/a b": respelled,
+      "app/token": "import",
+    });
+    const wrong = await load({ after: '0 ["../../other/metadata/"]' }, "kv-v2/n");
+    expect([wrong.status, wrong.body.errors[0]]).toEqual([400, expect.stringContaining("The position is not one")]);
   });
 
   it("in-mem takes what a destination has retained", async () => {

@@ -74,7 +74,8 @@ export function cloudAClient(
     const { response, text } = sent;
     const xml = parseXml(text);
     if (response.ok) return { ok: true, xml };
-    return refusal(response, textNamed(xml, "Code") ?? "", textNamed(xml, "Message") ?? "", "sts", action);
+    const refused = refusal(response, textNamed(xml, "Code") ?? "", textNamed(xml, "Message") ?? "", "sts", action);
+    return { ok: false, outcome: withoutEffect(refused.outcome) };
   }
 
   async function assumeRole(role: string): Promise<{ ok: true; token: Session } | { ok: false; outcome: Failure }> {

@@ -1,5 +1,5 @@
 import type { Failure } from "../../contracts/failure.ts";
-import { clockDiffers, failure, retryAfterMs } from "../outcome.ts";
+import { clockDiffers, failure, retryAfterMs, withUnsureEffect } from "../outcome.ts";
 
 export type CloudAService = "secretsmanager" | "ssm" | "sts" | "iam";
 
@@ -19,7 +19,7 @@ export interface CloudAFailure {
 
 export const unanswered = (outcome: Failure): CloudAFailure => ({ ok: false, error: null, outcome });
 
-/** The failure for an error that the service `named`, with the service's text in `message`. */
+/** The failure of a write for an error that the service `named`, with the service's text in `message`. */
 export function refusal(
   response: Response,
   named: string,
@@ -35,11 +35,8 @@ export function refusal(
   const why = typeof text === "string" ? text : text(service, operation, message);
   // The provider itself names no wait when it throttles, but a proxy in front of it may.
   const wait = outcome === "external" ? retryAfterMs(response) : null;
-  return {
-    ok: false,
-    error: { type, message },
-    outcome: failure(outcome, code, `${operation} was refused: ${why} (${cause}).`, wait),
-  };
+  const refused = failure(outcome, code, `${operation} was refused: ${why} (${cause}).`, wait);
+  return { ok: false, error: { type, message }, outcome: withUnsureEffect(refused, response.status) };
 }
 
 /**

@@ -1,5 +1,5 @@
 import { tryParseObject } from "../../lib/json.ts";
-import { failure, isWebPage, withoutEffect } from "../outcome.ts";
+import { failure, isWebPage, withoutEffect, withUnsureEffect } from "../outcome.ts";
 import { type Caller, tokensOf } from "./access-token.ts";
 import { type CloudCConnection, refuseTokenUri } from "./connection.ts";
 import { type CloudCFailure, refusal, unanswered } from "./errors.ts";
@@ -55,7 +55,11 @@ export async function callCloudC(
       return { ...unanswered(outcome), sent: true, http: null };
     }
     const { response, text } = call;
-    if (!response.ok) return { ...refusal(response, text, operation), sent: true, http: response.status };
+    if (!response.ok) {
+      const refused = refusal(response, text, operation);
+      const outcome = changesNothing ? refused.outcome : withUnsureEffect(refused.outcome, response.status);
+      return { ...refused, outcome, sent: true, http: response.status };
+    }
     const answer = tryParseObject(text);
     const date = Date.parse(response.headers.get("date") ?? "");
     if (answer !== null || (method === "DELETE" && !isWebPage(text))) {

@@ -6,7 +6,7 @@ import { isListed } from "../../lib/hosts.ts";
 import { tryParseJson } from "../../lib/json.ts";
 import { memo } from "../../lib/memo.ts";
 import { RELEASE } from "../../platform/version.ts";
-import { clockDiffers, failure, isWebPage, type Send, withoutEffect } from "../outcome.ts";
+import { clockDiffers, failure, isWebPage, type Send, withoutEffect, withUnsureEffect } from "../outcome.ts";
 import { TokenCache } from "../token-cache.ts";
 import { meaningOf } from "./errors.ts";
 
@@ -132,7 +132,9 @@ export function repoHostClient(
       );
     }
     if (response.ok) return { ok: true, status: response.status, headers: response.headers, body: parsed };
-    const failed = refused(meaningOf(response, parsed, `${method} ${path}`), response.status);
+    const why = meaningOf(response, parsed, `${method} ${path}`);
+    const outcome = isWithoutEffect(method, path) ? why : withUnsureEffect(why, response.status);
+    const failed = refused(outcome, response.status);
     return { ...failed, clockIsOff: clockDiffers(response, Date.now(), jwtBackdateSeconds * 1000) };
   }
 
@@ -282,6 +284,9 @@ async function signJwt({ appId, privateKey }: { appId: string; privateKey: strin
 }
 
 const refused = (outcome: Failure, status: number | null = null): Refused => ({ ok: false, status, outcome });
+
+/** Whether a list has another page ("Using pagination in the REST API"). A server may answer fewer items than requested. */
+export const hasNextPage = (headers: Headers): boolean => /rel="next"/.test(headers.get("link") ?? "");
 
 const installationPath = ({ installationId }: Installation) => `/app/installations/${installationId}`;
 

@@ -4,6 +4,7 @@ import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { AssociationCheck } from "./association-check.ts";
 import { type Associations, associationId, type SetNaming } from "./associations.ts";
 import type { DesiredState } from "./desired-state.ts";
+import { parseTemplate } from "./naming.ts";
 
 /**
  * Adopts objects that exist at the provider: their associations have the object's name as their naming, which stays when
@@ -44,15 +45,21 @@ export class Adoptions {
       const isHeld = this.#associations.externalNames(id).includes(externalName);
       return isHeld ? { state: "held" } : { state: "refused", reason: "the secret is associated under another name" };
     }
+    if (!isLiteral(externalName)) return { state: "refused", reason: RESPELLED };
     const plan = this.#check.check(secret, keys, undefined, namingOf(adoption));
     if (!plan.ok) return { state: "refused", reason: plan.message ?? plan.reason };
     const [step, ...others] = plan.steps.flatMap((one) => ("copy" in one ? [one] : []));
     if (step?.copy.name !== externalName || others.length > 0) {
-      return { state: "refused", reason: "the service would spell the name in another way" };
+      return { state: "refused", reason: RESPELLED };
     }
     return step.blocked === null ? { state: "free" } : { state: "refused", reason: step.blocked };
   }
 }
+
+const RESPELLED = "the service would spell the name in another way";
+
+/** Whether a name is a template that renders itself. */
+const isLiteral = (name: string): boolean => !name.includes("{{") && parseTemplate(name).ok;
 
 const namingOf = ({ granularity, externalName }: Adoption): SetNaming => ({
   granularity,

@@ -1,6 +1,6 @@
 import type { Failure } from "../../contracts/failure.ts";
 import { only } from "../../lib/only.ts";
-import { failure } from "../../providers/outcome.ts";
+import { failure, mayHaveApplied } from "../../providers/outcome.ts";
 import type {
   Batched,
   CallContext,
@@ -13,6 +13,7 @@ import type {
   Reading,
   RemoteDestinationType,
 } from "./destination-type.ts";
+import { isCautious } from "./variables.ts";
 
 /**
  * Update policies, removal, inspection and listing for types whose variables are read and written many at a time. A
@@ -104,8 +105,6 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
     }
     const valid = objects.filter(({ name }) => !outcomes.has(name));
     // Under `replace`, and where an earlier push is known, nothing has to be read.
-    const isCautious = ({ updatePolicy: policy, knownToExist }: ExternalObject) =>
-      policy === "if-not-exists" || (policy === "owned-only" && !knownToExist);
     if (valid.some(isCautious)) {
       const present = await place.all();
       if ("outcome" in present) return present;
@@ -119,9 +118,7 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
     const values = new Map(wanted.map(({ name, value }) => [name, value]));
     const write = () => place.write(`Writing ${subject([...values.keys()])}`, values);
     let written = await write();
-    // The next attempt repeats the write. Under these policies it would find a variable that it cannot recognise, and a
-    // removal would leave it.
-    const isUnsure = "outcome" in written && written.outcome === "unknown";
+    const isUnsure = "outcome" in written && mayHaveApplied(written);
     if (isUnsure && wanted.some(isCautious))
       written = showsValues ? await foundAfter(written, place, wanted) : await write();
     // A refusal of the whole is found by smaller batches.

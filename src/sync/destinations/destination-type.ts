@@ -61,6 +61,8 @@ export interface ToInspect extends KnownObject {
 export interface ObsoleteObject extends KnownObject {
   /** Remove the object only if it is ours (by its marker; for types without one, by our record). Otherwise return ok. */
   ownedOnly: boolean;
+  /** The same for repeats of a removal, and for no push; absent for a removal that is part of another operation. */
+  idempotencyToken?: string | undefined;
 }
 
 /** The deployment's settings that adapters read. */

@@ -1,5 +1,5 @@
 import type { Failure } from "../../contracts/failure.ts";
-import { failure } from "../../providers/outcome.ts";
+import { failure, mayHaveApplied } from "../../providers/outcome.ts";
 import type { RestRefused } from "../../providers/rest.ts";
 import type {
   CallContext,
@@ -42,8 +42,13 @@ type Wanted = Pick<ExternalObject, "name" | "value" | "reference">;
 export interface VariablePlace {
   /** Changes need the provider's id, so that a variable is found before. */
   readonly hasIds?: true;
-  /** Finds a variable; null when it is absent from a place that is known to exist. */
-  find(name: string): Promise<{ readonly ok: true; readonly seen: SeenVariable | null } | RestRefused>;
+  /**
+   * Finds a variable; null when it is absent from a place that is known to exist. `displaces`: its creation would remove
+   * another writer's.
+   */
+  find(
+    name: string,
+  ): Promise<{ readonly ok: true; readonly seen: SeenVariable | null; readonly displaces?: true } | RestRefused>;
   create(object: Wanted): Promise<Written>;
   /** Changes an existing variable. May create it, where the provider does not distinguish. */
   change(object: Wanted, seen: SeenVariable | null): Promise<Written>;
@@ -66,40 +71,53 @@ export const variableOperations = <Connection>(
   inspect: (object, connection, context) => inspectVariable(placeOf(connection, context), object),
 });
 
+/**
+ * Whether the next attempt after a write of unknown outcome might find an object that it cannot recognise, so that the
+ * write is repeated at once. Under `replace` the next attempt repeats it.
+ */
+export const isCautious = ({ updatePolicy, knownToExist }: Pick<Pushed, "updatePolicy" | "knownToExist">): boolean =>
+  updatePolicy === "if-not-exists" || (updatePolicy === "owned-only" && !knownToExist);
+
 /** Makes a variable exist with its value, by the update policy. */
 export async function putVariable(place: VariablePlace, object: Pushed): Promise<Put> {
   const { name, value, updatePolicy: policy } = object;
-  const mayBeOurs = object.unsureSince !== undefined;
   let seen: SeenVariable | null = null;
   let exists = object.knownToExist;
-  let isRepeat = false;
+  /** The failure of a write of this push that may have been applied. */
+  let doubt: Failure | null = null;
   for (let round = 0; round < maxRounds; round++) {
     if (policy !== "replace" || (exists && place.hasIds)) {
       const found = await place.find(name);
       if (!found.ok) return found.outcome;
       seen = found.seen;
+      if (found.displaces && policy !== "replace") {
+        return policy === "if-not-exists" ? { outcome: "ok", left: true } : notOwned(name);
+      }
       exists = seen !== null;
-      // The creation of a push whose answer was lost is ours.
-      const isOurs = seen?.owned ?? (object.knownToExist || (mayBeOurs && seen?.value === value));
+      // A creation of unknown outcome is ours: an earlier push's by its value, this push's also where none is shown.
+      const mayBeOurs = object.unsureSince !== undefined || doubt !== null;
+      const shown = doubt === null ? seen?.value : (seen?.value ?? value);
+      const isOurs = seen?.owned ?? (object.knownToExist || (mayBeOurs && shown === value));
       if (seen !== null && policy === "if-not-exists") {
         const isDone = mayBeOurs && isOurs && (seen.value ?? value) === value;
         return isDone ? { outcome: "ok", reference: seen.version ?? seen.id ?? name } : { outcome: "ok", left: true };
       }
-      if (seen !== null && policy === "owned-only" && !isOurs && !isRepeat) return notOwned(name);
+      if (seen !== null && policy === "owned-only" && !isOurs) return notOwned(name);
     }
     const written = exists ? await place.change(object, seen) : await place.create(object);
     if (written.ok) return { outcome: "ok", reference: written.reference };
     // A creation that finds nothing lacks its place.
     if (written.why === "absent" && !exists) return written.outcome;
     if (written.why !== null) {
-      if (written.why === "exists" && policy === "if-not-exists") return { outcome: "ok", left: true };
+      if (written.why === "exists" && policy === "if-not-exists") return doubt ?? { outcome: "ok", left: true };
       exists = written.why === "exists";
       continue;
     }
-    // Under `replace` the next attempt repeats the write. Under the others it would find a variable without a marker.
-    const mustRepeat = policy !== "replace" && written.outcome.outcome === "unknown" && (seen?.owned ?? null) === null;
-    if (!mustRepeat || isRepeat) return written.outcome;
-    isRepeat = true;
+    const mustRepeat = isCautious(object) && mayHaveApplied(written.outcome) && (seen?.owned ?? null) === null;
+    if (!mustRepeat || doubt !== null) return written.outcome;
+    doubt = written.outcome;
+    // A change needs the id of the variable, which the creation may have made.
+    if (place.hasIds && seen === null) continue;
     const again = await place.change(object, seen);
     if (again.ok) return { outcome: "ok", reference: again.reference };
     if (again.why === null) return again.outcome;

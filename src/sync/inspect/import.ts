@@ -136,7 +136,7 @@ class Import {
     const other = this.#paths.get(secretName);
     this.#paths.set(secretName, other ?? name);
     if (other !== undefined) return refused(`${other} has the same path`);
-    if (!isPath(secretName)) return refused("its name is no path of a secret");
+    if (!isPath(bare) || !isPath(secretName)) return refused("its name is no path of a secret");
     const secret = found.get(secretName);
     const isImported = secret !== undefined && this.#isMarked(secret, name);
     if (!this.#reader.read) return this.#adoptOnly(shown, secret, refused);
@@ -271,4 +271,6 @@ const UNREAD: SecretContent = { data: "{}", granularity: "secret-path", keys: []
 const bareName = (name: string): string => name.replace(/^\/+/, "");
 
 const isPath = (path: string): boolean =>
-  !/\p{Cc}/u.test(path) && path.split("/").every((segment) => !["", ".", ".."].includes(segment));
+  path.isWellFormed() &&
+  !/\p{Cc}/u.test(path) &&
+  path.split("/").every((segment) => !["", ".", ".."].includes(segment));

@@ -8,6 +8,7 @@ import { syncDestination } from "../../rpc/stubs.ts";
 import { typeOf } from "../configuration/definition.ts";
 import type { ReadObject } from "../destinations/destination-type.ts";
 import type { Granularity } from "../destinations/index.ts";
+import { CURSOR_REFUSED } from "../destinations/listing-cursor.ts";
 import { inspectorFor } from "./inspect.ts";
 
 /** A page of names. A position is how many names of the provider's page precede it, and the cursor of that page. */
@@ -37,7 +38,9 @@ export async function targetReader(env: Env, key: DestinationKey, setup: Setup):
   return ok({
     granularity: type.defaults.granularity,
     list: async (position) => {
-      const { skipped, cursor } = positionOf(position);
+      const begin = positionOf(position);
+      if (begin === null) return CURSOR_REFUSED;
+      const { skipped, cursor } = begin;
       const listed = await reading.list(cursor, connection, context());
       if (listed.outcome !== "ok") return listed;
       return pageOf(listed.names.slice(skipped), skipped, cursor, listed.next);
@@ -53,7 +56,9 @@ function storedReader(env: Env, key: DestinationKey): TargetReader {
   return {
     granularity: typeOf(key.type)?.defaults.granularity ?? "secret-path",
     list: async (position) => {
-      const { skipped, cursor } = positionOf(position);
+      const begin = positionOf(position);
+      if (begin === null) return CURSOR_REFUSED;
+      const { skipped, cursor } = begin;
       const stored = await object.storedObjects(cursor);
       if (!stored.ok) return failure("client", stored.reason, stored.message || stored.reason);
       for (const { name, value } of stored.value) values.set(name, value);
@@ -73,7 +78,8 @@ const pageOf = (names: readonly string[], skipped: number, cursor: string, next:
   next: next === null ? null : `0 ${next}`,
 });
 
-function positionOf(position: string): { readonly skipped: number; readonly cursor: string } {
-  const [, skipped = "0", cursor = ""] = /^(\d{1,6}) (.*)$/s.exec(position) ?? [];
-  return { skipped: Number(skipped), cursor };
+/** Null for a text that is no position: a caller sends it. */
+function positionOf(position: string): { readonly skipped: number; readonly cursor: string } | null {
+  const [, skipped, cursor = ""] = /^(\d{1,6}) (.*)$/s.exec(position || "0 ") ?? [];
+  return skipped === undefined || !cursor.isWellFormed() ? null : { skipped: Number(skipped), cursor };
 }

@@ -1,5 +1,6 @@
 import type { ObjectResult, SyncResult, Trouble } from "../../contracts/sync-tasks.ts";
 import type { WorkOutcome } from "../../platform/durable/lease.ts";
+import { mayHaveApplied } from "../../providers/outcome.ts";
 import { FRESH_CAP_MS, isRefusalOfRights } from "../fresh-rights.ts";
 
 /**
@@ -34,8 +35,7 @@ export const isCall = ({ state, uncalled }: ObjectResult): boolean =>
   state !== "kept" && state !== "untouched" && state !== "retained" && !uncalled;
 
 /** Whether a push may have been applied although it failed. */
-export const isUnsure = (trouble: Trouble): boolean =>
-  trouble.outcome === "unknown" || ("unsure" in trouble && trouble.unsure === true);
+export const isUnsure = (trouble: Trouble): boolean => trouble.outcome !== "internal" && mayHaveApplied(trouble);
 
 /** Whether the call was not sent because syncing is paused. */
 export const isPaused = (trouble: Trouble | undefined): boolean => trouble?.code === "paused";

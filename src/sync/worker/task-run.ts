@@ -151,7 +151,8 @@ export class TaskRun {
         return this.#fail(copy, seen);
       }
     }
-    return { copy, object: { ...known, ownedOnly: this.#setup.updatePolicy !== "replace" } };
+    const idempotencyToken = digest(["removal", this.#task.idempotencyToken, copy.name]);
+    return { copy, object: { ...known, ownedOnly: this.#setup.updatePolicy !== "replace", idempotencyToken } };
   }
 
   settleRemoval({ copy }: ObjectRemoval, done: Done): void {

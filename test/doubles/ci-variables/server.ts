@@ -27,6 +27,8 @@ export class CiAccount extends DoubleAccount {
     ["/admin/ci", []],
   ]);
   maxVariables = 8000;
+  /** A further rule for masked values, as of another version of the server. */
+  isMaskable: (value: string) => boolean = () => true;
 }
 
 const refuse = (status: number, message: unknown) => new Refusal(status, { message });
@@ -59,14 +61,14 @@ function find(variables: readonly Variable[], key: string, { url }: Received, is
   return only;
 }
 
-/** Refuses a variable that the service's model finds invalid. */
-function check(variable: Variable, isInstance: boolean): void {
+/** Refuses a variable that the service's model finds invalid. Ruby's `\s` is the white space of ASCII, and counts characters. */
+function check(variable: Variable, isInstance: boolean, account: CiAccount): void {
   const { key, value, masked, raw, description, variable_type: type } = variable;
   if (!/^[a-zA-Z0-9_]{1,255}$/.test(key)) throw refuse(400, { key: ["can contain only letters, digits and '_'."] });
   if (isInstance && [...value].length > 10_000)
     throw refuse(400, { value: ["is too long (maximum is 10000 characters)"] });
-  const rule = raw ? /^\S{8,}$/ : /^[a-zA-Z0-9_+=/@:.~-]{8,}$/;
-  if (masked && !rule.test(value)) throw refuse(400, { value: ["is invalid"] });
+  const rule = raw ? /^[^ \t\r\n\f\v]{8,}$/u : /^[a-zA-Z0-9_+=/@:.~-]{8,}$/;
+  if (masked && !(rule.test(value) && account.isMaskable(value))) throw refuse(400, { value: ["is invalid"] });
   if (type !== "env_var" && type !== "file")
     throw new Refusal(400, { error: "variable_type does not have a valid value" });
   if ((description ?? "").length > 255) throw refuse(400, { description: ["is too long (maximum is 255 characters)"] });
@@ -114,7 +116,7 @@ function perform(request: Received, account: CiAccount): Reply {
       ...(hides === true && { masked: true }),
       hidden: hides === true,
     };
-    check(created, isInstance);
+    check(created, isInstance, account);
     if (variables.some((one) => one.key === created.key && one.environment_scope === created.environment_scope)) {
       throw refuse(400, { key: [`(${created.key}) has already been taken`] });
     }
@@ -131,7 +133,7 @@ function perform(request: Received, account: CiAccount): Reply {
       const changed = { ...variable, ...given(...writeFields) } as Variable;
       if (variable.hidden && !changed.masked)
         throw refuse(400, { masked: ["The visibility setting cannot be changed"] });
-      check(changed, isInstance);
+      check(changed, isInstance, account);
       Object.assign(variable, changed);
       return { status: 200, body: shown(variable, isInstance) };
     }

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import * as z from "zod";
-import { ApiError, enveloped, type Fault, send } from "../edge-worker/envelope.ts";
+import { ApiError, enveloped, type Fault, Page, send } from "../edge-worker/envelope.ts";
 import { bodyOf, startLoopback } from "../loopback.ts";
 
 /**
@@ -28,6 +28,10 @@ export class Account {
   readonly secrets: Stored[] = [];
   readonly faults: Fault[] = [];
   readonly calls: string[] = [];
+  /** The most secrets of a page, whatever a request says. */
+  pageLimit = 100;
+  /** Whether lists say how many pages there are. */
+  countsPages = true;
   #lastTime = 0;
 
   get body() {
@@ -135,12 +139,17 @@ export async function startEdgeStore({ port = 0 } = {}): Promise<StoreDouble> {
   };
 }
 
-function list(account: Account, query: URLSearchParams): object[] {
+function list(account: Account, query: URLSearchParams): Page {
   const [page, size] = [Number(query.get("page")), Number(query.get("per_page"))];
   if ([...query.keys()].sort().join() !== "page,per_page" || !(page >= 1) || !(size >= 1 && size <= 100)) {
     throw new ApiError(400, 1002, "query");
   }
-  return account.secrets.slice((page - 1) * size, page * size).map((one) => shown(account, one));
+  const per_page = Math.min(size, account.pageLimit);
+  const secrets = account.secrets.slice((page - 1) * per_page, page * per_page).map((one) => shown(account, one));
+  const total_count = account.secrets.length;
+  const total_pages = Math.ceil(total_count / per_page);
+  const info = { page, per_page, count: secrets.length, total_count, total_pages };
+  return new Page(secrets, account.countsPages ? info : undefined);
 }
 
 const shown = ({ store }: Account, { value: _value, ...secret }: Stored): object => ({ ...secret, store_id: store });

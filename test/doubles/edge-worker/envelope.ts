@@ -29,9 +29,22 @@ export class ApiError extends Error {
   }
 }
 
+/** A page of a list, and the envelope's member about it. */
+export class Page {
+  readonly result: readonly object[];
+  readonly info: object | undefined;
+
+  constructor(result: readonly object[], info?: object) {
+    this.result = result;
+    this.info = info;
+  }
+}
+
 export function enveloped(run: () => unknown): [status: number, body: object] {
   try {
-    return [200, { success: true, errors: [], messages: [], result: run() }];
+    const answer = run();
+    const { result, info } = answer instanceof Page ? answer : { result: answer, info: undefined };
+    return [200, { success: true, errors: [], messages: [], result, ...(info && { result_info: info }) }];
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
     const { status, code, message } = error;

@@ -44,6 +44,9 @@ const stored = {
   additionalProperties: false,
 };
 
+/** The numbers of a list by pages. */
+const pageInfo = { type: "object", properties: { page: { type: "integer" }, per_page: { type: "integer" } } };
+
 const worker = "/accounts/{account}/workers/scripts/{script}";
 const store = "/accounts/{account}/secrets_store/stores/{store}/secrets";
 /** Of the token, when a call is refused. */
@@ -67,7 +70,7 @@ export const published: PublishedApi = {
     },
     [`GET ${store}`]: {
       query: ["page", "per_page", "direction", "order", "scopes", "search"],
-      answers: { 200: enveloped({ type: "array", items: stored }), ...refusals },
+      answers: { 200: enveloped({ type: "array", items: stored }, { result_info: pageInfo }), ...refusals },
     },
     [`POST ${store}`]: {
       request: {

@@ -278,6 +278,10 @@ const described = ({ name, createdAt, updatedAt, visibility }: Secret, organizat
     : {}),
 });
 
+/** The header of a list that has another page. */
+export const linkTo = (page: number, exists: boolean): Record<string, string> =>
+  exists ? { link: `<https://api.github.com/next?page=${page}>; rel="next"` } : {};
+
 function list({ query }: Call, vault: Vault): Answer {
   const unknown = [...query.keys()].filter((name) => name !== "per_page" && name !== "page");
   if (unknown.length > 0) throw invalid("Invalid request.");
@@ -285,7 +289,8 @@ function list({ query }: Call, vault: Vault): Answer {
   if (!(size >= 1 && size <= 100 && page >= 1)) throw invalid("Invalid request.");
   const all = [...vault.secrets.values()].sort((one, other) => (one.name < other.name ? -1 : 1));
   const secrets = all.slice((page - 1) * size, page * size).map((secret) => described(secret));
-  return { status: 200, body: { total_count: all.length, secrets } };
+  const headers = linkTo(page + 1, page * size < all.length);
+  return { status: 200, headers, body: { total_count: all.length, secrets } };
 }
 
 function secretOf(vault: Vault, name: string): Secret {

@@ -6,6 +6,7 @@ import {
   type Call,
   fieldsOf,
   invalid,
+  linkTo,
   notFound,
   type Route,
   route,
@@ -66,7 +67,8 @@ function list({ query }: Call, vault: Vault): Answer {
   if (!(page >= 1)) throw invalid("Invalid request.");
   const all = [...vault.variables.values()];
   const variables = all.slice((page - 1) * size, page * size).map(shown);
-  return { status: 200, body: { total_count: all.length, variables } };
+  const headers = linkTo(page + 1, page * size < all.length);
+  return { status: 200, headers, body: { total_count: all.length, variables } };
 }
 
 function contentOf({ actor, body }: Call, inOrganization: boolean, isNew: boolean) {

@@ -2,7 +2,7 @@ import * as z from "zod";
 import type { Failure } from "../../../src/contracts/failure.ts";
 import { tryParseJson } from "../../../src/lib/json.ts";
 import { memo } from "../../../src/lib/memo.ts";
-import { failure, retryAfterMs, withoutEffect } from "../../../src/providers/outcome.ts";
+import { failure, retryAfterMs, withoutEffect, withUnsureEffect } from "../../../src/providers/outcome.ts";
 import { fromDescription } from "../../../src/sync/destinations/description.ts";
 import type { CallContext, RemoteDestinationType } from "../../../src/sync/destinations/destination-type.ts";
 import { description } from "./description.ts";
@@ -34,6 +34,7 @@ const refusals: Readonly<Record<number, readonly [Failure["outcome"], code: stri
   403: ["client", "permission_denied", "the token may not write"],
   429: ["external", "throttled", "too many requests"],
   503: ["external", "provider_unavailable", "the server failed"],
+  504: ["external", "provider_unavailable", "the server failed"],
 };
 
 type File = z.infer<ReturnType<typeof fileSchema>>;
@@ -63,7 +64,8 @@ async function call(
   }
   const [outcome, code, why] = refusals[response.status] ?? ["client", "not_found", "there is no such folder"];
   const message = `${method} was refused: ${why} (HTTP ${response.status}).`;
-  return { ok: false, outcome: failure(outcome, code, message, retryAfterMs(response)) };
+  const refused = failure(outcome, code, message, retryAfterMs(response));
+  return { ok: false, outcome: method === "GET" ? refused : withUnsureEffect(refused, response.status) };
 }
 
 /** Files of a folder behind HTTP. One external object is one file with the value, our mark and the intent. */

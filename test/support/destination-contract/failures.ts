@@ -2,7 +2,7 @@ import { expect } from "vitest";
 import type { UpdatePolicy } from "../../../src/contracts/sync-tasks.ts";
 import { failure } from "../../../src/providers/outcome.ts";
 import type { Done, Inspection, Put } from "../../../src/sync/destinations/destination-type.ts";
-import { completionOf } from "../../../src/sync/scheduler/retry-policy.ts";
+import { completionOf, isUnsure } from "../../../src/sync/scheduler/retry-policy.ts";
 import type { Fault, Place } from "../../doubles/stand-in.ts";
 import { type Case, canary, type Known, type Subject } from "./subject.ts";
 
@@ -87,11 +87,32 @@ const policies = (["if-not-exists", "owned-only"] satisfies UpdatePolicy[]).map(
       subject.place.fail("lost", 1);
       const first = await subject.put({ updatePolicy });
       expectFailure("lost", first);
-      if (first.outcome !== "ok") await subject.pushed({ updatePolicy, unsureSince: Date.now() - 1000 });
-      subject.holds(canary());
+      await recognised(subject, first, updatePolicy);
     },
   }),
 );
+
+const applied = (["if-not-exists", "owned-only"] satisfies UpdatePolicy[]).map(
+  (updatePolicy): Case => ({
+    name: `recognises its creation after an answer 504 to an applied write, by ${updatePolicy}`,
+    async run(subject) {
+      subject.loseToProxy();
+      const first = await subject.put({ updatePolicy });
+      if (first.outcome !== "ok") expect(first).toMatchObject({ outcome: "external", code: "provider_unavailable" });
+      await recognised(subject, first, updatePolicy);
+    },
+  }),
+);
+
+/** Expects that the attempt after a creation of unknown outcome, at the latest, takes the object for ours. */
+async function recognised(subject: Subject, first: Put, updatePolicy: UpdatePolicy): Promise<void> {
+  // As the service records it: a failure that is sure to have no effect leaves no time.
+  const unsure = first.outcome !== "ok" && isUnsure(first) ? { unsureSince: Date.now() - 1000 } : {};
+  const put = first.outcome === "ok" ? first : await subject.put({ updatePolicy, ...unsure });
+  expect(put).toMatchObject({ outcome: "ok" });
+  expect(put).not.toHaveProperty("left");
+  subject.holds(canary());
+}
 
 /** A removal as a task does it after a push of unknown outcome: what an inspection says is of others stays. */
 async function removedAfterDoubt(subject: Subject, reference: string | null, ownedOnly: boolean): Promise<void> {
@@ -191,6 +212,7 @@ export const faultCases: readonly Case[] = [
   ...changes,
   ...removals,
   ...policies,
+  ...applied,
   ...abandoned,
   ...deaths,
   ...laterDeaths,

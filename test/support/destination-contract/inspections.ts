@@ -125,6 +125,19 @@ export const inspectionCases: readonly Case[] = [
     },
   },
   {
+    name: "lists its own objects or nothing from a cursor of another form",
+    unless: ({ reading }) => (reading ? null : "no import"),
+    async run(subject) {
+      await subject.pushed();
+      for (const cursor of ["../../elsewhere/", '["../"]', "1&page=2", "-1", "x"]) {
+        const page = await subject.page(cursor);
+        const names = page?.outcome === "ok" ? page.names : [];
+        if (page?.outcome !== "ok") expect(page, cursor).toMatchObject({ outcome: "client" });
+        expect([subject.name], cursor).toEqual(expect.arrayContaining([...names]));
+      }
+    },
+  },
+  {
     name: "lists and reads nothing with wrong credentials",
     unless: ({ reading }) => (reading ? null : "no import"),
     async run(subject) {

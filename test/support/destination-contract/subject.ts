@@ -35,6 +35,8 @@ export class Subject {
   /** A valid name. */
   readonly name: string;
   readonly #settings: CallContext["settings"];
+  /** Writes whose answers a proxy before the provider replaces. */
+  #replaced = 0;
 
   constructor(type: RemoteType, standIn: StandIn, place: Place) {
     this.type = type;
@@ -45,6 +47,11 @@ export class Subject {
 
   static async open(type: RemoteType, standIn: StandIn): Promise<Subject> {
     return new Subject(type, standIn, await standIn.open());
+  }
+
+  /** The next write takes effect, and a proxy before the provider answers 504. */
+  loseToProxy(): void {
+    this.#replaced = 1;
   }
 
   /** The name as the service spells it for this type. */
@@ -121,6 +128,11 @@ export class Subject {
     return this.#checked(await this.type.probe(this.#connection(of), this.#context(), sample), of);
   }
 
+  /** One page of names from a cursor. */
+  async page(cursor: string): Promise<Listing | undefined> {
+    return this.type.reading?.list(cursor, this.#connection(this.place.body), this.#context());
+  }
+
   /** The names of all objects, page by page. Throws the code of a failure. */
   async listed(of: Body = this.place.body): Promise<string[]> {
     const names: string[] = [];
@@ -188,7 +200,16 @@ export class Subject {
   }
 
   #context(send: Send = sender({ deadlineMs: 20_000 })): CallContext {
-    return { settings: this.#settings, send };
+    return { settings: this.#settings, send: (request) => this.#proxied(send, request) };
+  }
+
+  async #proxied(send: Send, request: Parameters<Send>[0]): ReturnType<Send> {
+    const before = this.place.writes();
+    const call = await send(request);
+    if (this.#replaced === 0 || this.place.writes() === before || !call.ok || !call.response.ok) return call;
+    this.#replaced--;
+    const text = "<html><title>504 Gateway Time-out</title></html>";
+    return { ok: true, response: new Response(text, { status: 504 }), text };
   }
 
   #checked<Outcome extends Put | Done | Inspection>(outcome: Outcome, body: Body, value = canary()): Outcome {

@@ -7,6 +7,7 @@ import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, Listing, RemoteDestinationType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
+import { CURSOR_REFUSED, pageNumber } from "../listing-cursor.ts";
 import {
   checkVariable,
   MARKER_TEXT,
@@ -26,8 +27,10 @@ const maxInstanceCharacters = 10_000;
 /** Variables of a page, whose answer has their values. */
 const PAGE = 20;
 
-/** `Ci::Maskable`: values that job logs can mask, by whether `$` in them is expanded. */
-const maskable = { raw: /^\S{8,}$/, expanded: /^[a-zA-Z0-9_+=/@:.~-]{8,}$/ };
+/** `Ci::Maskable`: values that job logs can mask, by whether `$` in them is expanded. Ruby's white space is that of ASCII. */
+const maskable = { raw: /^[^ \t\r\n\f\v]{8,}$/u, expanded: /^[a-zA-Z0-9_+=/@:.~-]{8,}$/ };
+
+const UNMASKABLE = "unmaskable";
 
 const parsedConnection = memo(ciVariablesConnection);
 
@@ -109,7 +112,7 @@ function checkValue(
   const mustMask = connection.hidden || connection.masking === "required";
   if (!mustMask || isMaskable(value, connection)) return null;
   const message = `The value of ${name} cannot be masked: it has fewer than 8 characters, a space or a line break.`;
-  return failure("client", "unmaskable", message);
+  return failure("client", UNMASKABLE, message);
 }
 
 function callerOf(connection: CiVariablesConnection, { settings, send }: CallContext) {
@@ -137,6 +140,14 @@ function placeOf(connection: CiVariablesConnection, context: CallContext): Varia
     description: MARKER_TEXT,
   });
 
+  /** Writes a variable: unmasked after all, where the server does not mask its value and need not. */
+  async function write(doing: string, method: "POST" | "PUT", path: string, body: { readonly masked?: boolean }) {
+    const answer = await call(doing, method, path, body);
+    const isOptional = body.masked === true && masking !== "required" && !hidden;
+    if (answer.ok || !isOptional || answer.outcome.code !== UNMASKABLE) return answer;
+    return call(doing, method, path, { ...body, masked: false });
+  }
+
   function written(doing: string, name: string, answer: RestAnswer): Written {
     if (!answer.ok) return { ok: false, why: whyOf(answer), outcome: answer.outcome };
     const variable = schemas().variable.safeParse(answer.body);
@@ -160,12 +171,12 @@ function placeOf(connection: CiVariablesConnection, context: CallContext): Varia
       const { masked, ...rest } = content(value);
       const masks = hidden ? { masked_and_hidden: true } : { masked };
       const body = { key: name, ...rest, ...masks, ...(hasScope && { environment_scope: scope }) };
-      return written(doing, name, await call(doing, "POST", pathOf(connection), body));
+      return written(doing, name, await write(doing, "POST", pathOf(connection), body));
     },
 
     async change({ name, value }) {
       const doing = `Changing ${name}`;
-      return written(doing, name, await call(doing, "PUT", at(name), content(value)));
+      return written(doing, name, await write(doing, "PUT", at(name), content(value)));
     },
 
     remove: (name) => call(`Deleting ${name}`, "DELETE", at(name)),
@@ -174,8 +185,10 @@ function placeOf(connection: CiVariablesConnection, context: CallContext): Varia
 
 /** The variables of the scope. Hidden ones have no readable value, so they are left out. @param cursor a page's number */
 async function list(cursor: string, connection: CiVariablesConnection, context: CallContext): Promise<Listing> {
+  const number = pageNumber(cursor);
+  if (number === null) return CURSOR_REFUSED;
   const doing = "Listing the variables";
-  const query = `per_page=${PAGE}&page=${cursor || "1"}`;
+  const query = `per_page=${PAGE}&page=${number}`;
   const answer = await callerOf(connection, context)(doing, "GET", `${pathOf(connection)}?${query}`);
   if (!answer.ok) return answer.outcome;
   const variables = z.array(schemas().variable).safeParse(answer.body);
@@ -205,7 +218,7 @@ function meaningOf(status: number, body: unknown): Meaning | null {
   if (status === 400 && typeof message === "object") {
     const about = (field: string, text: RegExp) => message[field]?.some((one) => text.test(one)) ?? false;
     if (about("value", /too long/)) return ["client", "value_too_large", "the value is too long"];
-    if (about("value", /invalid/)) return ["client", "unmaskable", "the value cannot be masked"];
+    if (about("value", /invalid/)) return ["client", UNMASKABLE, "the value cannot be masked"];
     if (about("base", /limit/i)) return ["client", "quota_exceeded", "there are as many variables as there may be"];
     return ["client", "invalid_request", "the provider does not accept the content"];
   }

@@ -147,7 +147,7 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
       const seen = await newestVersions(vault, object.name);
       if (!seen.ok) return seen.outcome;
       if (seen.newest.length > 0) {
-        if (object.updatePolicy === "if-not-exists") return { outcome: "ok", left: true };
+        if (object.updatePolicy === "if-not-exists") return leftOrOurs(object, seen);
         if (!isOurs(seen.newest)) return notOwned(object.name);
       }
     }
@@ -186,6 +186,13 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
     return failure("external", "network_error", `No vault can be reached at ${host}; key_vault_uri may be wrong.`);
   },
 };
+
+/** The outcome of `if-not-exists` for an existing secret: the creation of a push of unknown outcome is ours. */
+function leftOrOurs({ unsureSince }: ExternalObject, { newest, count }: Seen): Put {
+  const [only] = newest;
+  const isDone = unsureSince !== undefined && count === 1 && isOurs(newest);
+  return isDone && only?.version ? { outcome: "ok", reference: only.version } : { outcome: "ok", left: true };
+}
 
 function checkObject({ name, value }: ExternalObject): Failure | null {
   if (!namePattern.test(name)) {
@@ -277,6 +284,12 @@ const Page = memo(() =>
 );
 type Version = z.infer<ReturnType<typeof Page>>["value"][number];
 
+/** The newest versions of a secret, and how many it has. */
+interface Seen {
+  readonly newest: readonly Version[];
+  readonly count: number;
+}
+
 /**
  * The newest version of a secret with its tags, without its value; empty when the secret does not exist. Times are whole
  * seconds, so several versions may be newest. The list is ordered by version id, so all pages are read.
@@ -284,13 +297,14 @@ type Version = z.infer<ReturnType<typeof Page>>["value"][number];
 async function newestVersions(
   vault: KeyVault,
   name: string,
-): Promise<{ ok: true; newest: readonly Version[] } | { ok: false; outcome: Failure }> {
+): Promise<({ ok: true } & Seen) | { ok: false; outcome: Failure }> {
   const path = `/secrets/${name}/versions`;
   let query = "?maxresults=25";
   let newest: Version[] = [];
+  let count = 0;
   for (let page = 0; page < maxPages; page++) {
     const listed = await vault.call("GetSecretVersions", "GET", path + query);
-    if (!listed.ok) return listed.code === "SecretNotFound" ? { ok: true, newest: [] } : listed;
+    if (!listed.ok) return listed.code === "SecretNotFound" ? { ok: true, newest: [], count } : listed;
     const parsed = Page().safeParse(listed.body);
     if (!parsed.success) {
       const message = "GetSecretVersions was answered, but not with a list of versions.";
@@ -299,9 +313,10 @@ async function newestVersions(
     const { value, nextLink } = parsed.data;
     const latest = Math.max(...[...newest, ...value].map(({ created }) => created));
     newest = [...newest, ...value].filter(({ created }) => created === latest);
+    count += value.length;
     // Only the query of the link is used: the token is sent to the host of key_vault_uri only.
     const next = nextLink ? URL.parse(nextLink)?.search : null;
-    if (!next) return { ok: true, newest };
+    if (!next) return { ok: true, newest, count };
     query = next;
   }
   const message = `The secret ${name} has more than ${maxPages * 25} versions, too many to find the newest.`;

@@ -5,7 +5,7 @@ import { tryParseJson } from "../../../lib/json.ts";
 import { memo } from "../../../lib/memo.ts";
 import { type Cloud, cloudNamed, clouds, sendAuthorized, word } from "../../../providers/cloud-b-azure/login.ts";
 import type { ClientAssertion } from "../../../providers/identity-token.ts";
-import { failure, isWebPage, retryAfterMs, type Send } from "../../../providers/outcome.ts";
+import { failure, isWebPage, retryAfterMs, type Send, withUnsureEffect } from "../../../providers/outcome.ts";
 
 /** A destination's connection to its vault. */
 export interface CloudBConnection {
@@ -85,7 +85,12 @@ export function keyVault(
       const call = await sendAuthorized(account, [url.href, init], send);
       if (!call.ok) return unanswered(call.outcome);
       const answered = tryParseJson(call.text);
-      if (!call.response.ok) return refusal(call.response, answered, operation, tenantId);
+      if (!call.response.ok) {
+        const refused = refusal(call.response, answered, operation, tenantId);
+        return method === "GET"
+          ? refused
+          : { ...refused, outcome: withUnsureEffect(refused.outcome, call.response.status) };
+      }
       if (typeof answered === "object" && answered !== null) return { ok: true, body: answered };
       if (method === "DELETE" && !isWebPage(call.text)) return { ok: true, body: {} };
       // The answer may come from another server than the service.

@@ -138,11 +138,7 @@ export function remoteSecret(name: string, details: CloudCConnection, context: C
       const data = Buffer.from(value);
       const payload = { data: data.toString("base64"), dataCrc32c: String(crc32c(data)) };
       const answer = await call("AddSecretVersion", "POST", `${path}:addVersion`, { payload });
-      if (!answer.ok) {
-        // The version may have been added although the provider reported a failure.
-        const { outcome } = answer;
-        return outcome.code === "provider_unavailable" ? { ...answer, outcome: { ...outcome, unsure: true } } : answer;
-      }
+      if (!answer.ok) return answer;
       const version = versionOf(answer.body);
       return version ? { ok: true as const, version } : notUnderstood(unreadable("AddSecretVersion", "unknown"));
     },

@@ -4,7 +4,7 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { tryParseJson } from "../../../lib/json.ts";
 import { memo } from "../../../lib/memo.ts";
 import { signed } from "../../../providers/identity-token.ts";
-import { failure, retryAfterMs, throttleHintMs, withoutEffect } from "../../../providers/outcome.ts";
+import { failure, retryAfterMs, throttleHintMs, withoutEffect, withUnsureEffect } from "../../../providers/outcome.ts";
 import { TokenCache } from "../../../providers/token-cache.ts";
 import type { CallContext } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
@@ -352,6 +352,6 @@ function refusal(doing: string, response: Response, body: unknown, isWrite: bool
     status,
     kind: parsed.data?.details?.kind ?? "",
     contended: code === "contended",
-    outcome: isWrite && status >= 500 && outcome === "external" ? { ...refused, unsure: true } : refused,
+    outcome: isWrite ? withUnsureEffect(refused, status) : refused,
   };
 }

@@ -1,7 +1,7 @@
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
-import { failure, withoutEffect } from "../../../providers/outcome.ts";
+import { failure, withoutEffect, withUnsureEffect } from "../../../providers/outcome.ts";
 import { type Meaning, restClient, unreadable } from "../../../providers/rest.ts";
 import type { CallContext } from "../destination-type.ts";
 import type { DeployEnvironmentConnection } from "./connection.ts";
@@ -35,7 +35,7 @@ export function graphQl(connection: DeployEnvironmentConnection, { settings, sen
     if (!answer.ok) return { ok: false, outcome: outcomeOf(answer.outcome) };
     const parsed = schemas().answer.safeParse(answer.body).data;
     const [error] = parsed?.errors ?? [];
-    if (error !== undefined) return { ok: false, outcome: refusalOf(doing, error.message) };
+    if (error !== undefined) return { ok: false, outcome: outcomeOf(refusalOf(doing, error.message)) };
     if (parsed?.data) return { ok: true, data: parsed.data };
     return { ok: false, outcome: outcomeOf(unreadable(doing, "POST").outcome) };
   };
@@ -51,9 +51,10 @@ const meanings: readonly (readonly [RegExp, Meaning])[] = [
   [/problem processing|internal|timed? ?out/i, ["external", "provider_unavailable", "the provider failed"]],
 ];
 
-/** The message may quote a value, so it is not passed on. */
+/** The failure of a write. The message may quote a value, so it is not passed on. */
 function refusalOf(doing: string, message: string): Failure {
   const known = meanings.find(([pattern]) => pattern.test(message))?.[1];
   const [outcome, code, why] = known ?? ["client", "invalid_request", "the provider does not accept the content"];
-  return failure(outcome, code, `${doing} was refused: ${why}.`);
+  // The status is 200 also when the server fails.
+  return withUnsureEffect(failure(outcome, code, `${doing} was refused: ${why}.`), 500);
 }

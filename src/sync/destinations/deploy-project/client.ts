@@ -10,6 +10,7 @@ import {
   type Send,
   throttleHintMs,
   withoutEffect,
+  withUnsureEffect,
 } from "../../../providers/outcome.ts";
 
 export const deploymentEnvironments = ["development", "preview", "production"] as const;
@@ -160,7 +161,9 @@ export function deployProjectApi(
     if (!sent.ok) return unanswered(method === "GET" ? withoutEffect(sent.outcome) : sent.outcome);
     const { response, text } = sent;
     const answer = tryParseJson(text) ?? (response.ok && method === "DELETE" && !isWebPage(text) ? {} : null);
-    return response.ok ? { ok: true, body: answer } : refusal(doing, response, answer);
+    if (response.ok) return { ok: true, body: answer };
+    const refused = refusal(doing, response, answer);
+    return method === "GET" ? refused : { ...refused, outcome: withUnsureEffect(refused.outcome, response.status) };
   }
 
   return {

@@ -105,7 +105,8 @@ async function list(cursor: string, connection: DeployServiceConnection, context
   }
   const page = schemas().page.safeParse(answer.body);
   if (!page.success) return unreadable("Reading the variables", "GET").outcome;
-  const next = page.data.length < PAGE ? null : (page.data.at(-1)?.cursor ?? null);
+  // A page may have fewer variables than its limit, so the last one is empty.
+  const next = page.data.at(-1)?.cursor ?? null;
   return { outcome: "ok", names: page.data.map(({ envVar }) => envVar.key), next };
 }
 

@@ -143,7 +143,11 @@ function placeOf(connection: DeploySiteConnection, context: CallContext): Variab
       if (!parsed.success) return unreadable(doing, "GET");
       const { values, is_secret: hides, updated_at: version } = parsed.data;
       const ours = values.find((value) => isIn(connection, value));
-      if (ours === undefined) return { ok: true, seen: null };
+      if (ours === undefined) {
+        // A value for all contexts and values of single ones exclude each other.
+        const displaces = of === "all" ? values.length > 0 : values.some((value) => value.context === "all");
+        return { ok: true, seen: null, ...(displaces && { displaces }) };
+      }
       if (values.length === 1) alone.add(ours.id);
       const value = hides ? undefined : (ours.value ?? undefined);
       return { ok: true, seen: { id: ours.id, value, version: version ?? undefined, owned: null } };

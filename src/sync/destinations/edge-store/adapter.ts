@@ -7,6 +7,7 @@ import { failure } from "../../../providers/outcome.ts";
 import { EACH_SECRET } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "../destination-type.ts";
+import { CURSOR_REFUSED, pageNumber } from "../listing-cursor.ts";
 import { description } from "./description.ts";
 
 const SCOPES = ["workers", "ai_gateway", "dex", "access", "containers", "websearch"] as const;
@@ -23,7 +24,7 @@ interface EdgeStoreConnection {
 /** "Manage account secrets": the size of a value. */
 const MAX_BYTES = 65_536;
 const MAX_NAME = 255;
-/** An account holds 100 secrets, so a page has all; more pages cover larger quotas. */
+/** An account holds 100 secrets, the most of a page; more pages cover larger quotas, and servers that answer fewer. */
 const PAGE = 100;
 const MAX_PAGES = 20;
 
@@ -120,11 +121,12 @@ export const edgeStore: RemoteDestinationType<EdgeStoreConnection> = {
   reading: {
     /** Values are never shown, so a secret can be adopted only. */
     async list(cursor, connection, context) {
-      const page = /^[1-9]\d{0,5}$/.test(cursor) ? Number(cursor) : 1;
+      const page = pageNumber(cursor);
+      if (page === null) return CURSOR_REFUSED;
       const listed = await storeOf(connection, context).page(page);
       if (!listed.ok) return listed.outcome;
       const names = listed.secrets.filter(({ status }) => status !== "deleted").map(({ name }) => name);
-      return { outcome: "ok", names, next: listed.secrets.length < PAGE ? null : String(page + 1) };
+      return { outcome: "ok", names, next: listed.isLast ? null : String(page + 1) };
     },
   },
 
@@ -170,12 +172,14 @@ function storeOf(connection: EdgeStoreConnection, { settings, send }: CallContex
     const parsed = schemas().secret.safeParse(result);
     return parsed.success ? { ok: true, secret: parsed.data } : unreadable("unknown", doing);
   };
-  async function pageOf(page: number): Promise<{ ok: true; secrets: readonly Secret[] } | Refused> {
+  async function pageOf(page: number): Promise<{ ok: true; secrets: readonly Secret[]; isLast: boolean } | Refused> {
     const doing = "Listing the store's secrets";
     const answer = await api.call(doing, "GET", `${path}?page=${page}&per_page=${PAGE}`);
     if (!answer.ok) return answer;
     const parsed = schemas().page.safeParse(answer.result);
-    return parsed.success ? { ok: true, secrets: parsed.data } : unreadable("external", doing);
+    if (!parsed.success) return unreadable("external", doing);
+    const isLast = answer.pages === null ? parsed.data.length === 0 : page >= answer.pages;
+    return { ok: true, secrets: parsed.data, isLast };
   }
   return {
     page: pageOf,
@@ -185,7 +189,7 @@ function storeOf(connection: EdgeStoreConnection, { settings, send }: CallContex
         const listed = await pageOf(page);
         if (!listed.ok) return listed;
         const secret = listed.secrets.find((one) => one.name === name && one.status !== "deleted");
-        if (secret || listed.secrets.length < PAGE) return { ok: true, secret: secret ?? null };
+        if (secret || listed.isLast) return { ok: true, secret: secret ?? null };
       }
       return unanswered(failure("client", "too_many_secrets", `The store has more than ${MAX_PAGES} pages of them.`));
     },

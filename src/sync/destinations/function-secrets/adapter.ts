@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
 import { type Meaning, restClient, unreadable } from "../../../providers/rest.ts";
-import { type BulkPlace, bulkOperations, WRITTEN } from "../bulk-variables.ts";
+import { type BulkPlace, bulkOperations } from "../bulk-variables.ts";
 import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
@@ -31,6 +31,9 @@ const schemas = memo(() => ({
   }),
   secrets: z.array(z.object({ name: z.string(), value: z.string() })),
 }));
+
+/** The digest that reads show of a value. */
+const versionOf = (value: string): string => createHash("sha256").update(value).digest("hex");
 
 /** The project's own secrets begin so, and cannot be written. */
 const isReserved = (name: string): boolean => name.startsWith("SUPABASE_");
@@ -64,7 +67,7 @@ export const functionSecrets: RemoteDestinationType<FunctionSecretsConnection> =
         maxBytes: MAX_VALUE,
       }),
     placeOf,
-    versionOf: (value) => createHash("sha256").update(value).digest("hex"),
+    versionOf,
     isOffered: (name) => !isReserved(name),
   }),
 };
@@ -77,25 +80,21 @@ function placeOf(
   const call = restClient({ base, headers: { authorization: `Bearer ${token}` }, send, meaningOf });
   const path = `/projects/${project}/secrets`;
 
-  async function all() {
-    const doing = "Listing the secrets";
-    const answer = await call(doing, "GET", path);
-    if (!answer.ok) return answer.outcome;
-    const secrets = schemas().secrets.safeParse(answer.body);
-    if (!secrets.success) return unreadable(doing, "GET").outcome;
-    return new Map(secrets.data.map(({ name, value: version }) => [name, { version }]));
-  }
-
   return {
-    all,
+    async all() {
+      const doing = "Listing the secrets";
+      const answer = await call(doing, "GET", path);
+      if (!answer.ok) return answer.outcome;
+      const secrets = schemas().secrets.safeParse(answer.body);
+      if (!secrets.success) return unreadable(doing, "GET").outcome;
+      return new Map(secrets.data.map(({ name, value: version }) => [name, { version }]));
+    },
     async write(doing, values) {
       const body = [...values].map(([name, value]) => ({ name, value }));
       const answer = await call(doing, "POST", path, body);
       if (!answer.ok) return answer.outcome;
-      // The answer is empty. Without the digests, a later inspection says only that a secret is present.
-      const present = await all();
-      const versionOf = (name: string) => ("outcome" in present ? undefined : present.get(name)?.version);
-      return new Map(body.map(({ name }) => [name, versionOf(name) ?? WRITTEN]));
+      // The answer is empty, and a digest read now may be that of another writer.
+      return new Map(body.map(({ name, value }) => [name, versionOf(value)]));
     },
     async remove(doing, names) {
       const answer = await call(doing, "DELETE", path, names);

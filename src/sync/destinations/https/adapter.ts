@@ -60,7 +60,7 @@ export const https: RemoteDestinationType<HttpsConnection> = {
     const isMarked = connection.owner_pointer !== undefined;
     if (object.ownedOnly && !isMarked && object.reference === null) return { outcome: "ok" };
     const ownedOnly = object.ownedOnly && isMarked;
-    return removeVariable(placeOf(connection, context), { ...object, ownedOnly });
+    return removeVariable(placeOf(connection, context, object.idempotencyToken), { ...object, ownedOnly });
   },
 
   async inspect(object, connection, context) {

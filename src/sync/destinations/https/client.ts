@@ -217,7 +217,9 @@ export function placeOf(
       const { delete_method: verb = "DELETE", delete_body: text, delete_url: at = url } = connection;
       if (verb === "none") return { ok: true };
       const doing = `Deleting ${name}`;
-      const answer = await read({ doing, method: verb, url: at, body: text }, { name, id: seen?.id });
+      const intent = token === undefined ? undefined : [token, name];
+      const remove = callerOf(connection, context, intent);
+      const answer = await remove({ doing, method: verb, url: at, body: text }, { name, id: seen?.id });
       if (!answer.ok) return answer.status === 410 ? { ...answer, status: 404 } : answer;
       // Many deletions are answered without a body.
       const refused = answer.body === null ? null : refusedBy(connection, doing, answer);

@@ -13,6 +13,7 @@ import { EACH_KEY } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, Listing, RemoteDestinationType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
+import { CURSOR_REFUSED, pageNumber } from "../listing-cursor.ts";
 import {
   checkVariable,
   MARKER_TEXT,
@@ -127,7 +128,8 @@ async function readPage(call: Caller, connection: IacVariablesConnection, page: 
 
 /** Variables of the category whose values are shown. A push would change an expression into a text, or the reverse. */
 async function list(cursor: string, connection: IacVariablesConnection, context: CallContext): Promise<Listing> {
-  const number = Number(cursor || "1");
+  const number = pageNumber(cursor);
+  if (number === null) return CURSOR_REFUSED;
   const page = await readPage(callerOf(connection, context), connection, number);
   if (!page.ok) return page.outcome;
   const { category = "env", hcl = false } = connection;

@@ -17,7 +17,8 @@ import {
   type RemoteDestinationType,
 } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
-import { type KvV2, kvV2, type Metadata, type Refused, type Version } from "./client.ts";
+import { CURSOR_REFUSED } from "../listing-cursor.ts";
+import { isPath, type KvV2, kvV2, type Metadata, type Refused, type Version } from "./client.ts";
 import { type KvV2Connection, kvV2Connection } from "./connection.ts";
 import { description } from "./description.ts";
 
@@ -40,6 +41,8 @@ const MAX_ROUNDS = 3;
 /** Folders that one page reads at most, and names that are enough for one. */
 const MAX_FOLDERS = 20;
 const ENOUGH = 100;
+/** Folders in folders, each of which is a call of the page after. */
+const MAX_DEPTH = 100;
 
 const connection = memo(kvV2Connection);
 
@@ -178,22 +181,51 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
   },
 };
 
-/** A few folders a page, depth first. @param cursor the folders that are left, as JSON */
+/** Whether a path is that of a folder that is read: with a slash at the end, or empty for the root. */
+const isFolder = (path: string): boolean =>
+  path === "" || (path.endsWith("/") && isPath(path.slice(0, -1)) && path.split("/").length <= MAX_DEPTH + 1);
+
+interface Folder {
+  readonly path: string;
+  /** Only the folders in it after this one are left. */
+  readonly after?: string;
+}
+
+/** The folders that are left from a folder on, the next one last: those after it in its parents, and itself. */
+function foldersFrom(path: string): Folder[] {
+  const segments = path === "" ? [] : path.slice(0, -1).split("/");
+  const upTo = (depth: number): string =>
+    segments
+      .slice(0, depth)
+      .map((segment) => `${segment}/`)
+      .join("");
+  return [...segments.map((_, depth) => ({ path: upTo(depth), after: upTo(depth + 1) })), { path }];
+}
+
+/** A few folders a page, depth first in the order of their names. @param cursor the next folder; empty for the root */
 async function list(cursor: string, details: KvV2Connection, context: CallContext): Promise<Listing> {
+  if (!isFolder(cursor)) return CURSOR_REFUSED;
   const engine = kvV2(details, context);
   const place = await engine.checkPlace();
   if (!place.ok) return place.outcome;
-  const left = cursor === "" ? [""] : (JSON.parse(cursor) as string[]);
+  const left = foldersFrom(cursor);
   const names: string[] = [];
-  for (let calls = 0; left.length > 0 && calls < MAX_FOLDERS && names.length < ENOUGH; calls++) {
-    const folder = left.shift() ?? "";
-    const listed = await engine.list(folder);
+  let calls = 0;
+  for (let folder = left.pop(); folder !== undefined; folder = left.pop()) {
+    const { path: at, after } = folder;
+    // A page ends before a folder that no page has read; parents of the cursor do not count.
+    const isNew = after === undefined;
+    if (isNew && (calls === MAX_FOLDERS || names.length >= ENOUGH)) return { outcome: "ok", names, next: at };
+    const listed = await engine.list(at);
     if (!listed.ok) return listed.outcome;
-    const paths = listed.names.map((name) => `${folder}${name}`);
+    const paths = listed.names.flatMap((name) => (name === "" ? [] : [`${at}${name}`])).sort();
+    const folders = paths.filter((path) => path > (after ?? "") && path.endsWith("/") && isFolder(path));
+    left.push(...folders.reverse().map((path) => ({ path })));
+    if (!isNew) continue;
+    calls++;
     names.push(...paths.filter((path) => !path.endsWith("/")));
-    left.unshift(...paths.filter((path) => path.endsWith("/")));
   }
-  return { outcome: "ok", names, next: left.length === 0 ? null : JSON.stringify(left) };
+  return { outcome: "ok", names, next: null };
 }
 
 /** A secret with the one key `value` is its text, unless the text reads as a whole secret. */
@@ -222,8 +254,7 @@ const isLossy = (value: unknown): boolean =>
     ? Object.values(value).some(isLossy)
     : typeof value === "number" && (Math.abs(value) > Number.MAX_SAFE_INTEGER || !Number.isFinite(value));
 
-const isName = (name: string): boolean =>
-  /^[\w./-]{1,512}$/.test(name) && name.split("/").every((part) => !["", ".", ".."].includes(part));
+const isName = (name: string): boolean => /^[\w./-]{1,512}$/.test(name) && isPath(name);
 
 function checkObject({ name, value }: ExternalObject): Failure | null {
   if (!isName(name)) return failure("client", "name_invalid", "The secret's name is not a path.");

@@ -3,7 +3,14 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { tryParseJson } from "../../../lib/json.ts";
 import { memo } from "../../../lib/memo.ts";
 import { type ClientAssertion, signed } from "../../../providers/identity-token.ts";
-import { failure, retryAfterMs, type Send, throttleHintMs, withoutEffect } from "../../../providers/outcome.ts";
+import {
+  failure,
+  retryAfterMs,
+  type Send,
+  throttleHintMs,
+  withoutEffect,
+  withUnsureEffect,
+} from "../../../providers/outcome.ts";
 import { TokenCache } from "../../../providers/token-cache.ts";
 import type { CallContext } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
@@ -111,6 +118,8 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
     path: string,
     { body, type = "application/json", query = "" }: { body?: string; type?: string; query?: string } = {},
   ): Promise<Answer> {
+    // A name that another writer has chosen must not lead out of the mount.
+    if (!isPath(path.replace(/\/$/, ""))) return unanswered(PATH_REFUSED);
     for (let attempt = 1; ; attempt++) {
       const token = await session.token();
       if (!token.ok) return token;
@@ -216,8 +225,13 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
   };
 }
 
+/** Whether a path has segments alone that a URL keeps. */
+export const isPath = (path: string): boolean =>
+  path.isWellFormed() && path.split("/").every((segment) => !["", ".", ".."].includes(segment));
+
 const encoded = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
 
+const PATH_REFUSED = failure("client", "name_invalid", "The name is not a path of the engine.");
 const TOKEN_REFUSED = failure("client", "auth_failed", "The token is not accepted.");
 
 interface Session {
@@ -370,7 +384,7 @@ function refusal(doing: string, response: Response, body: unknown, isWrite: bool
     // A path without an object is answered with an empty list; the data of a deleted version with its metadata.
     absent: status === 404 && isEmpty(body),
     contended: code === "contended",
-    outcome: isWrite && status >= 500 ? { ...refused, unsure: true } : refused,
+    outcome: isWrite ? withUnsureEffect(refused, status) : refused,
   };
 }
 

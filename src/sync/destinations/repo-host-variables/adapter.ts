@@ -4,6 +4,7 @@ import { flag } from "../../../platform/http/fields.ts";
 import { failure } from "../../../providers/outcome.ts";
 import {
   type Answer,
+  hasNextPage,
   type Refused,
   type RepoHost,
   type RepoHostConnection,
@@ -12,6 +13,7 @@ import {
 } from "../../../providers/repo-host-github/client.ts";
 import { fromDescription } from "../description.ts";
 import type { CallContext, Listing, ReadObject, RemoteDestinationType } from "../destination-type.ts";
+import { CURSOR_REFUSED, pageNumber } from "../listing-cursor.ts";
 import { idsOf, notVisible, repoHost, repositoryLabel, repositoryPath } from "../repo-host/adapter.ts";
 import { checkRepoHost, connectionOf, repoHostFields, resolveRepoHost } from "../repo-host/connection.ts";
 import {
@@ -103,13 +105,14 @@ const PAGE = 30;
 async function list(cursor: string, given: VariablesConnection, context: CallContext): Promise<Listing> {
   const client = repoHostClient(given, context, "variables");
   if (!client.ok) return client.outcome;
-  const page = Number(cursor || "1");
+  const page = pageNumber(cursor);
+  if (page === null) return CURSOR_REFUSED;
   const answer = await client.host.call("GET", `${pathOf(given)}?per_page=${PAGE}&page=${page}`);
   if (!answer.ok) return answer.status === 404 ? whyMissing(client.host, given) : answer.outcome;
   const parsed = PageAnswer().safeParse(answer.body);
   if (!parsed.success) return failure("external", "unreadable_answer", "The list of variables cannot be read.");
   const names = parsed.data.variables.map(({ name }) => name);
-  return { outcome: "ok", names, next: names.length < PAGE ? null : String(page + 1) };
+  return { outcome: "ok", names, next: hasNextPage(answer.headers) ? String(page + 1) : null };
 }
 
 async function read(name: string, given: VariablesConnection, context: CallContext): Promise<ReadObject> {

@@ -1,9 +1,10 @@
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
-import { failure } from "../../../providers/outcome.ts";
+import { failure, mayHaveApplied } from "../../../providers/outcome.ts";
 import {
   type Answer,
+  hasNextPage,
   type Refused,
   type RepoHost,
   type RepoHostConnection,
@@ -22,6 +23,8 @@ import type {
   Put,
   RemoteDestinationType,
 } from "../destination-type.ts";
+import { CURSOR_REFUSED, pageNumber } from "../listing-cursor.ts";
+import { isCautious } from "../variables.ts";
 import { repoHostConnection, resolveRepoHost } from "./connection.ts";
 import { description } from "./description.ts";
 
@@ -139,8 +142,7 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
         answer = await write(host, place, object, target);
       }
     }
-    // Under `replace` the next attempt repeats the write. Under the other policies it would find a foreign secret.
-    if (!answer.ok && answer.outcome.outcome === "unknown" && policy !== "replace") {
+    if (!answer.ok && mayHaveApplied(answer.outcome) && isCautious(object)) {
       answer = await write(host, place, object, target);
     }
     if (answer.ok) return written(answer, name);
@@ -377,11 +379,12 @@ async function list(cursor: string, connection: RepoHostConnection, context: Cal
   const client = repoHostClient(connection, context);
   if (!client.ok) return client.outcome;
   const place = placeOf(connection);
-  const page = Number(cursor || "1");
+  const page = pageNumber(cursor);
+  if (page === null) return CURSOR_REFUSED;
   const answer = await client.host.call("GET", `${place.path}?per_page=${PAGE}&page=${page}`);
   if (!answer.ok) return answer.status === 404 ? whyMissing(client.host, place, connection) : answer.outcome;
   const parsed = PageAnswer().safeParse(answer.body);
   if (!parsed.success) return failure("external", "unreadable_answer", "The list of secrets cannot be read.");
   const names = parsed.data.secrets.map(({ name }) => name);
-  return { outcome: "ok", names, next: names.length < PAGE ? null : String(page + 1) };
+  return { outcome: "ok", names, next: hasNextPage(answer.headers) ? String(page + 1) : null };
 }
