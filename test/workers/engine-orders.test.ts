@@ -4,12 +4,13 @@ import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import { part } from "../support/long.ts";
 import { type Answer, del, get, put } from "./client.ts";
 import { clock, ShiftedClock } from "./clock.ts";
-import { byItself, rows, skippingWaits, succeeded } from "./engine-helpers.ts";
+import { byItself, engineObject, rows, skippingWaits, succeeded } from "./engine-helpers.ts";
 import { type Subject, subjects } from "./engine-subjects.ts";
+import { openProducer } from "./producer-helpers.ts";
 
 /**
- * Requests of others, and a clock that is set back, between the calls of an issue or a rotation: nothing is left at the
- * provider, and the engine works.
+ * Requests of others, and a clock that is set back, between the calls of an issue, a renewal or a rotation: nothing is
+ * left at the provider, and the engine works.
  */
 
 clock.moves = true;
@@ -116,6 +117,28 @@ describe.each(subjects.map((subject, nth) => ({ ...subject, nth })))(
     });
   },
 );
+
+describe("a renewal at the provider", () => {
+  it("leaves a lease ended whose token ends meanwhile", async () => {
+    const { config } = await openProducer("atlas");
+    succeeded(await put("/v1/sys/mounts/engine", { type: "https-producer" }));
+    succeeded(await put("/v1/engine/config", config));
+    succeeded(await put("/v1/engine/roles/app", { ttl: 600, max_ttl: 3_600 }));
+    const { uuid } = (await get("/v1/sys/mounts/engine")).body.data;
+    succeeded(await put("/v1/sys/policies/acl/issuer", { policy: 'path "engine/*" { capabilities = ["read"] }' }));
+    const { client_token: token, accessor } = succeeded(await put("/v1/auth/token/create", { policies: ["issuer"] }))
+      .body.auth;
+    const { lease_id } = succeeded(await get("/v1/engine/creds/app", { token })).body;
+    const done = meanwhile(async () => engineObject(uuid).tokensEnded([accessor]));
+    const renewed = await put("/v1/sys/leases/renew", { lease_id, increment: 1_200 });
+    await done();
+    expect([renewed.status, renewed.body.errors]).toEqual([400, ["lease expired"]]);
+    const open = (await rows(uuid, "leases")).filter(
+      ({ state, expires }) => state === "live" && Number(expires) > Date.now(),
+    );
+    expect(open).toEqual([]);
+  });
+});
 
 /** Requests of others, and the clock, between two calls of a rotation. */
 const ORDERS_OF_ROTATION: readonly (readonly [name: string, act: (world: World) => Promise<unknown>])[] = [

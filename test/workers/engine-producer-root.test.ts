@@ -224,6 +224,7 @@ describe("POST dry-run of an HTTPS producer", () => {
     const list = succeeded(await dryRun({ ...asked, answers: { find: { tokens: [] } } })).body.data;
     expect(list.problems).toContain("find.items: the answer has no list at its root");
     expect((await dryRun({ ...asked, answers: { other: {} } })).status).toBe(400);
+    expect((await dryRun({ ...asked, vars: { project: "\ud800" } })).text).toContain("must be valid Unicode");
     expect((await dryRun({ role: "none" })).status).toBe(404);
   });
 });

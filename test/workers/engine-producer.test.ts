@@ -249,15 +249,18 @@ describe("the calls of a definition", () => {
     });
 
   /** Answers of a provider, in turn. */
-  const calling = (...answers: (readonly [status: number, body: unknown])[]) => {
+  const calling = (...answers: (readonly [status: number, body: unknown])[]) => callingBy(full(), ...answers);
+  /** A body that is a text is answered as it is. */
+  const callingBy = (definition: ReturnType<typeof full>, ...answers: (readonly [status: number, body: unknown])[]) => {
     const sent: { url: string; method: string; headers: Record<string, string>; body: string }[] = [];
     const url = "https://api.example/v1";
-    const account = { url, secrets: { id: "i", key: "k" }, vars: {}, signingSecret: "", definition: full() };
+    const account = { url, secrets: { id: "i", key: "k" }, vars: {}, signingSecret: "", definition };
     const calls = producer(account, async ([target, init]) => {
       const headers = Object.fromEntries(new Headers(init.headers));
       sent.push({ url: target, method: String(init.method), headers, body: String(init.body ?? "") });
       const [status, body] = answers.shift() ?? [500, null];
-      return { ok: true, response: new Response(null, { status }), text: JSON.stringify(body) };
+      const text = typeof body === "string" ? body : JSON.stringify(body);
+      return { ok: true, response: new Response(null, { status }), text };
     });
     return { sent, calls };
   };
@@ -305,12 +308,48 @@ describe("the calls of a definition", () => {
     const { sent, calls } = calling(LOGIN, [200, {}], [200, null]);
     expect(await calls.renew(held, Date.now() + 59_500)).toEqual({ ok: true, value: null });
     expect(JSON.parse(sent[1]?.body ?? "")).toEqual({ id: 7, life: expect.closeTo(60, -1) });
-    expect(await calls.verify({ pin: "1\r\nX-Other: 2" })).toEqual({ ok: true, value: null });
+    expect(await calls.verify({ pin: "1\r\n" })).toEqual({ ok: true, value: null });
     expect(sent[2]?.headers).toEqual({
       accept: "application/json",
       "user-agent": expect.stringMatching(/^sallyport\//),
-      authorization: "Basic 1X-Other: 2",
+      authorization: "Basic 1",
     });
+  });
+
+  it.each(["1\r\nX-Other: 2", "Zürich"])("refuse a value that a header cannot have: %j", async (pin) => {
+    const { sent, calls } = calling();
+    const message = "Using the new credentials: the header Authorization would have other characters than ASCII.";
+    expect(await calls.verify({ pin })).toMatchObject({
+      failure: { outcome: "client", code: "misconfigured", message },
+    });
+    expect(sent).toEqual([]);
+  });
+
+  it("keep every digit of an id that no number holds", async () => {
+    const { sent, calls } = calling(LOGIN, [201, '{"a/b":[{"id":9007199254740993}]}'], [200, {}]);
+    const made = await calls.create({ marker: "sp-m", vars: { place: "p" }, expires: Date.now() + 60_000 });
+    expect(made).toMatchObject({ value: { ids: { id: "9007199254740993" }, data: { id: "9007199254740993" } } });
+    await calls.revoke(JSON.stringify({ ...held, ids: { id: "9007199254740993" } }));
+    expect(sent.at(-1)?.url).toBe("https://api.example/v1/x/9007199254740993");
+  });
+
+  it("that another definition lacks, or has a further variable in, are refused before anything is sent", async () => {
+    const expiring = { ...full(), find: undefined, revoke: undefined, renew: undefined, orphans: "expire" as const };
+    const further = { ...full(), headers: { "X-Key": "{{vars.further}}" } };
+    const object = { marker: "sp-m", vars: { place: "p" } };
+    for (const [definition, root] of [
+      [full(), true],
+      [expiring, undefined],
+      [further, undefined],
+      [{ ...full(), auth: { ...full().auth, client_id: "{{vars.further}}" } } as typeof further, undefined],
+    ] as const) {
+      const { sent, calls } = callingBy(definition);
+      const of = { ...object, ...(root && { root }) };
+      for (const result of [await calls.find(of), await calls.revoke(JSON.stringify({ ...held, ...of }))]) {
+        expect(result).toMatchObject({ ok: false, failure: { outcome: "client", code: "misconfigured" } });
+      }
+      expect(sent).toEqual([]);
+    }
   });
 
   it.each([
@@ -347,6 +386,12 @@ describe("the calls of a definition", () => {
     const { calls } = calling(LOGIN, [status, {}], [200, { rows: [] }]);
     const left = JSON.stringify({ ...held, marker: "sp-m" });
     expect(await calls.revoke(left)).toMatchObject({ ok: false, failure: { code } });
+  });
+
+  it("of a refused removal is no proof while the search finds the object, its id a number or a text", async () => {
+    const { calls } = calling(LOGIN, [400, {}], [200, { rows: [["sp-m", "7"]] }], [200, { rows: [] }]);
+    const left = JSON.stringify({ ...held, marker: "sp-m" });
+    expect(await calls.revoke(left)).toMatchObject({ ok: false, failure: { code: "refused" } });
   });
 
   it("of a search with too many pages is refused, not cut", async () => {
@@ -472,6 +517,17 @@ describe("the definition of an HTTPS producer", () => {
     succeeded(await changed(set("revoke", "path", "/nowhere/{{id}}")));
     await revoke(lease_id);
     await byItself(uuid, nothingIsLeft);
+  });
+
+  it("revokes a lease with the secrets that made it, whatever those of another user see", async () => {
+    succeeded(await configure());
+    succeeded(await put("/v1/producer/roles/app", { ttl: 600 }));
+    const { lease_id } = succeeded(await creds()).body;
+    const other = await openProducer("gitlab");
+    succeeded(await configure({ secrets: { token: other.token } }));
+    await revoke(lease_id);
+    await byItself(uuid, nothingIsLeft);
+    expect((await other.requests()).filter(({ method }) => method === "DELETE")).toEqual([]);
   });
 
   it("signs calls, and keeps the names of its secrets", async () => {

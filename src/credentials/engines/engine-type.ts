@@ -338,7 +338,7 @@ export interface ClientContext {
   readonly assertion: ClientAssertion | undefined;
 }
 
-/** Performs one call at the provider. Never throws. */
+/** Performs one call at the provider. An exception counts as its failure. */
 export type Perform = (step: Step) => Promise<StepResult>;
 
 /** One type of engine. */

@@ -22,6 +22,7 @@ describe("the result of a JSON call", () => {
     [answered(404), ["client", "not_found"], ["client", "not_found"]],
     [answered(409), ["client", "already_exists"], ["client", "already_exists"]],
     [answered(429), ["external", "throttled"], ["external", "throttled"]],
+    [answered(499), ["unknown", "provider_unavailable"], ["external", "provider_unavailable"]],
     [answered(503), ["unknown", "provider_unavailable"], ["external", "provider_unavailable"]],
   ] as const)("of a write and of a read (row %#)", (call, write, read) => {
     expect([outcomeOf(call, WRITE), outcomeOf(call, READ)]).toEqual([write, read]);
@@ -32,8 +33,23 @@ describe("the result of a JSON call", () => {
     ["external", "deadline_exceeded", ["external", "deadline_exceeded"]],
     ["unknown", "network_error", ["unknown", "network_error"]],
     ["client", "insecure_url", ["client", "misconfigured"]],
+    ["client", "address_refused", ["client", "misconfigured"]],
+    ["client", "redirect_refused", ["unknown", "unreadable_answer"]],
   ] as const)("without an answer (%s, %s)", (outcome, code, expected) => {
     expect(outcomeOf({ ok: false, outcome: failure(outcome, code, "m") }, WRITE)).toEqual(expected);
+  });
+
+  it("of a read that is redirected is a wrong address", () => {
+    const redirected = { ok: false, outcome: failure("client", "redirect_refused", "m") } as const;
+    expect(outcomeOf(redirected, READ)).toEqual(["client", "misconfigured"]);
+  });
+
+  it("has integers that no number holds as texts, and other numbers as they are", () => {
+    const text = '{"id":9007199254740993,"list":[-9007199254740993,9007199254740991,1.50,1e3,-0]}';
+    expect(outcomeOf(answered(200, text), READ)).toEqual({
+      id: "9007199254740993",
+      list: ["-9007199254740993", 9_007_199_254_740_991, 1.5, 1_000, -0],
+    });
   });
 
   it.each([429, 500, 503])(

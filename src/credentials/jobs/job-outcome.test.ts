@@ -41,6 +41,40 @@ describe("a new lease", () => {
   });
 });
 
+describe("a renewal whose call ends late", () => {
+  /** Completes a renewal until 1200 s, after 10 s. */
+  function completed(engine: MemoryEngine, lease: string) {
+    const work = { kind: "renewal", renewal: {}, lease, expires: 1_200_000, renewable: true, warnings: [] } as const;
+    const counts = { seq: 0, tries: 0, failures: 0, failure: null };
+    const job = { id: "renewal", work, lock: null, deadline: null, account: 0, ...counts };
+    const workLease = { id: "renewal", generation: 0, lease: "", leaseUntil: 60_000 };
+    return engine.outcomes.finish(job, workLease, undefined, 10_000);
+  }
+
+  it("does not bring back a lease whose token has ended", () => {
+    const engine = memoryEngine();
+    const { job } = issued(engine).wanted;
+    engine.leases.expire("token", 10_000);
+    expect(completed(engine, job)).toMatchObject({ ok: false, message: "lease expired" });
+    expect(engine.leases.find(job)?.expires).toBe(10_000);
+  });
+
+  it("ends with the users of a shared lease that are left", () => {
+    const engine = memoryEngine();
+    const { job } = issued(engine).wanted;
+    engine.leaseUsers.add(job, { token: "other", until: 700_000 });
+    const warnings = [expect.stringContaining("exceeded the effective max_ttl")];
+    expect(completed(engine, job)).toMatchObject({ ok: true, renewed: { ttl: 690, renewable: false, warnings } });
+    expect(engine.leases.find(job)?.expires).toBe(700_000);
+  });
+
+  it("has the end that was asked for otherwise", () => {
+    const engine = memoryEngine();
+    const { job } = issued(engine).wanted;
+    expect(completed(engine, job)).toMatchObject({ renewed: { ttl: 1_190, renewable: true, warnings: [] } });
+  });
+});
+
 describe("the revocation of a lease", () => {
   it("fails six rounds, each later than the one before, until the lease is irrevocable", () => {
     const engine = memoryEngine();

@@ -1,6 +1,5 @@
 import type { CloudFailure } from "../../contracts/cloud-calls.ts";
 import type { JobEnd, JobRef, MountTtls } from "../../contracts/credential-engine.ts";
-import { backoff } from "../../lib/backoff.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
 import { cappedTtlWarning } from "../../platform/http/capped-ttl.ts";
@@ -14,7 +13,7 @@ import type { EngineStates, IssueOutcome } from "../engines/engine-type.ts";
 import { secondsLeft } from "../leases/lease-store.ts";
 import { passwordLife } from "../leases/lease-ttl.ts";
 import { lastEnd } from "../leases/lease-users.ts";
-import type { PoolRow } from "../pool/pool-store.ts";
+import { nextFill } from "../pool/pool-store.ts";
 import { isEmpty, type RemovalState, searching } from "../runner/removal.ts";
 import { CALL_MS } from "../runner/saga.ts";
 import { continuesAt, done, HAND_OVER_MS, type LeaseRequest, type Work, type WorkOf } from "./job.ts";
@@ -330,11 +329,17 @@ export class JobOutcomes {
   }
 
   #completeRenewal(id: string, { lease, expires, renewable, warnings }: WorkOf<"renewal">, now: number): JobEnd {
-    const { jobs, leases } = this.#stores;
+    const { jobs, leases, leaseUsers } = this.#stores;
     jobs.delete(id);
-    if (leases.find(lease)?.state !== "live") return refuse("invalid", "lease expired");
-    this.extend(lease, expires, renewable, now);
-    return { ...done(), renewed: { ttl: secondsLeft(expires, now), renewable, warnings } };
+    const row = leases.find(lease);
+    // Its token, or all of its users, may have ended since the call.
+    if (row?.state !== "live" || row.expires <= now) return refuse("invalid", "lease expired");
+    const end = Math.min(expires, lastEnd(row.key_ends, leaseUsers.of(lease)));
+    const ttl = secondsLeft(end, now);
+    const cut = end < expires ? [cappedTtlWarning(secondsLeft(expires, now), ttl)] : [];
+    const isRenewable = renewable && cut.length === 0;
+    this.extend(lease, end, isRenewable, now);
+    return { ...done(), renewed: { ttl, renewable: isRenewable, warnings: [...warnings, ...cut] } };
   }
 
   /** Records the renewal of a lease. Runs inside a transaction. */
@@ -438,12 +443,5 @@ export class JobOutcomes {
 
 /** The owner of credentials of a pool, for the operator. */
 export const UNLEASED = "credentials of a pool";
-
-/** Back-off of a pool that cannot be filled: half a minute at first, an hour at most. */
-const FILL_RETRY = { base: 30_000, cap: 3_600_000 };
-
-/** The next time at which a pool is filled after a failure, ms since 1970. */
-export const nextFill = ({ failures }: Pick<PoolRow, "failures">, failure: CloudFailure | null, now: number): number =>
-  now + Math.max(backoff(failures, FILL_RETRY), failure?.retryAfterMs ?? 0);
 
 const GIVEN_UP = "it was given up before it was complete";

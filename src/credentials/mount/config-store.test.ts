@@ -41,8 +41,9 @@ describe("the next rotation", () => {
   it("follows a failure after a minute, then after twice as long each time, until a rotation succeeds", () => {
     const config = configured({ rotation_period: 24 * 3_600 });
     const delay = () => {
-      config.rotationFailed(MIDNIGHT);
-      return (config.rotationDue() ?? 0) - MIDNIGHT;
+      const due = config.rotationDue() ?? 0;
+      config.rotationFailed(due);
+      return (config.rotationDue() ?? 0) - due;
     };
     for (const ceiling of [1, 2, 4, 8, 16]) {
       const ms = delay();
@@ -75,6 +76,66 @@ describe("a retry of a failed rotation with a window of an hour from midnight", 
 
   it("waits for the next window when none is open", () => {
     expect(dueAfterFailureAt(MIDNIGHT + 5 * HOUR_MS)).toBe(tomorrow);
+  });
+});
+
+describe("a rotation with a window of an hour from midnight", () => {
+  it.each([
+    ["begins within it", 59 * MINUTE_MS, true],
+    ["waits for the next one after it", HOUR_MS, false],
+    ["waits for the next one after an outage", 57 * HOUR_MS, false],
+  ])("%s", (_name, late, begins) => {
+    const engine = memoryEngine();
+    const before = stored(engine.config);
+    const schedule = { rotation_schedule: "0 0 * * SUN", rotation_window: 3_600 };
+    engine.config.put({ ...before, ...schedule } as EngineConfig, MIDNIGHT);
+    const due = engine.config.rotationDue() ?? 0;
+    expect(engine.root.rotateIfDue(due + late)).toBe(begins);
+    expect(engine.jobs.count("rotation")).toBe(begins ? 1 : 0);
+    if (!begins) expect(engine.config.rotationDue()).toBe(due + 7 * 24 * HOUR_MS);
+  });
+});
+
+describe("a rotation that was asked for before it is due", () => {
+  const period = { rotation_period: 90 * 24 * 3_600 };
+
+  /** Starts a rotation of an engine whose next one is due in 90 days. */
+  function rotating() {
+    const engine = memoryEngine();
+    const now = Date.now();
+    engine.config.put({ ...stored(engine.config), ...period } as EngineConfig, now);
+    const due = engine.config.rotationDue();
+    expect(engine.root.rotate().ok).toBe(true);
+    expect(engine.config.rotationDue()).toBeLessThan(now + 2 * HOUR_MS);
+    return { engine, now, due };
+  }
+
+  it("leaves the schedule as it was when it fails", () => {
+    const { engine, now, due } = rotating();
+    engine.outcomes.rotationFailed("refused", now + MINUTE_MS);
+    expect(engine.config.rotationDue()).toBe(due);
+  });
+
+  it("leaves the schedule as it was when another secret is written", () => {
+    const { engine, due } = rotating();
+    expect(engine.root.configure({ client_secret: "other" }, "neutral", null).ok).toBe(true);
+    expect(engine.config.rotationDue()).toBe(due);
+  });
+
+  it("leaves a schedule that is written meanwhile", () => {
+    const { engine, now } = rotating();
+    expect(engine.root.configure({ rotation_period: 30 * 24 * 3_600 }, "neutral", null).ok).toBe(true);
+    const due = engine.config.rotationDue();
+    engine.outcomes.rotationFailed("refused", now + MINUTE_MS);
+    expect(engine.config.rotationDue()).toBe(due);
+  });
+
+  it("moves it when it succeeds", () => {
+    const { engine, now } = rotating();
+    engine.config.promote(promoted("secret", now), now + HOUR_MS);
+    expect(engine.config.rotationDue()).toBe(now + HOUR_MS + period.rotation_period * 1_000);
+    engine.config.rotationStopped();
+    expect(engine.config.rotationDue()).toBe(now + HOUR_MS + period.rotation_period * 1_000);
   });
 });
 

@@ -10,8 +10,17 @@ import { isMoved, nextRotation } from "./rotation-schedule.ts";
 
 type EngineConfig = EngineStates["config"];
 
+/** The time of the next rotation before the one in progress began. */
+const PLANNED = "rotation_planned";
+
 /** Back-off of a failed rotation: one minute at first, one hour at most. */
 const RETRY = { base: 60_000, cap: 3_600_000 };
+
+/** The window of the last scheduled time, in ms: open from `began` on, which is in the future when it has passed. */
+function windowOf(config: EngineConfig, now: number): { readonly began: number; readonly window: number } {
+  const window = config.rotation_window * 1000;
+  return { began: window > 0 ? (nextRotation(config, now - window) ?? now) : now, window };
+}
 
 /**
  * The sealed configuration of one engine and the time of its next rotation. Read by every commit of the object, from
@@ -103,10 +112,34 @@ export class ConfigStore {
 
   /** Schedules a retry, in case the Worker that performs this rotation never reports. */
   rotationStarted(now: number): void {
-    if (this.rotationDue() !== null) this.#schedule(now + RETRY.cap);
+    const due = this.rotationDue();
+    if (due === null) return;
+    this.#schedule(now + RETRY.cap);
+    this.#state.set(PLANNED, String(due));
   }
 
-  /** Schedules a retry; outside the rotation window, it waits for the next scheduled time. */
+  /** Restores the time that was scheduled before a rotation that was given up. */
+  rotationStopped(): void {
+    const planned = this.#planned();
+    if (planned !== null) this.#schedule(planned);
+  }
+
+  /** Whether a rotation that is due would begin outside of its window, as after an outage. */
+  isOutsideWindow(now: number): boolean {
+    const config = this.find();
+    return config !== null && config.rotation_window > 0 && windowOf(config, now).began > now;
+  }
+
+  /** Schedules the next rotation in place of one whose window was missed. */
+  skipRotation(now: number): void {
+    const config = this.find();
+    this.#schedule(config && nextRotation(config, now));
+  }
+
+  /**
+   * Schedules a retry; outside the rotation window, it waits for the next scheduled time. A rotation that was asked for
+   * before it was due leaves the schedule as it was.
+   */
   rotationFailed(now: number): void {
     const config = this.find();
     const due = config && nextRotation(config, now);
@@ -114,13 +147,22 @@ export class ConfigStore {
       this.#schedule(null);
       return;
     }
+    const before = this.#planned() ?? this.rotationDue();
+    if (before !== null && before > now) {
+      this.#schedule(before);
+      return;
+    }
     const failures = Number(this.#state.get("rotation_failures") ?? 0);
     this.#state.set("rotation_failures", String(failures + 1));
     const retry = now + backoff(failures, RETRY);
-    const window = config.rotation_window * 1000;
-    // The open window, if any, began at the last scheduled time.
-    const began = window > 0 ? (nextRotation(config, now - window) ?? now) : now;
+    const { began, window } = windowOf(config, now);
     this.#schedule(window > 0 && (began > now || retry > began + window) ? due : retry);
+  }
+
+  /** The time that was scheduled before the rotation in progress; null without one, or when the schedule was changed. */
+  #planned(): number | null {
+    const planned = this.#state.get(PLANNED);
+    return planned ? Number(planned) : null;
   }
 
   #store(config: EngineConfig): void {
@@ -157,6 +199,7 @@ export class ConfigStore {
 
   #schedule(due: number | null): void {
     this.#set("rotation_due", due === null ? "" : String(due));
+    if (this.#planned() !== null) this.#state.set(PLANNED, "");
   }
 
   #set(name: string, value: string): void {

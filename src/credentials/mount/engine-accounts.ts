@@ -98,7 +98,7 @@ export class EngineAccounts {
     const own = ok({ account: maker, isOther: false });
     if (!present.ok) return own;
     const isNextTry = work.kind === "removal" && (work.other ?? (failures % 2 === 1 && work.removal.search === null));
-    switch (type.config.reach(maker, present.value)) {
+    switch (this.#isStill(id, early, present.value) ? "same" : type.config.reach(maker, present.value)) {
       case "same":
         return early === null || isNextTry ? ok({ account: present.value, isOther: false }) : own;
       case "perhaps":
@@ -106,6 +106,14 @@ export class EngineAccounts {
       case "never":
         return own;
     }
+  }
+
+  /** Whether the present identity is that of an earlier secret, which rotations have replaced since. */
+  #isStill(id: number, early: Account | null, present: Account): boolean {
+    const { type, accounts } = this.#stores;
+    if (early === null || id !== accounts.current()) return false;
+    const recorded = accounts.find(id);
+    return recorded === null || type.config.reach(recorded, present) === "same";
   }
 
   /** The refusal of a write of a role whose resources are out of reach of the present identity; null otherwise. */

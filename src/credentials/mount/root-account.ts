@@ -89,15 +89,21 @@ export class RootAccount {
   }
 
   /**
-   * Starts a rotation that is due; a Worker performs it after the wake-up. Runs inside a transaction. @returns whether
-   * it started
+   * Starts a rotation that is due; a Worker performs it after the wake-up. One whose window was missed waits for the next
+   * scheduled time. Runs inside a transaction. @returns whether it started
    */
   rotateIfDue(now: number): boolean {
     const due = this.rotationDue();
     if (due === null || due > now) return false;
+    const { config, scope } = this.#jobs.stores;
+    if (config.isOutsideWindow(now)) {
+      warn("rotation-missed", { engine: scope, due: new Date(due).toISOString() });
+      config.skipRotation(now);
+      return false;
+    }
     const started = this.#begin(now);
     if (!started.ok) {
-      warn("rotation-refused", { engine: this.#jobs.stores.scope, because: started.message });
+      warn("rotation-refused", { engine: scope, because: started.message });
       this.#jobs.outcomes.rotationFailed(started.message, now);
     }
     return started.ok;
@@ -105,7 +111,8 @@ export class RootAccount {
 
   /** Abandons rotations in progress; their removals use the account of their start. Runs inside a transaction. */
   stopRotation(now: number): void {
-    const { type, jobs } = this.#jobs.stores;
+    const { type, config, jobs } = this.#jobs.stores;
+    config.rotationStopped();
     for (const job of jobs.ofKind("rotation")) {
       if (job.work.kind !== "rotation") continue;
       const undo = searching(type.rotation?.undo(job.work.rotation, now) ?? null, job);

@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import type { CloudFailure } from "../../contracts/cloud-calls.ts";
+import { backoff } from "../../lib/backoff.ts";
 import { earliest } from "../../lib/earliest.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { Memo } from "../../platform/durable/memo.ts";
@@ -236,3 +238,10 @@ const ready = ({ id, role, made, holding }: ReadyRow): Ready => ({
 /** Identifies a content: credentials of another one are not handed over. */
 export const contentOf = (content: unknown): string =>
   createHash("sha256").update(JSON.stringify(content)).digest("base64url");
+
+/** Back-off of a pool that cannot be filled: half a minute at first, an hour at most. */
+const FILL_RETRY = { base: 30_000, cap: 3_600_000 };
+
+/** The next time at which a pool is filled after a failure, ms since 1970. */
+export const nextFill = ({ failures }: Pick<PoolRow, "failures">, failure: CloudFailure | null, now: number): number =>
+  now + Math.max(backoff(failures, FILL_RETRY), failure?.retryAfterMs ?? 0);

@@ -2,10 +2,10 @@ import { recordAction } from "../../platform/observability/audit/actions.ts";
 import { type Series, series } from "../../platform/observability/metrics/series.ts";
 import type { EngineStores } from "../engine-stores.ts";
 import type { EngineStates } from "../engines/engine-type.ts";
-import { type JobOutcomes, nextFill, UNLEASED } from "../jobs/job-outcome.ts";
+import { type JobOutcomes, UNLEASED } from "../jobs/job-outcome.ts";
 import type { EngineAccounts } from "../mount/engine-accounts.ts";
 import type { Pooling } from "./pool-saga.ts";
-import type { PoolRow, Ready } from "./pool-store.ts";
+import { nextFill, type PoolRow, type Ready } from "./pool-store.ts";
 
 /** Time limit for credentials of a pool: no request waits for them. */
 const FILL_MS = 10 * 60_000;

@@ -1,12 +1,16 @@
 import { describe, expect, it, vi } from "vitest";
 import { answered, refusedWith } from "../../../test/memory-engine.ts";
+import type { Report } from "../../contracts/credential-engine.ts";
 import { azureCalls, step } from "../engines/azure/calls.ts";
 import type { Perform } from "../engines/engine-type.ts";
 import { performJob, performSteps } from "./job-worker.ts";
 import { groupsOf } from "./saga.ts";
 
 // Exports of spans need the runtime; none is exported here.
-vi.mock("cloudflare:workers", () => ({ waitUntil: () => undefined }));
+vi.mock("cloudflare:workers", () => ({
+  waitUntil: () => undefined,
+  tracing: { enterSpan: (_name: string, run: (span: object) => unknown) => run({ setStatus: () => undefined }) },
+}));
 
 it("reports at each poll whether the caller has disconnected", async () => {
   const polls: unknown[] = [];
@@ -24,6 +28,30 @@ it("reports at each poll whether the caller has disconnected", async () => {
   await performJob(env, "mount", started, 1_000, caller.signal);
   await performJob(env, "mount", started, 1_000);
   expect(polls).toEqual([false, true, false]);
+});
+
+describe("an exception of a provider's client", () => {
+  const account = { url: "https://api.example", secrets: {}, vars: {}, signingSecret: "", definition: {} };
+
+  it.each([
+    ["in a call that has sent nothing", "https-producer", account, { call: "revoke", args: ["no JSON"] }, "client"],
+    ["before a client is made", "cloud-b", { federation: {} }, { call: "getApplication", args: ["a"] }, "external"],
+  ] as const)("%s is reported as the failure of the call", async (_name, type, of, call, outcome) => {
+    const reports: (Report | null)[] = [];
+    const end = { kind: "end", end: { ok: true, issued: null, warnings: [], goesOnAt: null } } as const;
+    const engine = {
+      poll: async (_wanted: unknown, report: Report | null) => {
+        reports.push(report);
+        return end;
+      },
+    };
+    const env = { CREDENTIAL_ENGINE: { getByName: () => engine } } as unknown as Env;
+    const lease = { id: "job", generation: 0, lease: "", leaseUntil: 0 };
+    const steps = { kind: "steps", lease, type, steps: [call], seq: 1, account: of, deadlineMs: 1_000 } as const;
+    await performJob(env, "mount", { wanted: { job: "job", kind: "removal" }, polled: steps }, 1_000);
+    const failure = expect.objectContaining({ outcome, message: expect.not.stringContaining("JSON") });
+    expect(reports).toMatchObject([{ done: { seq: 1, results: [{ result: { ok: false, failure } }] } }]);
+  });
 });
 
 const FOUR = { atOnce: 4, concurrent: azureCalls.concurrent };

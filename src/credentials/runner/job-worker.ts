@@ -1,4 +1,5 @@
 import { waitUntil } from "cloudflare:workers";
+import type { CloudFailure } from "../../contracts/cloud-calls.ts";
 import type {
   CredentialEngineApi,
   JobEnd,
@@ -11,6 +12,7 @@ import type {
 } from "../../contracts/credential-engine.ts";
 import type { Mount } from "../../contracts/mount.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
+import { memo } from "../../lib/memo.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { Remote } from "../../platform/durable/rpc.ts";
 import { isFrozen, retryWhileFrozen } from "../../platform/durable/snapshot/frozen.ts";
@@ -18,7 +20,7 @@ import { textOf, warn } from "../../platform/observability/log.ts";
 import { tracedWork } from "../../platform/observability/otlp/spans.ts";
 import { settings } from "../../platform/settings.ts";
 import { tenantSender } from "../../providers/outbound-url.ts";
-import { sender } from "../../providers/outcome.ts";
+import { type Send, sender } from "../../providers/outcome.ts";
 import {
   type FormerCredentialEngineApi,
   firstTaskOf,
@@ -27,7 +29,7 @@ import {
 } from "../../rpc/renamed-methods.ts";
 import { credentialEngine } from "../../rpc/stubs.ts";
 import { assertionFor } from "../assertion.ts";
-import type { EngineType, Perform } from "../engines/engine-type.ts";
+import type { ClientContext, EngineType, Perform } from "../engines/engine-type.ts";
 import { engineType, FIRST_TYPE } from "../engines/index.ts";
 import { groupsOf, LATE_CALL_MS, MIN_CALL_MS } from "./saga.ts";
 
@@ -47,13 +49,52 @@ const LOGIN_EVERY_MS = 500;
 /** Returns a new stub on each call, because a stub stays broken after a restart of its object. */
 type Engine = () => Remote<CredentialEngineApi>;
 
-/** A provider client for an account; its calls share `deadlineMs`. */
-async function clientOf(env: Env, type: EngineType, account: object, deadlineMs: number): Promise<Perform> {
+/**
+ * A provider client for an account; its calls share `deadlineMs`. An exception is a failure of the call: a job whose Worker
+ * rejects would never count a failed round.
+ */
+function clientOf(env: Env, type: EngineType, account: object, deadlineMs: number): Perform {
+  let hasSent = false;
+  const noting =
+    (send: Send): Send =>
+    (request) => {
+      hasSent = true;
+      return send(request);
+    };
+  const sends = { send: noting(sender({ deadlineMs })), sendTo: noting(tenantSender({ deadlineMs })) };
+  const client = memo(() => newClient(env, type, account, sends));
+  return async (step) => {
+    let perform: Perform | null = null;
+    try {
+      perform = await client();
+      return await perform(step);
+    } catch (failure) {
+      const name = failure instanceof Error ? failure.name : typeof failure;
+      warn("call-threw", { type: type.type, call: step.call, because: name });
+      return { ok: false, failure: thrown(name, perform === null ? "external" : hasSent ? "unknown" : "client") };
+    }
+  };
+}
+
+async function newClient(
+  env: Env,
+  type: EngineType,
+  account: object,
+  sends: Pick<ClientContext, "send" | "sendTo">,
+): Promise<Perform> {
   const federation = type.config.federationOf(account);
   const assertion = federation ? await assertionFor(env, federation, type.description.upstream) : undefined;
-  const sends = { send: sender({ deadlineMs }), sendTo: tenantSender({ deadlineMs }) };
   return type.client(account, { settings: settings(env), ...sends, assertion });
 }
+
+/** @param name of the exception, whose message may quote a secret */
+const thrown = (name: string, outcome: CloudFailure["outcome"]): CloudFailure => ({
+  outcome,
+  code: outcome === "client" ? "misconfigured" : "provider_unavailable",
+  message: `The call ended with an exception of the service (${name}).`,
+  status: null,
+  providerCode: "",
+});
 
 /**
  * Performs the job of a request to completion. Null after the budget: then a Worker continues it after a wake-up,
@@ -135,7 +176,7 @@ async function performPolls(
         const callMs = wanted ? Math.min(deadlineMs, Math.max(end - Date.now(), MIN_CALL_MS)) : deadlineMs;
         // An engine of version 0.2.0 has one type, and does not say so.
         const type = engineType(polled.type ?? FIRST_TYPE);
-        const perform = await clientOf(env, type, account, callMs);
+        const perform = clientOf(env, type, account, callMs);
         const atOnce = wanted ? CALLS_OF_A_REQUEST : 1;
         const attempt = () => performSteps(perform, steps, { atOnce, concurrent: type.calls.concurrent });
         // The calls of a job that a request waits for are below the request's span.
@@ -243,7 +284,7 @@ export async function probe(
   const step = type.issue.verify?.(data) ?? null;
   for (let logins = 0; step && logins < LOGINS && !caller?.aborted; ) {
     const callMs = Math.max(until.failing - Date.now(), LATE_CALL_MS);
-    const login = await (await clientOf(env, type, account, callMs))(step);
+    const login = await clientOf(env, type, account, callMs)(step);
     if (login.ok) logins++;
     else {
       logins = 0;
@@ -262,7 +303,7 @@ export async function performRead(
   step: Step,
   budgetMs: number,
 ): Promise<Result<unknown>> {
-  const result = await (await clientOf(env, type, account, budgetMs))(step);
+  const result = await clientOf(env, type, account, budgetMs)(step);
   if (result.ok) return ok(result.value);
   const { outcome, code, message } = result.failure;
   const reason = outcome === "client" ? "invalid" : code === "deadline_exceeded" ? "timeout" : "faulty";

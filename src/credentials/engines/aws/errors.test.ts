@@ -1,4 +1,5 @@
 import { expect, it } from "vitest";
+import { failure } from "../../../providers/outcome.ts";
 import { queryResult } from "./errors.ts";
 
 const ACTION = { service: "iam", name: "CreateUser", reads: false } as const;
@@ -16,4 +17,13 @@ it.each([
 ] as const)("carries the wait that an answer with %i %s asks for", (status, code, outcome, wait) => {
   const result = queryResult(answered(status, code), ACTION);
   expect(result.ok ? null : [result.failure.outcome, result.failure.retryAfterMs]).toEqual([outcome, wait]);
+});
+
+it.each([
+  ["redirect_refused", false, "unknown", "unreadable_answer"],
+  ["redirect_refused", true, "client", "misconfigured"],
+  ["network_not_bound", false, "client", "misconfigured"],
+] as const)("without an answer (%s, reads: %s) is %s, %s", (given, reads, outcome, code) => {
+  const result = queryResult({ ok: false, outcome: failure("client", given, "m") }, { ...ACTION, reads });
+  expect(result).toMatchObject({ failure: { outcome, code } });
 });

@@ -76,14 +76,18 @@ const GIVES_TO_USER: ReadonlySet<string> = new Set([
   "CreateAccessKey",
 ]);
 
-const NOT_SENT: ReadonlySet<string> = new Set(["invalid_url", "insecure_url", "redirect_refused", "address_refused"]);
+const NOT_SENT: ReadonlySet<string> = new Set(["invalid_url", "insecure_url", "address_refused", "network_not_bound"]);
 
 /** The result of a call: the answer's root element. */
 export function queryResult(call: Call, action: Action): CloudResult<XmlElement> {
   const unsure = action.reads ? "external" : "unknown";
   if (!call.ok) {
     const { outcome, code, message } = call.outcome;
-    if (NOT_SENT.has(code)) return refused("client", "misconfigured", `${action.name} failed: ${message}`);
+    const isRedirect = code === "redirect_refused";
+    if (NOT_SENT.has(code) || (isRedirect && action.reads))
+      return refused("client", "misconfigured", `${action.name} failed: ${message}`);
+    // A write may have been applied before the redirect.
+    if (isRedirect) return refused("unknown", "unreadable_answer", `${action.name} failed: ${message}`);
     const known = code === "deadline_exceeded" ? code : "network_error";
     return refused(outcome === "unknown" ? unsure : outcome, known, `${action.name} failed: ${message}`);
   }

@@ -172,7 +172,6 @@ describe("a call without an answer of the service", () => {
     ["deadline_exceeded", "deadline_exceeded"],
     ["network_error", "network_error"],
     ["answer_too_large", "unreadable_answer"],
-    ["redirect_refused", "misconfigured"],
     ["insecure_url", "misconfigured"],
     ["invalid_url", "misconfigured"],
     ["paused", "provider_unavailable"],
@@ -194,6 +193,17 @@ describe("a call without an answer of the service", () => {
     expect([unreadable(writing, 201), unreadable(reading, 200)]).toMatchObject([
       { outcome: "unknown", code: "unreadable_answer", status: 201 },
       { outcome: "external", code: "unreadable_answer", status: 200 },
+    ]);
+  });
+
+  it("after a redirect is unknown for a change, and refused for a read and for a token", () => {
+    const outcome = failure("client", "redirect_refused", "It failed.");
+    const token = { ok: false, outcome, status: null, providerCode: "" } as const;
+    const found = [unanswered({ outcome }, writing), unanswered({ outcome }, reading), unanswered(token, writing)];
+    expect(found.map((each) => [each.outcome, each.code])).toEqual([
+      ["unknown", "unreadable_answer"],
+      ["client", "misconfigured"],
+      ["client", "misconfigured"],
     ]);
   });
 

@@ -68,6 +68,9 @@ export function unanswered(
   const { outcome, code, message, retryAfterMs = null } = call.outcome;
   const named = kept.find((each) => each === code) ?? renamed.get(code) ?? "provider_unavailable";
   const { status, providerCode } = "providerCode" in call ? call : { status: null, providerCode: "" };
+  // A write may have been applied before a redirect; without a token none was sent.
+  if (code === "redirect_refused" && !reads && !("providerCode" in call))
+    return failed("unknown", "unreadable_answer", message, status);
   return failed(
     reads && outcome === "unknown" ? "external" : outcome,
     named,

@@ -216,8 +216,12 @@ const ADVICE: Readonly<Record<string, string>> = {
 /** The failure of a call. A change that the service failed to answer well may have been applied. */
 function failureOf(request: CloudCRequest, reply: Extract<CloudCReply, { ok: false }>): CloudFailure {
   const { outcome: given, code: named, message: text, retryAfterMs } = reply.outcome;
-  const code: CloudCode = KEPT.has(named) ? (named as CloudCode) : (CODES[named] ?? "refused");
-  const isUnsure = code === "provider_unavailable" && reply.sent && !changesNothing(request);
+  const isWrite = reply.sent && !changesNothing(request);
+  // A write may have been applied before a redirect, too.
+  const isRedirected = isWrite && named === "redirect_refused";
+  const known: CloudCode = KEPT.has(named) ? (named as CloudCode) : (CODES[named] ?? "refused");
+  const code = isRedirected ? "unreadable_answer" : known;
+  const isUnsure = isRedirected || (isWrite && code === "provider_unavailable");
   return {
     outcome: isUnsure ? "unknown" : given,
     code,

@@ -2,7 +2,9 @@ import { generateKeyPairSync } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { refusedWith } from "../../../../test/memory-engine.ts";
 import { answered, walked } from "../../../../test/saga-walks.ts";
+import { failure, type Send } from "../../../providers/outcome.ts";
 import { step } from "./calls.ts";
+import { cloudC } from "./client.ts";
 import { keySaga, newKeyAdd, orphansOfKey, undoOfKey } from "./key-add.ts";
 import { keyRemoval, removalSaga } from "./removal.ts";
 import { beginRenewal, renewalSaga } from "./renewal.ts";
@@ -65,4 +67,18 @@ it("looks a new key up again before its renewal is refused", () => {
   const after = (now: number) => renewalSaga.onError(renewal, look, failureOf("not_found"), now, 0).kind;
   expect([after(2_000), after(120_999), after(121_000)]).toEqual(["retry", "retry", "failed"]);
   expect(renewalSaga.onError(renewal, look, failureOf("permission_denied"), 2_000, 0).kind).toBe("failed");
+});
+
+it("counts a change that is answered with a redirect as unknown, and a read as refused", async () => {
+  const tokens = { access_token: "a", accessToken: "a", expireTime: new Date(Date.now() + 3_600_000).toISOString() };
+  const send: Send = async ([url]) =>
+    /sts|generateAccessToken/.test(url)
+      ? { ok: true, response: new Response(), text: JSON.stringify(tokens) }
+      : { ok: false, outcome: failure("client", "redirect_refused", "It failed.") };
+  const identity = { issuer: "i", subject: "s", audience: "https://iam.example", sign: async () => "a.b.c" };
+  const cloud = cloudC({ email: "a@p" }, { settings: {}, send, identity });
+  expect(await cloud.createKey("b@p", options)).toMatchObject({
+    failure: { outcome: "unknown", code: "unreadable_answer" },
+  });
+  expect(await cloud.getKey("b@p", "k")).toMatchObject({ failure: { outcome: "client", code: "misconfigured" } });
 });

@@ -1,17 +1,18 @@
 import { createHash } from "node:crypto";
 import type { CloudFailure, CloudResult } from "../../../contracts/cloud-calls.ts";
-import { tryParseJson } from "../../../lib/json.ts";
+import type { Refusal } from "../../../lib/result.ts";
 import { atPointer, webhookSignature } from "../../../providers/http-templates.ts";
 import type { Send } from "../../../providers/outcome.ts";
 import { parseAppKey } from "../../../providers/repo-host-github/app-key.ts";
-import { httpResult } from "../http-result.ts";
-import type { Account, Captured, Held, Made, Producer, Vars } from "./cloud.ts";
+import { answerJson, httpResult } from "../http-result.ts";
+import { type Account, type Captured, type Held, type Made, type Producer, sameObject, type Vars } from "./cloud.ts";
 import type { Call, Definition } from "./document.ts";
 import {
-  headersOf,
   lifeValues,
   markerValues,
   ownValues,
+  percentEncoded,
+  rendered,
   requestOf,
   textOf,
   under,
@@ -43,6 +44,12 @@ const failed = (
   failure: { outcome, code, message, status, providerCode: "" },
 });
 
+/** The failure of a call that a value does not fit into. Nothing was sent. */
+const unfit = (name: string, { message }: Refusal) => failed("client", "misconfigured", `${name}: ${message}.`);
+
+/** The failure of a call that another definition has made a step of. */
+const NOT_DEFINED = failed("client", "misconfigured", "The definition has no such call.");
+
 /** The calls of a producer. Messages never have texts of the provider, which may quote a secret. */
 export function producer(account: Account & { readonly vars: Vars }, send: Send): Producer {
   const { url, definition, signingSecret } = account;
@@ -58,12 +65,15 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
     }
     const scope = auth.scope && { scope: auth.scope };
     const form = { grant_type: "client_credentials", ...scope };
-    const asked = requestOf(url, { method: "POST", path: auth.path, form }, values);
-    if (!asked) return failed("client", "misconfigured", "the path of auth is not a path.");
-    const [id, secret] = [auth.client_id, auth.client_secret].map((each) => encodeURIComponent(textOf(each, values)));
-    const authorization = `Basic ${Buffer.from(`${id}:${secret}`).toString("base64")}`;
-    const headers = { ...headersOf(null, values, asked, ""), authorization };
-    const sent = await send([asked.url, { method: "POST", headers, body: asked.body ?? "" }]);
+    const asked = rendered(() => {
+      const request = requestOf(url, { method: "POST", path: auth.path, form }, values);
+      const [id, secret] = [auth.client_id, auth.client_secret].map((each) => percentEncoded(textOf(each, values)));
+      return { ...request, authorization: `Basic ${Buffer.from(`${id}:${secret}`).toString("base64")}` };
+    });
+    if (!asked.ok) return unfit("Logging in", asked);
+    const { authorization, body = "" } = asked.value;
+    const headers = { ...asked.value.headers, authorization };
+    const sent = await send([asked.value.url, { method: "POST", headers, body }]);
     const result = httpResult(sent, { name: "Logging in", reads: true });
     if (!result.ok) return result;
     const token = atPointer(result.value, "/access_token");
@@ -82,32 +92,29 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
     more: Readonly<Record<string, string>> = {},
     isNew = false,
   ): Promise<CloudResult<unknown>> {
-    const request = requestIn(url, given, values, more);
-    if (!request)
-      return failed(
-        "client",
-        "misconfigured",
-        `${operation.name}: a value is missing, or would change the path of the URL.`,
-      );
+    const common = isNew ? null : definition.headers;
+    const request = rendered(() => requestOf(url, given, values, { common, more }));
+    if (!request.ok) return unfit(operation.name, request);
     const token = isNew ? ({ ok: true, value: "" } as const) : await login(values);
     if (!token.ok) return token;
     const { method } = given;
-    const { body } = request;
+    const { url: target, body } = request.value;
     const id = `msg_${createHash("sha256")
-      .update(JSON.stringify([method, request.url, body]))
+      .update(JSON.stringify([method, target, body]))
       .digest("hex")
       .slice(0, 32)}`;
     const signed =
       signingSecret !== "" && method !== "GET" && !isNew ? webhookSignature(signingSecret, id, body ?? "") : {};
-    const common = isNew ? null : definition.headers;
-    const headers = { ...headersOf(common, values, request, token.value), ...signed };
-    const sent = await send([request.url, { method, headers, ...(body !== undefined && { body }) }]);
+    const authorization = token.value === "" ? {} : { authorization: `Bearer ${token.value}` };
+    const headers = { ...request.value.headers, ...authorization, ...signed };
+    const sent = await send([target, { method, headers, ...(body !== undefined && { body }) }]);
     return judged(operation, given, sent);
   }
 
   const calls: Producer = {
     async create({ marker, vars, root, expires }) {
       const part = partOf(definition, root);
+      if (!part) return NOT_DEFINED;
       const generated = generatedValues(part);
       const own = { ...ownValues(account, vars), ...markerValues(marker), ...generated };
       const values = { ...own, ...lifeValues(expires, Date.now()) };
@@ -125,9 +132,11 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
     },
 
     async find({ marker, vars, root }) {
-      const { find } = partOf(definition, root);
-      if (!find) return { ok: true, value: [] };
+      const find = partOf(definition, root)?.find;
+      if (!find) return NOT_DEFINED;
       const values = { ...ownValues(account, vars), ...markerValues(marker) };
+      const rules = rendered(() => rulesOf(find, values));
+      if (!rules.ok) return unfit("Searching for credentials", rules);
       const found: Captured[] = [];
       const { pages } = find;
       for (let page = 0; ; page++) {
@@ -138,7 +147,7 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
             ? { ok: true, value: found }
             : answer;
         const items = find.items === undefined ? [answer.value] : atItems(answer.value, find.items);
-        const matched = Array.isArray(items) ? matching(items, find, values) : null;
+        const matched = Array.isArray(items) ? matching(items, find, rules.value) : null;
         if (!matched) {
           return failed(
             "external",
@@ -157,14 +166,14 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
     async revoke(text) {
       const held = JSON.parse(text) as Held;
       const { ids, marker, vars } = held;
-      const { revoke } = partOf(definition, held.root);
-      if (!revoke) return { ok: true, value: null };
+      const revoke = partOf(definition, held.root)?.revoke;
+      if (!revoke) return NOT_DEFINED;
       const values = { ...ownValues(account, vars), ...markerValues(marker), ...ids };
       const removed = await call({ name: "Removing credentials", reads: false }, revoke, values);
       if (removed.ok || marker === "" || !MAY_BE_GONE.has(removed.failure.code)) return nothing(removed);
       // Some providers refuse the removal of nothing as they refuse any other.
       const left = await calls.find(held);
-      const isGone = left.ok && !left.value.some((each) => Object.keys(ids).every((name) => each[name] === ids[name]));
+      const isGone = left.ok && !left.value.some((each) => sameObject(each, ids));
       return isGone ? failed("client", "not_found", "Removing credentials: there are none.") : removed;
     },
 
@@ -213,11 +222,14 @@ async function signedToken(
   auth: Extract<NonNullable<Definition["auth"]>, { type: "jwt_rs256" }>,
   values: Values,
 ): Promise<CloudResult<string>> {
-  const key = parseAppKey(textOf(auth.private_key, values));
+  const secret = rendered(() => textOf(auth.private_key, values));
+  if (!secret.ok) return unfit("auth", secret);
+  const key = parseAppKey(secret.value);
   if (!key.ok) return failed("client", "misconfigured", `auth: ${key.message}.`);
-  const [issuer, subject, audience] = [auth.issuer, auth.subject, auth.audience].map(
-    (text) => text && textOf(text, { ...values, "key.fingerprint": key.fingerprint }),
-  );
+  const all = { ...values, "key.fingerprint": key.fingerprint };
+  const texts = rendered(() => [auth.issuer, auth.subject, auth.audience].map((text) => text && textOf(text, all)));
+  if (!texts.ok) return unfit("auth", texts);
+  const [issuer, subject, audience] = texts.value;
   const now = Math.floor(Date.now() / 1000);
   const claims = { iss: issuer, sub: subject, iat: now, exp: now + TOKEN_LIFE, ...(audience && { aud: audience }) };
   const part = (value: object): string => Buffer.from(JSON.stringify(value)).toString("base64url");
@@ -229,20 +241,10 @@ async function signedToken(
   return { ok: true, value: `${text}.${Buffer.from(signature).toString("base64url")}` };
 }
 
-/** Null also for a lease of an earlier definition that lacks a value. */
-function requestIn(...given: Parameters<typeof requestOf>): ReturnType<typeof requestOf> {
-  try {
-    return requestOf(...given);
-  } catch {
-    return null;
-  }
-}
-
-/** The calls for credentials, or for secrets of the engine. @throws Error for a definition without the latter */
-function partOf({ root, ...calls }: Definition, isRoot: true | undefined): Part {
+/** The calls for credentials, or for secrets of the engine; null for a definition without the latter. */
+function partOf({ root, ...calls }: Definition, isRoot: true | undefined): Part | null {
   if (!isRoot) return { ...calls, results: calls.lease.data };
-  if (!root) throw new Error("the definition has no root");
-  return { ...root, results: root.secrets };
+  return root ? { ...root, results: root.secrets } : null;
 }
 
 type Part = Pick<Definition, "generate" | "create" | "find" | "revoke"> & { readonly results: Vars };
@@ -267,7 +269,7 @@ function judged(operation: Operation, call: Call, sent: Awaited<ReturnType<Send>
       return failed(unsure, "unreadable_answer", `${operation.name} was answered with HTTP ${status}.`, status);
     }
     // A removal may be answered with any text.
-    if (sent.response.ok && !("capture" in call)) return { ok: true, value: tryParseJson(sent.text) ?? null };
+    if (sent.response.ok && !("capture" in call)) return { ok: true, value: answerJson(sent.text) ?? null };
   }
   return httpResult(sent, operation);
 }
@@ -284,9 +286,14 @@ function capturedOf(document: unknown, capture: Readonly<Record<string, string>>
 const isValue = (value: unknown): boolean =>
   (typeof value === "string" && value !== "") || typeof value === "number" || typeof value === "boolean";
 
+type Find = NonNullable<Definition["find"]>;
+type Rule = readonly [pointer: string, text: string];
+
+const rulesOf = ({ match }: Find, values: Values): Rule[] =>
+  Object.entries(match).map(([pointer, template]) => [pointer, textOf(template, values)]);
+
 /** The items that have our marker; null when one of them lacks what is captured. */
-function matching(items: readonly unknown[], find: NonNullable<Definition["find"]>, values: Values): Captured[] | null {
-  const rules = Object.entries(find.match).map(([pointer, template]) => [pointer, textOf(template, values)] as const);
+function matching(items: readonly unknown[], find: Find, rules: readonly Rule[]): Captured[] | null {
   const ours = items.filter((item) => rules.every(([pointer, text]) => String(atPointer(item, pointer)) === text));
   const found = ours.map((item) => capturedOf(item, find.capture)).filter((each) => each !== null);
   return found.length === ours.length ? found : null;

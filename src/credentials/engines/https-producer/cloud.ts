@@ -53,3 +53,7 @@ export interface Producer {
   /** Whether new secrets of the engine work: what they belong to is searched for with them. */
   use(object: Marked, secrets: Vars): Promise<CloudResult<null>>;
 }
+
+/** Ids may change between a number and its text from one answer to the next. */
+export const sameObject = (a: Captured, b: Captured): boolean =>
+  Object.keys({ ...a, ...b }).every((name) => String(a[name]) === String(b[name]));

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { withoutUndefined } from "../../../lib/json.ts";
+import { equalJson, withoutUndefined } from "../../../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../../../lib/result.ts";
 import { duration, flag, stringMap } from "../../../platform/http/fields.ts";
 import { refusedOrigin, SIGNING_SECRET } from "../../../providers/http-templates.ts";
@@ -16,6 +16,7 @@ const names = () =>
       (given) => Object.keys(given).every((name) => /^[a-z][a-z0-9_]{0,31}$/.test(name)),
       "must have names of small letters, digits and _",
     )
+    .refine((given) => Object.values(given).every((value) => value.isWellFormed()), "must be valid Unicode")
     .refine((given) => Object.values(given).every((value) => value.length <= 8_192), "must have short values");
 
 /** Variables of configurations and roles. */
@@ -77,6 +78,9 @@ export function changeConfig(before: EngineConfig | null, body: object): Result<
   if (wrong) return wrong;
   const scheduled = config.rotation_period > 0 || config.rotation_schedule !== "";
   if (scheduled && !root) return refuse("invalid", "producer: has no root, which a rotation needs");
+  if (root?.ttl && config.rotation_period >= root.ttl) {
+    return refuse("invalid", "rotation_period must be shorter than root.ttl of the producer");
+  }
   const isOther = before !== null && changesIdentity(before, config);
   return refusedSchedule(config) ?? ok(isOther ? { ...config, root: null } : config);
 }
@@ -112,8 +116,11 @@ export function accountOf(config: EngineConfig | null): Result<Account & { reado
   return ok({ url, secrets, vars, signingSecret, definition });
 }
 
-/** How far an account reaches what another one has made: an earlier definition may name other places at one address. */
+/**
+ * How far an account reaches what another one has made. An earlier definition may name other places at one address, and
+ * other secrets may be those of a user who does not see what is there.
+ */
 export function reach(maker: Account, other: Account): Reach {
   if (maker.url !== other.url) return "never";
-  return JSON.stringify(maker.definition) === JSON.stringify(other.definition) ? "same" : "perhaps";
+  return equalJson(maker.definition, other.definition) && equalJson(maker.secrets, other.secrets) ? "same" : "perhaps";
 }

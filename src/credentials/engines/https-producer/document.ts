@@ -29,7 +29,13 @@ const headers = () =>
       (given) => !Object.keys(given).some(isOwnHeader),
       "must not have headers of the connection or of the service",
     );
-const statuses = () => z.array(z.int().min(200).max(599)).min(1).max(16);
+const isRedirect = (status: number): boolean => status >= 300 && status < 400;
+const statuses = () =>
+  z
+    .array(z.int().min(200).max(599))
+    .min(1)
+    .max(16)
+    .refine((given) => !given.some(isRedirect), "must not be of redirects, which are not followed");
 
 const Request = {
   path: text().regex(/^\/(?![/\\])[^#?\s]*$/, "must be a path that begins with one /, without query and fragment"),
@@ -267,7 +273,7 @@ function refusedRoot(root: Definition["root"], used: readonly string[]): string 
     (unused === undefined ? null : `root.secrets: no call has {{secrets.${unused}}}`) ??
     (different === undefined ? null : `root.self.capture: must have the names of root.find.capture, as ${different}`) ??
     (self && uses(revoke, MARKER) ? "root.revoke: must name what self captures, which has no marker" : null) ??
-    (uses(create, LIFE) && ttl === undefined ? "root.ttl: required, because root.create sets an end" : null)
+    (uses(create, LIFE) && !ttl ? "root.ttl: required, because root.create sets an end" : null)
   );
 }
 

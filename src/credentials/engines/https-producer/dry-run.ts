@@ -6,10 +6,10 @@ import type { Captured, Vars } from "./cloud.ts";
 import { variables } from "./config.ts";
 import { type Call, type Definition, DefinitionBody, identifiersOf, secretsOf, variablesOf } from "./document.ts";
 import {
-  headersOf,
   lifeValues,
   markerValues,
   type Rendered,
+  rendered,
   requestOf,
   textOf,
   under,
@@ -100,11 +100,11 @@ export function dryRun(stored: Stored, body: z.infer<typeof DryRunBody>, role: V
     }
     if (at in answers) problems.push(...missingIn(at, call, answers[at as CallName]));
     const all = { ...varsFor({ call, headers: definition?.headers }, vars), ...common, ...values };
-    const request = requestOf(url, call, all);
-    if (!request) return void problems.push(`${at}: a value would change the path of the URL`);
-    const token = definition?.auth && !isNew ? MASK : "";
-    const headers = headersOf(isNew ? null : definition?.headers, all, request, token);
-    calls.push({ call: at, method: call.method, headers, ...withoutHeaders(request) });
+    const request = rendered(() => requestOf(url, call, all, { common: isNew ? null : definition?.headers }));
+    if (!request.ok) return void problems.push(`${at}: ${request.message}`);
+    const authorization = definition?.auth && !isNew ? { authorization: `Bearer ${MASK}` } : {};
+    const headers = { ...request.value.headers, ...authorization };
+    calls.push({ call: at, method: call.method, headers, ...withoutHeaders(request.value) });
   }
 
   const { create, find, revoke, renew, verify, auth, lease, root } = definition;

@@ -51,7 +51,7 @@ export const issueSaga: ProducerSaga<Issue> = {
 
   beforeCall: (state, { call }) => (call === "create" ? { ...state, sent: true } : state),
 
-  onSuccess(state, { call }, value) {
+  onSuccess(state, { call, args }, value) {
     switch (call) {
       case "create":
         return { ...state, sent: false, made: resultOf(call, value).ids };
@@ -60,13 +60,13 @@ export const issueSaga: ProducerSaga<Issue> = {
         return { ...state, sent: false, lost, strays: state.strays || lost.length === 0 };
       }
       case "revoke":
-        return { ...state, lost: state.lost.slice(1) };
+        return without(state, args);
       default:
         return state;
     }
   },
 
-  onError(state, { call }, failure, _now, tries) {
+  onError(state, { call, args }, failure, _now, tries) {
     if (call === "create" && failure.outcome === "unknown") {
       return state.finds ? retryUnanswered(state, failure) : { kind: "failed" };
     }
@@ -77,11 +77,17 @@ export const issueSaga: ProducerSaga<Issue> = {
     }
     if (call === "revoke" && failure.code === "not_found") {
       // The provider listed it a moment ago, so "not found" is not reliable yet.
-      return { kind: "done", state: { ...state, lost: state.lost.slice(1), strays: true } };
+      return { kind: "done", state: { ...without(state, args), strays: true } };
     }
     return isTransient(failure) ? retry(failure) : { kind: "failed" };
   },
 };
+
+/** Without the object of a removal. Those of a batch may be answered in any order. */
+function without(state: Issue, [held]: readonly unknown[]): Issue {
+  const at = state.lost.findIndex((ids) => JSON.stringify(heldOf(state, ids)) === held);
+  return { ...state, lost: state.lost.filter((_, nth) => nth !== at) };
+}
 
 interface Context {
   readonly account: Account & { readonly vars: Vars };

@@ -1,6 +1,6 @@
 import { type RemovalState, removalSagaOf, searchFrom } from "../../runner/removal.ts";
 import { type ProducerStep, resultOf, step } from "./calls.ts";
-import type { Captured, Held, Marked } from "./cloud.ts";
+import { type Captured, type Held, type Marked, sameObject } from "./cloud.ts";
 
 /** An object to revoke. */
 interface Item {
@@ -20,9 +20,6 @@ interface Search extends Marked {
 export type Removal = RemovalState<Item, Search>;
 
 const NOTHING: Removal = { items: [], stuck: [], search: null, madeAt: 0 };
-
-const sameObject = (a: Captured, b: Captured): boolean =>
-  Object.keys({ ...a, ...b }).every((name) => String(a[name]) === String(b[name]));
 
 export const removalSaga = removalSagaOf<Item, Search, Removal>({
   stepOf: ({ held }) => step("revoke", JSON.stringify(held)),

@@ -1,3 +1,4 @@
+import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { RELEASE } from "../../../platform/version.ts";
 import { filled, onlyPlaceholder } from "../../../providers/http-templates.ts";
 import type { Account, Captured, Vars } from "./cloud.ts";
@@ -36,13 +37,27 @@ export function lifeValues(expires: number, now: number): Values {
   };
 }
 
-/** @throws Error for a name without a value: definitions with one are refused */
-export function valueFor(values: Values, field: string): string | number | boolean {
+/** A value that does not fit its place. Thrown within `rendered` only; the message never has a value. */
+class Unfit extends Error {}
+
+/** The result of `render`, or the refusal of a value that does not fit its place. */
+export function rendered<T>(render: () => T): Result<T> {
+  try {
+    return ok(render());
+  } catch (failure) {
+    if (failure instanceof Unfit) return refuse("invalid", failure.message);
+    throw failure;
+  }
+}
+
+/** @throws Unfit for a name without a value, as that of a lease of an earlier definition */
+function valueFor(values: Values, field: string): string | number | boolean {
   const value = Object.hasOwn(values, field) ? values[field] : undefined;
-  if (value === undefined) throw new Error(`no value for ${field}`);
+  if (value === undefined) throw new Unfit(`no value for {{${field}}}`);
   return value;
 }
 
+/** @throws Unfit */
 export const textOf = (template: string, values: Values): string =>
   filled(template, (field) => String(valueFor(values, field)));
 
@@ -57,32 +72,44 @@ function jsonOf(value: unknown, values: Values): unknown {
   return Object.fromEntries(Object.entries(value).map(([name, inside]) => [name, jsonOf(inside, values)]));
 }
 
+/** @throws Unfit */
+export function percentEncoded(text: string): string {
+  if (!text.isWellFormed()) throw new Unfit("a value is not valid Unicode");
+  return encodeURIComponent(text);
+}
+
 const encoded = (template: string, values: Values): string =>
-  filled(template, (field) => encodeURIComponent(String(valueFor(values, field))));
+  filled(template, (field) => percentEncoded(String(valueFor(values, field))));
 
 export interface Rendered {
   readonly url: string;
+  /** Without that of the engine's login. */
   readonly headers: Readonly<Record<string, string>>;
   /** Absent: no body. */
   readonly body?: string;
 }
 
-/**
- * The request of a call; null when a value would change the path, as dots alone do.
- * @param more further parameters of the query
- */
+interface RenderedCall {
+  /** Headers of the definition. */
+  readonly common?: Readonly<Record<string, string>> | null | undefined;
+  /** Further parameters of the query. */
+  readonly more?: Readonly<Record<string, string>>;
+}
+
+/** The request of a call. @throws Unfit, also for a value that would change the path, as dots alone do */
 export function requestOf(
   base: string,
   call: Call,
   values: Values,
-  more: Readonly<Record<string, string>> = {},
-): Rendered | null {
+  { common, more = {} }: RenderedCall = {},
+): Rendered {
   const query = new URLSearchParams();
   for (const [name, template] of Object.entries(call.query ?? {})) query.set(name, textOf(template, values));
   for (const [name, value] of Object.entries(more)) query.set(name, value);
   const path = base + encoded(call.path, values);
   const url = URL.parse(path);
-  if (url === null || `${url.origin}${url.pathname}` !== path) return null;
+  if (url === null || `${url.origin}${url.pathname}` !== path)
+    throw new Unfit("a value would change the path of the URL");
   const text = query.toString();
   const form =
     call.form &&
@@ -90,37 +117,31 @@ export function requestOf(
       Object.fromEntries(Object.entries(call.form).map(([name, each]) => [name, textOf(each, values)])),
     );
   const body = form?.toString() ?? (call.json === undefined ? undefined : JSON.stringify(jsonOf(call.json, values)));
-  const headers = Object.entries(call.headers ?? {}).map(([name, each]) => [
-    name.toLowerCase(),
-    oneLine(textOf(each, values)),
-  ]);
   return {
     url: text === "" ? path : `${path}?${text}`,
     headers: {
-      ...Object.fromEntries(headers),
+      accept: "application/json",
+      // Some providers refuse a call without a client's name, and Workers send none by themselves.
+      "user-agent": `sallyport/${RELEASE}`,
+      ...headersOf(common, values),
+      ...headersOf(call.headers, values),
       ...(body !== undefined && { "content-type": form ? "application/x-www-form-urlencoded" : "application/json" }),
     },
     ...(body !== undefined && { body }),
   };
 }
 
-/** The headers of a request. @param common those of the definition @param token of the engine's login; empty: none */
-export function headersOf(
-  common: Readonly<Record<string, string>> | null | undefined,
-  values: Values,
-  { headers }: Rendered,
-  token: string,
-): Record<string, string> {
-  const own = Object.entries(common ?? {}).map(([name, text]) => [name.toLowerCase(), oneLine(textOf(text, values))]);
-  return {
-    accept: "application/json",
-    // Some providers refuse a call without a client's name, and Workers send none by themselves.
-    "user-agent": `sallyport/${RELEASE}`,
-    ...Object.fromEntries(own),
-    ...headers,
-    ...(token !== "" && { authorization: `Bearer ${token}` }),
-  };
-}
+const headersOf = (templates: RenderedCall["common"], values: Values): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(templates ?? {}).map(([name, text]) => [
+      name.toLowerCase(),
+      headerValue(name, textOf(text, values)),
+    ]),
+  );
 
-/** A value never adds a header. */
-const oneLine = (text: string): string => text.replaceAll(/[^\x20-\x7e]/g, "");
+/** A value never adds a header, and is never sent in part. Space around it does not count, as in HTTP. */
+function headerValue(name: string, text: string): string {
+  const value = text.replaceAll(/^[\t\n\r ]+|[\t\n\r ]+$/g, "");
+  if (!/^[\x20-\x7e]*$/.test(value)) throw new Unfit(`the header ${name} would have other characters than ASCII`);
+  return value;
+}

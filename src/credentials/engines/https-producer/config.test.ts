@@ -1,0 +1,44 @@
+import { describe, expect, it } from "vitest";
+import cloudflare from "../../../../examples/producers/cloudflare-account-token.json" with { type: "json" };
+import { accountOf, ConfigBody, changeConfig, reach } from "./config.ts";
+
+const vars = { account: "a", permission: "p", root_permission: "r" };
+const body = (more: object = {}) =>
+  ConfigBody.parse({ url: cloudflare.url, producer: cloudflare.producer, secrets: { token: "t" }, vars, ...more });
+const written = (more: object = {}) => changeConfig(null, body(more));
+
+function account(more: object = {}) {
+  const config = written(more);
+  const found = config.ok ? accountOf(config.value) : config;
+  if (!found.ok) throw new Error(found.message);
+  return found.value;
+}
+
+describe("the account of a producer", () => {
+  it.each([
+    ["nothing else", "same", {}],
+    ["other variables", "same", { vars: { ...vars, permission: "q" } }],
+    ["other secrets", "perhaps", { secrets: { token: "of another user" } }],
+    ["another definition", "perhaps", { producer: { ...cloudflare.producer, lag: 60 } }],
+    ["another address", "never", { url: "https://api.example" }],
+  ] as const)("with %s reaches what an earlier one has made: %s", (_name, expected, more) => {
+    expect(reach(account(), account(more))).toBe(expected);
+  });
+});
+
+describe("the configuration of a producer", () => {
+  const ttl = (seconds: number) => ({ ...cloudflare.producer, root: { ...cloudflare.producer.root, ttl: seconds } });
+
+  it("is refused when the secrets end before they are rotated", () => {
+    const message = "rotation_period must be shorter than root.ttl of the producer";
+    expect(written({ producer: ttl(3_600), rotation_period: 3_600 })).toMatchObject({ ok: false, message });
+    expect(written({ producer: ttl(3_600), rotation_period: 3_599 })).toMatchObject({ ok: true });
+    expect(written({ rotation_period: "90d" })).toMatchObject({ ok: true });
+  });
+
+  it("is refused with a value that is no Unicode", () => {
+    for (const given of [{ vars: { account: "\ud800" } }, { secrets: { token: "\udc00" } }]) {
+      expect(ConfigBody.safeParse(given).error?.issues).toMatchObject([{ message: "must be valid Unicode" }]);
+    }
+  });
+});
