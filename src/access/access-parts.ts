@@ -134,7 +134,7 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
       return changed;
     });
   const aliases = new IdentityAliases({ sql, mounts: authMounts, namespaces: tree, commit: commitIdentity });
-  const merges = new EntityMerges({ sql, aliases, commit: commitIdentity });
+  const merges = new EntityMerges({ sql, entities, aliases, commit: commitIdentity });
   const identities = new IdentityAdmin({ sql, entities, aliases, namespaces: tree, commit: commitIdentity });
   const lockouts = new LoginLockouts();
   const approleStore = new ApproleStore({ sql, keys, tokens: store });
@@ -185,7 +185,7 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
   /** Drops all copies of rows, after a rollback or when the rows were replaced. */
   const forget = (): void => {
     authorizer.forget(null);
-    for (const copy of [tree, mounts, authMounts, policies, wrappings, leaseQuotas]) copy.forget();
+    for (const copy of [tree, mounts, authMounts, policies, entities, wrappings, leaseQuotas]) copy.forget();
   };
 
   /**

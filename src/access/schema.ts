@@ -177,4 +177,9 @@ export const accessMigrations: Migration[] = [
       CREATE INDEX tokens_by_parent ON tokens (parent) WHERE parent IS NOT NULL;
       CREATE INDEX tokens_by_expiry ON tokens (expires) WHERE expires IS NOT NULL;
       CREATE INDEX tokens_by_auth_mount ON tokens (auth_mount) WHERE auth_mount IS NOT NULL`,
+  // Names of entities, groups and aliases are compared without letter case; older rows may differ in nothing else.
+  `CREATE INDEX entities_by_name ON entities (namespace, name COLLATE NOCASE);
+      CREATE INDEX groups_by_name ON groups (namespace, name COLLATE NOCASE);
+      CREATE INDEX entity_aliases_by_name ON entity_aliases (mount, name COLLATE NOCASE);
+      CREATE INDEX group_aliases_by_name ON group_aliases (mount, name COLLATE NOCASE)`,
 ];

@@ -12,6 +12,8 @@ export const MAX_BATCH_TOKEN = 2_048;
 export const TOO_LONG_BATCH_TOKEN = `batch token: policies, metadata and names must fit into ${MAX_BATCH_TOKEN} characters of its text; use a service token`;
 /** The beginning of the accessors that name batch tokens inside the service, before the accessor of their parent. */
 export const BATCH_ACCESSOR = "batch.";
+/** The accessor of requests of the cluster API without a token, and the name of their policy. No token has it. */
+export const ANONYMOUS = "anonymous";
 
 /** The body of `auth/token/create`, read and checked. Durations in seconds. */
 export interface TokenBody {

@@ -2,21 +2,35 @@ import { type Alias, aliasIn, withSegment } from "../compat/sync-paths.ts";
 import type { PathRule } from "../contracts/policies.ts";
 import { compilePaths, type PathAcl } from "./path-rules.ts";
 
+/** Segments of a path that are compared without case. */
+export interface CaselessSegments {
+  /** Counted from 0. */
+  readonly first: number;
+  readonly count: number;
+}
+
+/** A path with some segments in lower case. */
+export const inLowerCase = (path: string, { first, count }: CaselessSegments): string =>
+  path
+    .split("/")
+    .map((segment, at) => (at >= first && at < first + count ? segment.toLowerCase() : segment))
+    .join("/");
+
 /**
  * Converts a path and the rules about it to one spelling of names, so that a rule holds for requests by either name.
  * Only the aliased segment of the requested path is converted: equal words elsewhere are left alone. Converted rules
  * are cached per rule set and segment.
  * @param path inside `namespace`
- * @param caseless index of a segment that is compared without case, counted from 0; null for none
+ * @param caseless in `path`; null for none
  */
 export function inCanonicalNames(
   acl: PathAcl,
   namespace: string,
   path: string,
-  caseless: number | null = null,
+  caseless: CaselessSegments | null = null,
 ): { acl: PathAcl; path: string } {
   const named = aliasIn(path);
-  if (!named) return caseless === null ? { acl, path: namespace + path } : inLowerCase(acl, namespace, path, caseless);
+  if (!named) return caseless === null ? { acl, path: namespace + path } : withoutCase(acl, namespace, path, caseless);
   const at = { ...named, segment: named.segment + namespace.split("/").length - 1 };
   const known = canonicalRules.get(acl) ?? new Map<string, PathAcl>();
   canonicalRules.set(acl, known);
@@ -55,16 +69,13 @@ function toCanonical(rule: PathRule, { segment, neutral, upstream }: Alias): Pat
 }
 
 /** Roles and policies are stored by lower-case names, so rules about them are compared in lower case. */
-function inLowerCase(acl: PathAcl, namespace: string, path: string, caseless: number) {
-  const segment = caseless + namespace.split("/").length - 1;
-  const lower = (of: string): string => {
-    const segments = of.split("/");
-    return segments.with(segment, segments[segment]?.toLowerCase() ?? "").join("/");
-  };
+function withoutCase(acl: PathAcl, namespace: string, path: string, { first, count }: CaselessSegments) {
+  const segments = { first: first + namespace.split("/").length - 1, count };
+  const lower = (of: string): string => inLowerCase(of, segments);
   const known = canonicalRules.get(acl) ?? new Map<string, PathAcl>();
   canonicalRules.set(acl, known);
-  const key = `lower ${segment}`;
-  const spelt = known.get(key) ?? compileLower(acl, (rule) => (rule.split("/").length > segment ? lower(rule) : rule));
+  const key = `lower ${segments.first} ${count}`;
+  const spelt = known.get(key) ?? compileLower(acl, lower);
   known.set(key, spelt);
   return { acl: spelt, path: lower(namespace + path) };
 }

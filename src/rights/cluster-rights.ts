@@ -71,6 +71,11 @@ export function mergeClusterRules(policies: readonly ClusterRules[]): ClusterRig
   };
 }
 
+/** Whether there is any rule, also one that denies. */
+export const hasClusterRules = (rules: ClusterRules): boolean =>
+  Object.keys(rules.levels).length > 0 ||
+  [rules.namespaces, rules.hostVolumes, rules.nodePools, rules.operatorCapabilities].some((some) => some.length > 0);
+
 /** Whether a token holds the capability, or any of several, in one namespace. For `*` see below. */
 export function allowsNamespace(
   rights: ClusterRights,

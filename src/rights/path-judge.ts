@@ -28,7 +28,7 @@ export function pathJudge(rules: readonly PathRight[] | null): PathJudge {
 /** The rule that decides about the path of an event of a topic. @param path from the root */
 export function ruleAt(acl: PathAcl, topic: string, path: string): PathRule | undefined {
   const at = topic === "Sync" ? path.indexOf("sys/sync/") : 0;
-  const caseless = topic !== "Secret" && ROLE.test(path) ? path.split("/").length - 1 : null;
+  const caseless = topic !== "Secret" && ROLE.test(path) ? { first: path.split("/").length - 1, count: 1 } : null;
   const named = inCanonicalNames(acl, path.slice(0, at), path.slice(at), caseless);
   return ruleFor(named.acl, named.path);
 }

@@ -1,11 +1,13 @@
 import { authMethodView } from "../access/cluster-acl/auth-method-view.ts";
 import { AuthMethodBody, authMethodOf } from "../auth/cluster-method.ts";
-import type { AuthMethod } from "../contracts/cluster-auth-method.ts";
+import type { AuthMethod, AuthMethodStub } from "../contracts/cluster-auth-method.ts";
+import * as kind from "../lib/bexpr/kinds.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { accessControl } from "../rpc/stubs.ts";
-import { readAcl } from "./server/acl-reads.ts";
+import { readAcl, wholeListing } from "./server/acl-reads.ts";
+import { list } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
-import { type AuthorisedCall, cluster, open } from "./server/route.ts";
+import { type AuthorisedCall, type Call, cluster, open } from "./server/route.ts";
 
 /** Auth methods of the cluster API (https://developer.hashicorp.com/nomad/api-docs/acl/auth-methods). */
 
@@ -20,6 +22,24 @@ async function write(call: AuthorisedCall<never, "name">, body: AuthMethodBody):
   return answer(call, unwrap(await access.putAuthMethod(settings, before?.version ?? null)));
 }
 
+/** Work of a filter by anyone. */
+const MOST_STEPS = 1_000_000;
+const fields = kind.record<AuthMethodStub>({
+  Name: kind.string,
+  Type: kind.string,
+  Default: kind.boolean,
+  Hash: kind.string,
+  CreateIndex: kind.integer,
+  ModifyIndex: kind.integer,
+});
+
+async function listMethods(call: Call): Promise<Response> {
+  const access = accessControl(call.env);
+  const [methods, index] = [await access.listAuthMethods(), await access.clusterAclIndex()];
+  const listing = wholeListing<AuthMethodStub>({ token: ({ Name }) => Name, fields }, methods, index);
+  return list(call, { ...listing, mostSteps: MOST_STEPS });
+}
+
 const answer = (call: AuthorisedCall, method: AuthMethod): Response =>
   clusterJson(call, authMethodView(method), { index: method.ModifyIndex });
 
@@ -30,10 +50,7 @@ export const aclAuthMethodRoutes = [
   open({
     verb: "GET",
     path: "/acl/auth-methods",
-    handle: async (call) =>
-      clusterJson(call, await accessControl(call.env).listAuthMethods(), {
-        index: await accessControl(call.env).clusterAclIndex(),
-      }),
+    handle: listMethods,
   }),
   cluster({ verb: "POST", path: "/acl/auth-method", ...writes }),
   cluster({

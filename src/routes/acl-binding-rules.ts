@@ -1,4 +1,6 @@
 import * as z from "zod";
+import type { BindingRuleStub } from "../contracts/cluster-acl.ts";
+import * as kind from "../lib/bexpr/kinds.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
 import { accessControl } from "../rpc/stubs.ts";
@@ -22,6 +24,15 @@ const RuleBody = caseless(
   }),
 );
 
+const fields = kind.record<BindingRuleStub>({
+  ID: kind.string,
+  Description: kind.string,
+  AuthMethod: kind.string,
+  Hash: kind.string,
+  CreateIndex: kind.integer,
+  ModifyIndex: kind.integer,
+});
+
 const idOf = (call: AuthorisedCall<"id">): string => call.params.id;
 
 async function write(call: AuthorisedCall<never, "id">, body: z.output<typeof RuleBody>): Promise<Response> {
@@ -41,7 +52,12 @@ export const aclBindingRuleRoutes = [
     path: "/acl/binding-rules",
     rights: "management",
     fresh: true,
-    handle: (call) => listAcl(call, async () => accessControl(call.env).listBindingRules()),
+    handle: (call) =>
+      listAcl<BindingRuleStub>(call, {
+        rows: async () => accessControl(call.env).listBindingRules(),
+        token: ({ ID }) => ID,
+        fields,
+      }),
   }),
   cluster({ verb: "POST", path: "/acl/binding-rule", ...writes }),
   cluster({

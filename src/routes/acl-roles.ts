@@ -1,4 +1,6 @@
 import * as z from "zod";
+import type { AclRole } from "../contracts/cluster-acl.ts";
+import * as kind from "../lib/bexpr/kinds.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
@@ -29,10 +31,24 @@ const holds = (call: AuthorisedCall, is: (role: { readonly ID: string; readonly 
 
 const ListQuery = z.object({ prefix: query.text() });
 
+const fields = kind.record<AclRole>({
+  ID: kind.string,
+  Name: kind.string,
+  Description: kind.string,
+  Policies: kind.list(kind.struct({ Name: kind.string })),
+  Hash: kind.string,
+  CreateIndex: kind.integer,
+  ModifyIndex: kind.integer,
+});
+
 const list = (call: AuthorisedCall & Asked<typeof ListQuery>): Promise<Response> =>
-  listAcl(call, async () => {
-    const roles = await accessControl(call.env).listClusterRoles(call.asked.prefix);
-    return roles.filter((role) => holds(call, ({ ID }) => ID === role.ID));
+  listAcl<AclRole>(call, {
+    rows: async () => {
+      const roles = await accessControl(call.env).listClusterRoles(call.asked.prefix);
+      return roles.filter((role) => holds(call, ({ ID }) => ID === role.ID));
+    },
+    token: ({ ID }) => ID,
+    fields,
   });
 
 const read = (call: AuthorisedCall, key: { readonly id: string } | { readonly name: string }): Promise<Response> =>

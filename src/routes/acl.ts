@@ -1,17 +1,17 @@
 import * as z from "zod";
+import { ANONYMOUS_TOKEN } from "../access/cluster-acl/cluster-acl.ts";
 import { ClusterTokenRequest } from "../access/tokens/token.ts";
 import type { AclPolicy } from "../contracts/policies.ts";
 import type { AclToken } from "../contracts/tokens.ts";
+import * as kind from "../lib/bexpr/kinds.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
-import { readQuery } from "../platform/http/read-query.ts";
 import { settings } from "../platform/settings.ts";
 import { ownCapabilities } from "../rights/cluster-rights.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { listAcl, readAcl } from "./server/acl-reads.ts";
-import { blocking } from "./server/blocking.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, cluster, open } from "./server/route.ts";
@@ -55,7 +55,7 @@ const PolicyBody = caseless(
 const policyStub = ({ Rules: _rules, RulesJSON: _parsed, ...stub }: AclPolicy) => stub;
 const tokenStub = ({ SecretID: _secret, ExpirationTTL: _ttl, ...stub }: AclToken) => stub;
 
-const name = (call: AuthorisedCall<"name">): string => call.params.name.toLowerCase();
+const name = (call: AuthorisedCall<"name">): string => call.params.name;
 
 const policies = async (call: AuthorisedCall, names: readonly string[] | null, prefix = ""): Promise<AclPolicy[]> =>
   await accessControl(call.env).clusterPolicies(names, prefix);
@@ -64,7 +64,7 @@ const ownPolicies = (call: AuthorisedCall): readonly string[] | null =>
   call.grant.cluster.management ? null : call.grant.identity.policies;
 
 async function writePolicy(call: AuthorisedCall<"name">, body: z.output<typeof PolicyBody>): Promise<Response> {
-  if (body.Name !== undefined && body.Name !== "" && body.Name.toLowerCase() !== name(call)) {
+  if (body.Name !== undefined && body.Name !== "" && body.Name !== name(call)) {
     throw badRequest("ACL policy name does not match request path");
   }
   const written = await accessControl(call.env).putPolicy("", name(call), body.Rules, {
@@ -75,34 +75,51 @@ async function writePolicy(call: AuthorisedCall<"name">, body: z.output<typeof P
   return clusterEmpty({ index: unwrap(written).index });
 }
 
+const policyFields = kind.record<AclPolicy>({
+  Name: kind.string,
+  Description: kind.string,
+  Rules: kind.string,
+  JobACL: kind.struct({ Namespace: kind.string, JobID: kind.string, Group: kind.string, Task: kind.string }),
+  Hash: kind.string,
+  CreateIndex: kind.integer,
+  ModifyIndex: kind.integer,
+});
+
+const policyList = (rows: () => Promise<readonly AclPolicy[]>, stub?: (policy: AclPolicy) => unknown) => ({
+  rows,
+  token: ({ Name }: AclPolicy) => Name,
+  ...(stub && { stub }),
+  fields: policyFields,
+});
+
 const MAX_PER_PAGE = 1_000;
 const TokensQuery = z.object({ prefix: query.text(), global: query.trueOnly() });
 type TokensCall = AuthorisedCall & Asked<typeof TokensQuery>;
 
-async function listTokens(call: TokensCall): Promise<Response> {
-  const access = accessControl(call.env);
-  return blocking(
-    call,
-    async () => {
-      const index = await access.clusterAclIndex();
-      const { tokens, next } = await tokenPage(call);
-      return { index, respond: () => clusterJson(call, tokens.map(tokenStub), { index, nextToken: next }) };
-    },
-    (since, waitMs) => access.clusterAclChanged(since, waitMs),
-  );
-}
+const tokenFields = kind.record<AclToken>({
+  AccessorID: kind.string,
+  Name: kind.string,
+  Type: kind.string,
+  Policies: kind.list(kind.string),
+  Roles: kind.list(kind.struct({ ID: kind.string, Name: kind.string })),
+  Global: kind.boolean,
+  Hash: kind.string,
+  CreateTime: kind.string,
+  ExpirationTime: kind.string,
+  ExpirationTTL: kind.string,
+  CreateIndex: kind.integer,
+  ModifyIndex: kind.integer,
+});
 
-/** One page, in order of creation as upstream; with a prefix by accessor. Costs a walk over all tokens. */
-async function tokenPage(call: TokensCall): Promise<{ tokens: readonly AclToken[]; next: string | null }> {
-  const { perPage, nextToken: from } = readQuery(call.query);
-  const all = await tokensOf(call);
-  if (call.asked.prefix === "") all.sort(byCreation);
-  const position = from === "" ? 0 : all.findIndex((token) => pageTokenOf(token) === from);
-  if (position < 0) throw badRequest("next_token: is not one of this list");
-  const end = position + (perPage || all.length);
-  const following = all[end];
-  return { tokens: all.slice(position, end), next: following ? pageTokenOf(following) : null };
-}
+/** In order of creation as upstream; with a prefix by accessor. Each page costs a walk over all tokens. */
+const listTokens = (call: TokensCall): Promise<Response> =>
+  listAcl<AclToken>(call, {
+    rows: () => tokensOf(call),
+    // All times have the same length. The newest tokens have no index for a moment.
+    token: ({ CreateTime, AccessorID }) => (call.asked.prefix === "" ? `${CreateTime}.${AccessorID}` : AccessorID),
+    stub: tokenStub,
+    fields: tokenFields,
+  });
 
 async function tokensOf(call: TokensCall): Promise<AclToken[]> {
   const { prefix, global: onlyGlobal } = call.asked;
@@ -114,16 +131,6 @@ async function tokensOf(call: TokensCall): Promise<AclToken[]> {
   }
   return tokens;
 }
-
-const pageTokenOf = ({ AccessorID }: AclToken): string => AccessorID;
-
-/** The newest tokens have no index for a moment. */
-const byCreation = (a: AclToken, b: AclToken): number =>
-  a.CreateTime < b.CreateTime
-    ? -1
-    : a.CreateTime > b.CreateTime
-      ? 1
-      : (a.CreateIndex ?? Number.MAX_SAFE_INTEGER) - (b.CreateIndex ?? Number.MAX_SAFE_INTEGER);
 
 /** A token as it is shown; callers always see their own secret. */
 const shownToken = (call: AuthorisedCall, token: AclToken): AclToken =>
@@ -167,17 +174,21 @@ export const aclRoutes = [
     rights: "any",
     fresh: true,
     handle: (call) =>
-      listAcl(call, async () => {
-        const found = await policies(call, ownPolicies(call), call.asked.prefix);
-        return found.map(policyStub);
-      }),
+      listAcl(
+        call,
+        policyList(() => policies(call, ownPolicies(call), call.asked.prefix), policyStub),
+      ),
   }),
   cluster({
     verb: "GET",
     path: "/acl/policy/self",
     rights: "any",
     fresh: true,
-    handle: (call) => listAcl(call, () => policies(call, call.grant.identity.policies)),
+    handle: (call) =>
+      listAcl(
+        call,
+        policyList(() => policies(call, call.grant.identity.policies)),
+      ),
   }),
   cluster({
     verb: "GET",
@@ -226,6 +237,7 @@ export const aclRoutes = [
     path: "/acl/token/self",
     rights: "any",
     fresh: true,
+    withoutToken: async (call) => clusterJson(call, ANONYMOUS_TOKEN),
     handle: (call) => readToken(call, call.grant.identity.accessor),
   }),
   cluster({

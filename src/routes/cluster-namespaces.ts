@@ -1,10 +1,14 @@
 import * as z from "zod";
+import type { ClusterNamespace } from "../contracts/namespaces.ts";
+import * as kind from "../lib/bexpr/kinds.ts";
 import { withoutUndefined } from "../lib/json.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { caseless, echoed } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
 import { ANY_CAPABILITY, allowsNamespace } from "../rights/cluster-rights.ts";
 import { accessControl, eventLog } from "../rpc/stubs.ts";
+import { wholeListing } from "./server/acl-reads.ts";
+import { list } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, cluster } from "./server/route.ts";
 
@@ -55,6 +59,18 @@ async function put(call: AuthorisedCall<never, "name">, body: z.output<typeof Na
   return clusterEmpty({ index: unwrap(written).ModifyIndex });
 }
 
+const namespaceList = {
+  token: ({ Name }: ClusterNamespace) => Name,
+  fields: kind.record<ClusterNamespace>({
+    Name: kind.string,
+    Description: kind.string,
+    Quota: kind.string,
+    Meta: kind.map(kind.string),
+    CreateIndex: kind.integer,
+    ModifyIndex: kind.integer,
+  }),
+};
+
 /** A namespace is visible to callers with any capability in it. */
 const visible = (call: AuthorisedCall, name: string): boolean =>
   allowsNamespace(call.grant.cluster, name, ANY_CAPABILITY);
@@ -69,7 +85,7 @@ export const clusterNamespaceRoutes = [
       const found = (await accessControl(call.env).listClusterNamespaces(call.asked.prefix)).filter(({ Name }) =>
         visible(call, Name),
       );
-      return clusterJson(call, found, { index: await eventLog(call.env).newest() });
+      return list(call, wholeListing(namespaceList, found, await eventLog(call.env).newest()));
     },
   }),
   cluster({

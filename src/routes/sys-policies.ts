@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
+import { stringList } from "../platform/http/fields.ts";
 import { withAliases } from "../platform/http/unknown-fields.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { inPage } from "./server/key-page.ts";
@@ -19,7 +20,8 @@ const PolicyBody = withAliases(
   { rules: "policy" },
 );
 
-const name = (call: AuthorisedCall<"name">): string => call.params.name.toLowerCase();
+/** A slash at the end of a path is ignored. */
+const name = (call: AuthorisedCall<"name">): string => call.params.name.replace(/\/$/, "").toLowerCase();
 
 /** Decodes a document sent as base64; a policy in clear text always contains a character outside base64. */
 function documentOf(text: string): string {
@@ -44,10 +46,8 @@ const list = async (call: AuthorisedCall) => accessControl(call.env).policyNames
 
 const MAX_PATHS = 1_000;
 
-const Paths = z.object({
-  path: z.union([z.array(z.string()), z.string()]).optional(),
-  paths: z.union([z.array(z.string()), z.string()]).optional(),
-});
+/** Lists of paths, as upstream also texts with commas. */
+const Paths = z.object({ path: stringList().optional(), paths: stringList().optional() });
 const PathsOfToken = Paths.extend({ token: z.string().optional() });
 const PathsOfAccessor = Paths.extend({ accessor: z.string().optional() });
 
@@ -56,7 +56,7 @@ async function capabilities(
   body: z.infer<typeof Paths>,
   target: { own: string } | { token: string; within: string } | { accessor: string; within: string },
 ): Promise<Response> {
-  const paths = [body.paths ?? [], body.path ?? []].flat().map((path) => path.replace(/^\/+/, ""));
+  const paths = [...(body.paths ?? []), ...(body.path ?? [])].map((path) => path.replace(/^\/+/, ""));
   if (paths.length === 0) throw badRequest("paths must be supplied");
   if (paths.length > MAX_PATHS) throw badRequest(`paths: at most ${MAX_PATHS}`);
   const found = unwrap(await accessControl(call.env).capabilities(target, call.grant.namespace, paths));
@@ -74,7 +74,7 @@ export const policyRoutes = [
   }),
   secrets({
     verb: "GET",
-    path: "/sys/policies/acl/:name",
+    path: "/sys/policies/acl/:name+",
     fresh: true,
     handle: async (call) => {
       const policy = await read(call);
@@ -83,12 +83,12 @@ export const policyRoutes = [
   }),
   secrets({
     verb: "POST",
-    path: "/sys/policies/acl/:name",
+    path: "/sys/policies/acl/:name+",
     fresh: "owner",
     body: PolicyBody,
     handle: write,
   }),
-  secrets({ verb: "DELETE", path: "/sys/policies/acl/:name", fresh: "owner", handle: remove }),
+  secrets({ verb: "DELETE", path: "/sys/policies/acl/:name+", fresh: "owner", handle: remove }),
   ...(["GET", "LIST"] as const).map((verb) =>
     secrets({
       verb,
@@ -103,15 +103,15 @@ export const policyRoutes = [
   ),
   secrets({
     verb: "GET",
-    path: "/sys/policy/:name",
+    path: "/sys/policy/:name+",
     fresh: true,
     handle: async (call) => {
       const policy = await read(call);
       return envelope(call, { data: { name: policy.name, rules: policy.text }, flat: true });
     },
   }),
-  secrets({ verb: "POST", path: "/sys/policy/:name", fresh: "owner", body: PolicyBody, handle: write }),
-  secrets({ verb: "DELETE", path: "/sys/policy/:name", fresh: "owner", handle: remove }),
+  secrets({ verb: "POST", path: "/sys/policy/:name+", fresh: "owner", body: PolicyBody, handle: write }),
+  secrets({ verb: "DELETE", path: "/sys/policy/:name+", fresh: "owner", handle: remove }),
   secrets({
     verb: "POST",
     path: "/sys/capabilities-self",

@@ -98,7 +98,7 @@ function secretsIn(
   const isTold =
     kind === "path" ||
     kind === "query" ||
-    /\/(policy|policies\/acl)\/:name$/.test(place.name) ||
+    /\/(policy|policies\/acl)\/:name\+?$/.test(place.name) ||
     NAMES.test(what) ||
     (/\/(volumes?|associations)\b/.test(place.name) && !/Secrets|MountFlags|Parameters/.test(what));
   const sent = isTold ? [] : [["what was sent", CANARY] as const];

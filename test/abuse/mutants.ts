@@ -287,10 +287,11 @@ export class Mutants {
       refused: refused && !open,
     });
     const inSecrets = area === "secrets";
+    const needsToken = route.withoutToken === undefined;
     const isOfNamespace = inSecrets && !FOLLOWS_TOKEN.test(route.path);
     return this.#random.of<() => Draft>([
-      () => only("none", []),
-      () => only("empty", [["X-Orch-Token", ""]]),
+      () => only("none", [], needsToken),
+      () => only("empty", [["X-Orch-Token", ""]], needsToken),
       () => only("unknown", [["X-Orch-Token", `hvs.${CANARY}`]]),
       () => only("revoked", [["X-Orch-Token", tokens.revoked]]),
       () => only("revoked, by upstream's header", [["X-Vault-Token", tokens.revoked]]),
@@ -312,11 +313,13 @@ export class Mutants {
           ["X-Orch-Token", tokens.revoked],
         ]),
       () => only("twice in one header", [["X-Orch-Token", `${tokens.admin}, ${tokens.admin}`]]),
-      () => only("as a cookie", [["Cookie", `token=${tokens.admin}`]]),
+      () => only("as a cookie", [["Cookie", `token=${tokens.admin}`]], needsToken),
       () =>
-        only("of basic authentication", [
-          ["Authorization", `Basic ${Buffer.from(`:${tokens.admin}`).toString("base64")}`],
-        ]),
+        only(
+          "of basic authentication",
+          [["Authorization", `Basic ${Buffer.from(`:${tokens.admin}`).toString("base64")}`]],
+          needsToken,
+        ),
       () => only("without its first letter", [["X-Orch-Token", tokens.admin.slice(1)]]),
       () => only("in other letters", [["X-Orch-Token", tokens.admin.toUpperCase()]]),
       () => only("with more behind it", [["X-Orch-Token", `${tokens.admin}x`]]),
@@ -324,7 +327,7 @@ export class Mutants {
       () => only("of bytes", [["X-Orch-Token", "\u00ff\u00fe\u0080"]]),
       () => only("of an SQL phrase", [["X-Orch-Token", "' OR 1=1 --"]]),
       () => only("__proto__", [["X-Orch-Token", "__proto__"]]),
-      () => ({ ...only("in the query", []), target: `${this.#path}?token=${tokens.powerless}` }),
+      () => ({ ...only("in the query", [], needsToken), target: `${this.#path}?token=${tokens.powerless}` }),
     ])();
   }
 

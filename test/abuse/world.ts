@@ -55,8 +55,8 @@ const ATTRIBUTE = "${attr.kernel.name}";
 const bodies: Readonly<Record<string, unknown>> = {
   "POST /v1/auth/token/create": { policies: ["n"], ttl: "12h", meta: { by: "abuse" }, display_name: "n" },
   "POST /v1/auth/token/create-orphan": { policies: ["n"], ttl: "12h" },
-  "POST /v1/sys/policies/acl/:name": { policy: 'path "kv/*" { capabilities = ["read"] }' },
-  "POST /v1/sys/policy/:name": { policy: 'path "kv/*" { capabilities = ["read"] }' },
+  "POST /v1/sys/policies/acl/:name+": { policy: 'path "kv/*" { capabilities = ["read"] }' },
+  "POST /v1/sys/policy/:name+": { policy: 'path "kv/*" { capabilities = ["read"] }' },
   "POST /v1/sys/capabilities-self": { paths: ["kv/data/n", "sys/mounts"] },
   "POST /v1/sys/capabilities": { paths: ["kv/data/n"], token: "abuse-plain-token" },
   "POST /v1/sys/mounts/:path+": { type: "kv", options: { version: "2" }, config: { max_lease_ttl: "1h" } },

@@ -198,14 +198,37 @@ describe("tokens of the cluster API", () => {
     expect(new Set(seen).size).toBe(6);
     expect(seen).toHaveLength(6);
     const names = (await get("/v1/acl/tokens")).body.map(({ Name }: { Name: string }) => Name);
-    expect(names).toEqual(["root", "t0", "t1", "t2", "t3", "t4"]);
-    expect((await get("/v1/acl/tokens?next_token=none")).status).toBe(400);
+    expect(names.sort()).toEqual(["root", "t0", "t1", "t2", "t3", "t4"]);
     const [first = ""] = seen;
     const byPrefix = await get(`/v1/acl/tokens?prefix=${first.slice(0, 8)}`);
     expect(byPrefix.body.map(({ AccessorID }: { AccessorID: string }) => AccessorID)).toEqual([first]);
     const global = (await get("/v1/acl/tokens?global=true")).body.map(({ Name }: { Name: string }) => Name);
     expect(global.sort()).toEqual(["root", "t0"]);
     expect((await get("/v1/acl/tokens?per_page=many")).status).toBe(400);
+  });
+
+  it("continue a page at the next token in order when the one that it named has ended", async () => {
+    for (let n = 0; n < 4; n++) await create({ Name: `t${n}`, Type: "management" });
+    const all = (await get("/v1/acl/tokens")).body;
+    const page = await get("/v1/acl/tokens?per_page=2");
+    await del(`/v1/acl/token/${all[2].AccessorID}`);
+    const rest = await get(`/v1/acl/tokens?next_token=${page.headers.get("x-orch-nexttoken")}`);
+    expect([page.body, rest.body]).toEqual([all.slice(0, 2), all.slice(3)]);
+    expect((await get("/v1/acl/tokens?reverse=true")).body).toEqual([...page.body, ...rest.body].reverse());
+  });
+
+  it("and policies are filtered by their fields", async () => {
+    await policies({ reader: path("kv/*", "read"), writer: path("kv/*", "update") });
+    await create({ Name: "a", Type: "client", Policies: ["reader"] });
+    await create({ Name: "b", Type: "client", Policies: ["writer"] });
+    const named = async (list: string, filter: string) =>
+      (await get(`/v1/acl/${list}?filter=${encodeURIComponent(filter)}`)).body.map(
+        ({ Name }: { Name: string }) => Name,
+      );
+    expect(await named("tokens", '"reader" in Policies')).toEqual(["a"]);
+    expect(await named("policies", 'Name == writer and Rules contains "update"')).toEqual(["writer"]);
+    for (const list of ["tokens", "policies", "roles", "binding-rules", "auth-methods"])
+      expect((await get(`/v1/acl/${list}?filter=SecretID == x`)).status, list).toBe(400);
   });
 
   it("are readable by the caller as self and by its accessor, others require management", async () => {
@@ -270,6 +293,21 @@ describe("policies of the cluster API", () => {
     const missing = await get("/v1/acl/policy/p");
     expect([missing.status, missing.text]).toEqual([404, "ACL policy not found"]);
     expect((await del("/v1/acl/policy/p")).status).toBe(404);
+  });
+
+  it("are refused in upper case, where they are written and where they are named", async () => {
+    const Rules = 'node { policy = "read" }';
+    await put("/v1/acl/policy/dev", { Rules });
+    const refused = [
+      await put("/v1/acl/policy/Dev", { Rules }),
+      await put("/v1/acl/policy/dev", { Name: "Dev", Rules }),
+      await create({ Name: "t", Type: "client", Policies: ["Dev"] }),
+      await put("/v1/acl/role", { Name: "r", Policies: [{ Name: "Dev" }] }),
+    ];
+    expect(refused.map(({ status }) => status)).toEqual([400, 400, 400, 400]);
+    expect(refused.map(({ text }) => text).join()).toContain("in lower case");
+    expect((await get("/v1/acl/policy/Dev")).status).toBe(404);
+    expect((await del("/v1/acl/policy/Dev")).status).toBe(404);
   });
 
   itRows([
@@ -400,6 +438,10 @@ describe("namespaces of the cluster API", () => {
     expect(listed.body.map(({ Name }: { Name: string }) => Name)).toEqual(["default", "dev"]);
     expect((await get("/v1/namespaces?prefix=de")).body).toHaveLength(2);
     expect((await get("/v1/namespaces?prefix=dev")).body).toHaveLength(1);
+    const page = await get("/v1/namespaces?per_page=1");
+    expect([page.body.length, page.headers.get("x-orch-nexttoken")]).toEqual([1, "dev"]);
+    const filter = encodeURIComponent('Meta.a == "b"');
+    expect((await get(`/v1/namespaces?filter=${filter}`)).body).toMatchObject([{ Name: "dev" }]);
     expect((await del("/v1/namespace/dev")).status).toBe(200);
     const missing = await get("/v1/namespace/dev");
     expect([missing.status, missing.text]).toEqual([404, "Namespace not found"]);

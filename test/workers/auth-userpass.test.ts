@@ -141,6 +141,27 @@ describe("the token of a login", () => {
     expect(warnings).toEqual([expect.stringContaining("capped")]);
   });
 
+  it("is not renewed past a maximum that was lowered since, and lives until its own expiry", async () => {
+    const token = (await signIn(CANARY)).body.auth.client_token;
+    later(50);
+    const lowered = [
+      [
+        "/v1/auth/userpass/users/ann",
+        { token_ttl: "20m", token_max_ttl: "40m" },
+        { token_ttl: "1h", token_max_ttl: "2h" },
+      ],
+      ["/v1/sys/auth/userpass/tune", { max_lease_ttl: "40m" }, { max_lease_ttl: "0" }],
+    ] as const;
+    for (const [at, limits, before] of lowered) {
+      expect((await put(at, limits)).status, at).toBe(204);
+      const refused = await put("/v1/auth/token/renew-self", {}, { token });
+      expect([refused.status, refused.body.errors], at).toEqual([400, ["past the max TTL, cannot renew"]]);
+      expect((await get("/v1/auth/token/lookup-self", { token })).body.data.ttl, at).toBe(600);
+      expect((await put(at, before)).status, at).toBe(204);
+    }
+    expect((await put("/v1/auth/token/renew-self", {}, { token })).body.auth.lease_duration).toBe(3600);
+  });
+
   it("is not renewed after its user was deleted", async () => {
     const token = (await signIn(CANARY)).body.auth.client_token;
     await del("/v1/auth/userpass/users/ann");

@@ -72,6 +72,22 @@ describe("an entity", () => {
     expect([refused.status, refused.body.errors]).toEqual([400, ["entity name is already in use"]]);
   });
 
+  it("is found by its name and its aliases in any letter case, and keeps their spelling", async () => {
+    const id = await made("entity", { name: "Ann" });
+    for (const at of ["name/ann", "name/ANN"])
+      expect((await get(`/v1/identity/entity/${at}`)).body.data).toMatchObject({ id, name: "Ann" });
+    expect((await put("/v1/identity/entity", { name: "ANN", policies: ["reader"] })).status).toBe(204);
+    expect((await put(`/v1/identity/entity/id/${id}`, { name: "ann" })).status).toBe(204);
+    await put("/v1/sys/auth/approle", { type: "approle" });
+    const mount = (await get("/v1/sys/auth/approle")).body.data.accessor;
+    const alias = await made("entity-alias", { name: "A-1", mount_accessor: mount, canonical_id: id });
+    const found = await put("/v1/identity/lookup/entity", { alias_name: "a-1", alias_mount_accessor: mount });
+    expect(found.body.data).toMatchObject({ id, name: "Ann", policies: ["reader"], aliases: [{ name: "A-1" }] });
+    expect(await made("entity-alias", { name: "a-1", mount_accessor: mount })).toBe(alias);
+    const other = await made("entity", { name: "bob" });
+    expect((await put(`/v1/identity/entity/id/${other}`, { name: "aNN" })).status).toBe(400);
+  });
+
   it("adds its policies to its tokens at once, and removes them at once", async () => {
     const { token, entity } = await signIn();
     expect(await reads(token)).toBe(403);
@@ -169,6 +185,8 @@ describe("a group", () => {
     const id = await made("group", { name: "g", policies: ["b", "a", "b"] });
     const refused = await put("/v1/identity/group", { name: "g", policies: ["c"] });
     expect([refused.status, refused.body.errors]).toEqual([400, ["group name is already in use"]]);
+    expect((await put("/v1/identity/group", { name: "G" })).status).toBe(400);
+    expect((await get("/v1/identity/group/name/G")).body.data).toMatchObject({ id, name: "g" });
     const held = async () => (await get(`/v1/identity/group/id/${id}`)).body.data.policies;
     expect(await held()).toEqual(["b", "a"]);
     expect((await put("/v1/identity/group", { id, name: "g", policies: ["c"] })).status).toBe(204);

@@ -43,6 +43,22 @@ describe("policies", () => {
     expect((await get("/v1/sys/mounts", { token: client_token })).status).toBe(200);
   });
 
+  it("have names of several segments, and of any printable characters", async () => {
+    await mountKv();
+    const names = ["team/app", "team:app", "Équipe+1", "a/b/c*"];
+    for (const name of names) {
+      const at = policy(name.split("/").map(encodeURIComponent).join("/"));
+      expect((await put(at, { policy: path("sys/mounts", "read") })).status, name).toBe(204);
+      expect((await get(`${at}/`)).body.data.name, name).toBe(name.toLowerCase());
+      const { client_token: token } = await issue({ policies: [name] });
+      expect((await get("/v1/sys/mounts", { token })).status, name).toBe(200);
+    }
+    expect((await list("/v1/sys/policies/acl")).body.data.keys).toEqual(expect.arrayContaining(["team/app", "a/b/c*"]));
+    expect((await get("/v1/sys/policy/team/app")).body.data.rules).toContain("sys/mounts");
+    expect((await del("/v1/sys/policy/Team/App")).status).toBe(204);
+    expect((await get(policy("team%2Fapp"))).status).toBe(404);
+  });
+
   it("are accepted as HCL, as JSON, and in base64", async () => {
     const documents = [
       'path "sys/mounts" { capabilities = ["read"] }',
@@ -81,7 +97,7 @@ describe("policies", () => {
     expect((await get(policy("bad"))).status).toBe(404);
   });
 
-  itRows(["root", "a%2Fb", "a%00b", "x".repeat(129)])("cannot be named %s", async (name) => {
+  itRows(["root", "a%20", "%E2%80%AEa", "a%00b", "x".repeat(129)])("cannot be named %s", async (name) => {
     expect((await put(policy(name), { policy: 'path "a" {}' })).status).toBe(400);
   });
 
@@ -262,6 +278,12 @@ describe("a case-insensitive name", () => {
       expect((await put(`/v1/sys/policies/acl/${name}`, { policy: 'path "a" {}' }, { token })).status, name).toBe(403);
       expect((await get(`/v1/sys/policy/${name}`, { token })).status, name).toBe(403);
     }
+    for (const name of ["team/ADMIN", "TEAM/admin", "TEAM%2Fadmin"]) {
+      const { client_token: other } = await holderOf(
+        path("sys/policies/acl/*", "read") + path("sys/policies/acl/Team/Admin", "deny"),
+      );
+      expect((await get(`/v1/sys/policies/acl/${name}`, { token: other })).status, name).toBe(403);
+    }
     expect((await get("/v1/Azure/roles/Other", { token })).status).toBe(404);
     expect((await put("/v1/sys/policies/acl/Other", { policy: 'path "a" {}' }, { token })).status).toBe(204);
   });
@@ -415,6 +437,8 @@ describe("capabilities", () => {
     expect(one.body.capabilities).toEqual(["read", "update"]);
     const several = await put(route, { paths: ["/kv/data/a", "kv/metadata/x/", "z"] }, { token: client_token });
     expect(several.body.data).toEqual({ "kv/data/a": ["read", "update"], "kv/metadata/x/": ["list"], z: ["deny"] });
+    const joined = await put(route, { paths: "/kv/data/a, kv/metadata/x/", path: "z" }, { token: client_token });
+    expect(joined.body.data).toEqual(several.body.data);
   });
 
   it("of root are root", async () => {

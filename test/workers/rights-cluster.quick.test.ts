@@ -93,7 +93,10 @@ async function judge(
 ): Promise<void> {
   const powerless = presented.neutral(await tokenOf('path "none" { capabilities = ["read"] }'));
   if (row.right === "anybody") return found.alike(row, { ...refused, "a powerless token": powerless });
-  for (const [who, headers] of callersOf(refused, ["no token"], turn)) await found.denied(row, who, headers);
+  const { "no token": none = {}, ...others } = refused;
+  if (row.right === "any token or none") await found.allowed(row, "no token", none);
+  const outsiders = row.right === "any token or none" ? others : refused;
+  for (const [who, headers] of callersOf(outsiders, ["no token"], turn)) await found.denied(row, who, headers);
   const managers = {
     "a root token": presented.bearer(await rootFor(row)),
     "a management token": presented.nomad(
@@ -104,7 +107,7 @@ async function judge(
     ),
   };
   for (const [who, headers] of Object.entries(managers)) await found.allowed(row, who, headers);
-  if (row.right === "any token") return found.allowed(row, "a powerless token", powerless);
+  if (row.right.startsWith("any token")) return found.allowed(row, "a powerless token", powerless);
   await found.denied(row, "a powerless token", powerless);
   if (row.right === "management") {
     return found.denied(row, "everything but managing", presented.neutral(await tokenOf(everything())));

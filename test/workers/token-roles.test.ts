@@ -190,6 +190,13 @@ describe("auth/token/create/:role", () => {
     await role({ token_period: "2h" });
     const renewed = await send("POST", "/v1/auth/token/renew-self", {}, { token: client_token });
     expect(renewed.body.auth.lease_duration).toBe(7200);
+    later(3600);
+    await role({ token_explicit_max_ttl: "30m", token_period: "10m" });
+    expect(await errorsOf(send("POST", "/v1/auth/token/renew-self", {}, { token: client_token }))).toEqual([
+      400,
+      "past the max TTL, cannot renew",
+    ]);
+    expect(await lookup(client_token)).toMatchObject({ ttl: 3600 });
     await del(ROLE);
     expect(await errorsOf(send("POST", "/v1/auth/token/renew-self", {}, { token: client_token }))).toEqual([
       400,

@@ -33,7 +33,7 @@ describe("presenting a token", () => {
     expect(secrets.status).toBe(403);
     expect(secrets.body.errors.join()).toMatch(/^permission denied/);
     expect(secrets.headers.get("content-type")).toBe("application/json");
-    const cluster = await get("/v1/acl/token/self", { token: null, headers });
+    const cluster = await get("/v1/nodes", { token: null, headers });
     expect([cluster.status, cluster.text]).toEqual([403, "Permission denied"]);
   });
 

@@ -296,6 +296,13 @@ describe("sys/wrapping/wrap", () => {
     const { client_token: token } = await issue({ policies: ["default"] });
     infoOf(await put("/v1/sys/wrapping/wrap", { a: 1 }, { token }));
   });
+
+  it("is found behind the name of a namespace, and is no secret of such a name", async () => {
+    await put("/v1/sys/namespaces/ns", {});
+    expect(infoOf(await put("/v1/ns/sys/wrapping/wrap", { a: 1 })).ttl).toBe(300);
+    const written = await put("/v1/kv/data/docs/sys/wrapping/wrap", { data: { a: 1 } });
+    expect([written.status, written.body.data.version, written.body.wrap_info]).toEqual([200, 1, null]);
+  });
 });
 
 describe("sys/wrapping/unwrap with X-Vault-Wrap-TTL", () => {

@@ -1,9 +1,11 @@
 import type { AuthorizeRequest, Grant } from "../../contracts/access-control.ts";
 import { type ClusterRights, NO_CLUSTER_RULES } from "../../contracts/cluster-rights.ts";
+import { ANONYMOUS } from "../../contracts/tokens.ts";
 import { Lru } from "../../lib/lru.ts";
 import { isWithinNetworks } from "../../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { Identity } from "../../platform/http/exchange.ts";
+import { compilePaths } from "../../rights/path-rules.ts";
 import { isRootOnly, namespaceMissing, namespacePath } from "../namespaces/namespaces.ts";
 import { type PathEvaluator, wrapTtlRefusal } from "../paths/path-evaluator.ts";
 import type { PathResolver } from "../paths/path-resolver.ts";
@@ -45,6 +47,10 @@ interface Caller {
 const MAX_CALLERS = 20_000;
 const MAX_BATCH_CALLERS = 1_000;
 const NO_CLUSTER_RIGHTS: ClusterRights = { ...NO_CLUSTER_RULES, management: false };
+
+const NO_PATHS = compilePaths([]);
+/** The caller of a request of the cluster API without a token. */
+const NOBODY = { accessor: ANONYMOUS, name: "Anonymous Token", policies: [ANONYMOUS], namespace: "", root: false };
 
 /** The only path of a wrapping token that needs authorization; `sys/wrapping` authorizes it by possession. */
 const WRAPPED_PATH = "cubbyhole/response";
@@ -108,12 +114,22 @@ export class Authorizer {
   /** Like `authorize`. @throws Sealed */
   explain(ask: AuthorizeRequest): Explained {
     const { token } = ask;
-    if (token === null) {
-      return { answer: refuse("denied", "permission denied"), tag: "", expires: null, unknown: true, counted: false };
-    }
+    if (token === null) return this.#explainWithoutToken(ask);
     const caller = this.#caller(token, Date.now(), ask.again === true);
     const { tag = this.#store.hashOf(token), expires = null, counted = false } = caller ?? {};
     return { answer: this.#decide(ask, caller), tag, expires, unknown: caller === null, counted };
+  }
+
+  /** Requests of the secrets API have no right without a token, those of the cluster API the rights of a policy. */
+  #explainWithoutToken(ask: AuthorizeRequest): Explained {
+    const cluster = this.#holders.anonymousRights();
+    const fixed = { tag: "", expires: null, counted: false };
+    if (cluster === null || ask.path !== null) {
+      return { ...fixed, answer: refuse("denied", "permission denied"), unknown: cluster === null };
+    }
+    const grants = { root: false, paths: NO_PATHS, cluster };
+    const caller = { ...fixed, identity: NOBODY, grants, networks: [], wrapping: false };
+    return { ...fixed, answer: this.#decide(ask, caller), unknown: false };
   }
 
   #decide(ask: AuthorizeRequest, caller: Caller | null): Grant | Refusal {

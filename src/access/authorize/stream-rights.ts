@@ -1,6 +1,7 @@
 import type { ClusterRights } from "../../contracts/cluster-rights.ts";
 import type { PathRight } from "../../contracts/service-topics.ts";
 import type { Scope, StreamAnswer, StreamQuestion } from "../../contracts/stream-rights.ts";
+import { ANONYMOUS } from "../../contracts/tokens.ts";
 import { isServiceTopic } from "../../rights/path-judge.ts";
 import { granted, ruleFor } from "../../rights/path-rules.ts";
 import { isJudgedByEvent, mayReadTopic } from "../../rights/topic-rights.ts";
@@ -65,6 +66,21 @@ function policiesOf(row: TokenRow, holders: TokenHolders): string[] | null {
   return names.length > MAX_POLICIES ? null : names.map((name) => policyKey({ namespace: row.namespace, name }));
 }
 
+/** The answer about a stream without a token, which has none of the topics that path rules select. */
+function anonymousAnswer(
+  question: StreamQuestion,
+  holders: TokenHolders,
+  existing: () => readonly string[],
+  clusterNamespaces: ClusterNamespaces,
+): StreamAnswer {
+  const rights = question.subscribe ? null : holders.anonymousRights();
+  const since = clusterNamespaces.since(question.namespace);
+  const scope = rights && streamScope(rights, question, existing, since);
+  if (!scope) return { allowed: false };
+  const seen = question.service ? { ...scope, paths: [] } : scope;
+  return { allowed: true, scope: seen, expires: null, policies: [policyKey({ namespace: "", name: ANONYMOUS })] };
+}
+
 /** How long rights through an entity are valid unchecked, ms, should the line that reports their change be late. */
 const ENTITY_MS = 30_000;
 /** As upstream. Subscriptions to notifications may be idle, and a question would wake their object. */
@@ -84,6 +100,7 @@ export function streamAnswers(
     return names;
   };
   return questions.map((question) => {
+    if (question.accessor === ANONYMOUS) return anonymousAnswer(question, holders, existing, clusterNamespaces);
     const row = tokens.byAccessor(question.accessor, now, true);
     if (!row || !holders.isEntityActive(row)) return { allowed: false };
     const grants = holders.grantsOf(row);

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { NewEvent } from "../../contracts/event.ts";
 import type { AclPolicy, AclRules, JobAcl, NamedRules, Policy } from "../../contracts/policies.ts";
-import type { AclRoleLink, AclToken } from "../../contracts/tokens.ts";
+import { type AclRoleLink, type AclToken, ANONYMOUS } from "../../contracts/tokens.ts";
 import { accessAccount } from "../../publishing/event-accounts.ts";
 import type { PolicyRow } from "../policies/policy-store.ts";
 import { policiesOf, type TokenRow } from "../tokens/token.ts";
@@ -41,6 +41,23 @@ export function aclToken(row: TokenRow, secret = "", roles: readonly AclRoleLink
     Type: management ? "management" : "client",
   };
 }
+
+/** The token of requests without one, as upstream shows it. */
+export const ANONYMOUS_TOKEN: AclToken = {
+  AccessorID: ANONYMOUS,
+  CreateIndex: 0,
+  CreateTime: "0001-01-01T00:00:00Z",
+  ExpirationTTL: "",
+  ExpirationTime: null,
+  Global: false,
+  Hash: digest("Anonymous Token", ANONYMOUS),
+  ModifyIndex: 0,
+  Name: "Anonymous Token",
+  Policies: [ANONYMOUS],
+  Roles: [],
+  SecretID: "",
+  Type: "client",
+};
 
 const storedRoles = ({ roles }: TokenRow): AclRoleLink[] =>
   roles === null ? [] : (JSON.parse(roles) as string[]).map((ID) => ({ ID, Name: "" }));

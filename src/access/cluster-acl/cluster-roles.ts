@@ -5,7 +5,7 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import { upperBound } from "../../lib/text-range.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import type { PolicyStore } from "../policies/policy-store.ts";
-import { policyNames, type TokenRow } from "../tokens/token.ts";
+import { clusterPolicyNames, type TokenRow } from "../tokens/token.ts";
 import { clusterEvent, digest } from "./cluster-acl.ts";
 
 interface RoleRow extends Record<string, SqlStorageValue> {
@@ -134,7 +134,7 @@ export class ClusterRoles {
   #checked({ Name, Description, Policies }: AclRoleBody): Result<string[]> {
     if (!NAME.test(Name)) return invalid(`invalid name '${Name.slice(0, 130)}'`);
     if (Description.length > 256) return invalid("description longer than 256");
-    const names = policyNames(Policies.map((policy) => policy.Name));
+    const names = clusterPolicyNames(Policies.map((policy) => policy.Name));
     if (!names.ok) return invalid(names.message ?? "policies");
     if (names.value.length === 0) return invalid("at least one policy should be specified");
     // `root` is no policy that a role could hold: it makes management tokens.

@@ -1,6 +1,7 @@
 import { memo } from "../../lib/memo.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { TemplateSubject } from "../paths/path-templates.ts";
+import { comparedName, namedIn } from "./name-case.ts";
 
 export interface EntityRow extends Record<string, SqlStorageValue> {
   id: string;
@@ -24,6 +25,13 @@ interface SignIn {
   readonly groups: readonly string[];
 }
 
+/**
+ * Entities of a namespace beyond which logins create no more: a claim that differs at each login would fill the object
+ * that all tokens share. Administrators may create further ones.
+ */
+export const MAX_LOGIN_ENTITIES = 50_000;
+const TOO_MANY = `entity: the namespace holds ${MAX_LOGIN_ENTITIES} entities, and logins create no more; does the alias, such as the claim in user_claim, differ at each login?`;
+
 /** Bounds the walk over nested groups. */
 const MAX_GROUP_DEPTH = 16;
 
@@ -33,9 +41,32 @@ const MAX_GROUP_DEPTH = 16;
  */
 export class Entities {
   readonly #sql: SqlStorage;
+  /** Numbers of entities by namespace, of those that were counted. */
+  readonly #held = new Map<string, number>();
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+  }
+
+  /** Drops the cached numbers of entities, after a rollback. */
+  forget(): void {
+    this.#held.clear();
+  }
+
+  /** The number of entities of a namespace. Counts them once. */
+  number(namespace: string): number {
+    const known = this.#held.get(namespace);
+    if (known !== undefined) return known;
+    const query = "SELECT count(*) AS n FROM entities WHERE namespace = ?";
+    const { n } = this.#sql.exec<{ n: number }>(query, namespace).one();
+    this.#held.set(namespace, n);
+    return n;
+  }
+
+  /** Adjusts the number of entities of a namespace, in the transaction that creates or deletes some. */
+  adjust(namespace: string, by: number): void {
+    const known = this.#held.get(namespace);
+    if (known !== undefined) this.#held.set(namespace, known + by);
   }
 
   /** The number of entities, of all namespaces. */
@@ -53,28 +84,24 @@ export class Entities {
   /**
    * The entity of a caller, created on its first login. Updates the alias and the memberships in external groups.
    * @returns the entity's id, and whether the rights of its earlier tokens may have changed; a refusal while it is
-   * disabled
+   * disabled, or another entity whose alias differs in letter case only
    */
   signIn(
     { namespace, mount, name, metadata, groups }: SignIn,
     now: number,
   ): Result<{ id: string; hasOtherRights: boolean }> {
-    const [alias] = this.#sql
-      .exec<{ id: string; entity: string; metadata: string }>(
-        "SELECT id, entity, metadata FROM entity_aliases WHERE mount = ? AND name = ?",
-        mount,
-        name,
-      )
-      .toArray();
+    const aliases = this.#aliasesNamed(mount, name);
+    const [alias] = aliases;
     const text = JSON.stringify(metadata);
-    const entity = alias ? this.get(alias.entity) : this.#create(namespace, now);
-    if (!entity || entity.disabled === 1) return refuse("denied", "permission denied: the entity is disabled");
+    if (!alias && this.number(namespace) >= MAX_LOGIN_ENTITIES) return refuse("invalid", TOO_MANY);
+    if (!aliases.every(({ entity }) => this.isActive(entity))) return disabled();
+    const entity = alias?.entity ?? this.#create(namespace, now);
     if (!alias) {
       this.#sql.exec(
         `INSERT INTO entity_aliases (id, entity, mount, name, metadata, custom_metadata, created, updated)
          VALUES (?, ?, ?, ?, ?, '{}', ?, ?)`,
         crypto.randomUUID(),
-        entity.id,
+        entity,
         mount,
         name,
         text,
@@ -84,9 +111,9 @@ export class Entities {
     } else if (alias.metadata !== text) {
       this.#sql.exec("UPDATE entity_aliases SET metadata = ?, updated = ? WHERE id = ?", text, now, alias.id);
     }
-    const isOfOtherGroups = this.#joinExternalGroups(entity.id, mount, groups);
+    const isOfOtherGroups = this.#joinExternalGroups(entity, mount, groups);
     const hasOtherRights = alias !== undefined && (alias.metadata !== text || isOfOtherGroups);
-    return ok({ id: entity.id, hasOtherRights });
+    return ok({ id: entity, hasOtherRights });
   }
 
   /** Whether an entity exists and is not disabled. */
@@ -184,6 +211,7 @@ export class Entities {
     this.#sql.exec(`DELETE FROM merged_entities WHERE entity IN (${entities})`, namespace);
     this.#sql.exec("DELETE FROM groups WHERE namespace = ?", namespace);
     this.#sql.exec("DELETE FROM entities WHERE namespace = ?", namespace);
+    this.#held.delete(namespace);
   }
 
   #activeIn(id: string, namespace: string): EntityRow | null {
@@ -191,20 +219,26 @@ export class Entities {
     return entity?.disabled === 0 && entity.namespace === namespace ? entity : null;
   }
 
-  #create(namespace: string, now: number): EntityRow {
+  #aliasesNamed(mount: string, name: string): { id: string; entity: string; metadata: string }[] {
+    const { condition, order } = namedIn("entity_aliases");
+    const query = `SELECT id, entity, metadata FROM entity_aliases WHERE mount = ? AND ${condition} ${order}`;
+    return this.#sql.exec<{ id: string; entity: string; metadata: string }>(query, mount, name, name).toArray();
+  }
+
+  /** @returns the id of the new entity */
+  #create(namespace: string, now: number): string {
     const id = crypto.randomUUID();
-    const name = `entity_${id.slice(0, 8)}`;
-    const row = { id, namespace, name, policies: "[]", metadata: "{}", disabled: 0, created: now, updated: now };
     this.#sql.exec(
       `INSERT INTO entities (id, namespace, name, policies, metadata, disabled, created, updated)
        VALUES (?, ?, ?, '[]', '{}', 0, ?, ?)`,
       id,
       namespace,
-      name,
+      `entity_${id.slice(0, 8)}`,
       now,
       now,
     );
-    return row;
+    this.adjust(namespace, 1);
+    return id;
   }
 
   /**
@@ -213,12 +247,15 @@ export class Entities {
    */
   #joinExternalGroups(entity: string, mount: string, names: readonly string[]): boolean {
     const aliases = this.#sql
-      .exec<{ group_id: string; name: string }>("SELECT group_id, name FROM group_aliases WHERE mount = ?", mount)
+      .exec<{ group_id: string; name: string }>(
+        "SELECT group_id, name FROM group_aliases WHERE mount = ? ORDER BY created, id",
+        mount,
+      )
       .toArray();
-    const named = new Set(names);
+    const named = new Set(names.map((name) => aliasFor(name, aliases)?.group_id));
     let changed = 0;
-    for (const { group_id, name } of aliases) {
-      const change = named.has(name)
+    for (const { group_id } of aliases) {
+      const change = named.has(group_id)
         ? "INSERT OR IGNORE INTO group_members (group_id, kind, member) VALUES (?, 'entity', ?) RETURNING 1"
         : "DELETE FROM group_members WHERE group_id = ? AND kind = 'entity' AND member = ? RETURNING 1";
       changed += this.#sql.exec(change, group_id, entity).toArray().length;
@@ -226,5 +263,12 @@ export class Entities {
     return changed > 0;
   }
 }
+
+/** The alias of a name: that of its own spelling, else the first. */
+const aliasFor = <Alias extends { readonly name: string }>(name: string, aliases: readonly Alias[]) =>
+  aliases.find((alias) => alias.name === name) ??
+  aliases.find((alias) => comparedName(alias.name) === comparedName(name));
+
+const disabled = () => refuse("denied", "permission denied: the entity is disabled");
 
 const mapOf = (json: string) => JSON.parse(json) as Readonly<Record<string, string>>;

@@ -1,9 +1,11 @@
 import type { AliasRecord, EntityMerge } from "../../contracts/identity.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { Entities } from "./entities.ts";
 import type { IdentityAliases } from "./identity-aliases.ts";
 
 interface EntityMergesDependencies {
   readonly sql: SqlStorage;
+  readonly entities: Entities;
   readonly aliases: IdentityAliases;
   commit<T>(change: () => T): T;
 }
@@ -28,7 +30,7 @@ export class EntityMerges {
 
   /** Merges in one transaction. Error texts are upstream's. */
   merge(namespace: string, merge: EntityMerge): Result<null> {
-    const { sql, aliases, commit } = this.#deps;
+    const { sql, entities, aliases, commit } = this.#deps;
     const { to_entity_id: to, conflicting_alias_ids_to_keep: kept } = merge;
     const from = [...new Set(merge.from_entity_ids)];
     if (from.includes(to)) return refuse("invalid", "to_entity_id should not be present in from_entity_ids");
@@ -50,6 +52,7 @@ export class EntityMerges {
         sql.exec(change, to, before, now, id);
       }
       for (const id of from) this.#absorb(id, to);
+      entities.adjust(namespace, -from.length);
       sql.exec("UPDATE entities SET updated = ? WHERE id = ?", now, to);
     });
     return ok(null);

@@ -12,8 +12,9 @@ import type {
 } from "../../contracts/identity.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
-import type { Entities, EntityRow } from "./entities.ts";
+import { type Entities, type EntityRow, MAX_LOGIN_ENTITIES } from "./entities.ts";
 import type { IdentityAliases } from "./identity-aliases.ts";
+import { comparedName, namedIn } from "./name-case.ts";
 
 interface IdentityAdminDependencies {
   readonly sql: SqlStorage;
@@ -34,8 +35,11 @@ interface GroupRow extends Record<string, SqlStorageValue> {
   updated: number;
 }
 
-/** Entities and groups share one object with all tokens; this bound keeps a tenant from filling it. */
-const MAX_IDENTITIES = 10_000;
+/**
+ * Entities and groups share one object with all tokens; these bounds keep a tenant from filling it. Of the entities, the
+ * last 10,000 are left to administrators by logins.
+ */
+const MAX_IDENTITIES = { entity: MAX_LOGIN_ENTITIES + 10_000, group: 10_000 } as const;
 const TABLES = { entity: "entities", group: "groups" } as const;
 
 /** Manages the entities and groups of a namespace (https://openbao.org/api-docs/secret/identity/). */
@@ -98,7 +102,7 @@ export class IdentityAdmin {
       stored(change.metadata, row?.metadata ?? "{}"),
       change.disabled === undefined ? (row?.disabled ?? 0) : Number(change.disabled),
     ];
-    this.#deps.commit(() =>
+    this.#deps.commit(() => {
       this.#deps.sql.exec(
         `INSERT INTO entities (id, namespace, name, policies, metadata, disabled, created, updated)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)
@@ -109,8 +113,9 @@ export class IdentityAdmin {
         ...values,
         now,
         now,
-      ),
-    );
+      );
+      if (!row) this.#deps.entities.adjust(namespace, 1);
+    });
     return ok({ id, name, created: row === null });
   }
 
@@ -166,24 +171,29 @@ export class IdentityAdmin {
   /** Deletes an entity or a group with its aliases and memberships. The tokens of a deleted entity are refused. */
   delete(namespace: string, kind: IdentityKind, key: IdentityKey): void {
     const row = this.#find<EntityRow | GroupRow>(namespace, kind, key);
-    if (row) this.#deps.commit(() => this.#erase(kind, row.id));
+    if (row) this.#deps.commit(() => this.#erase(kind, row));
   }
 
   /** Deletes entities in one transaction. Unknown ids are ignored. */
   deleteEntities(namespace: string, ids: readonly string[]): void {
-    const found = ids.filter((value) => this.#find(namespace, "entity", { by: "id", value }));
+    const found = [...new Set(ids)].flatMap(
+      (value) => this.#find<EntityRow>(namespace, "entity", { by: "id", value }) ?? [],
+    );
     if (found.length === 0) return;
     this.#deps.commit(() => {
-      for (const id of found) this.#erase("entity", id);
+      for (const row of found) this.#erase("entity", row);
     });
   }
 
-  #erase(kind: IdentityKind, id: string): void {
-    const { sql, aliases } = this.#deps;
+  #erase(kind: IdentityKind, { id, namespace }: EntityRow | GroupRow): void {
+    const { sql, aliases, entities } = this.#deps;
     aliases.deleteOf(kind, id);
     sql.exec("DELETE FROM group_members WHERE kind = ? AND member = ?", kind, id);
     if (kind === "group") sql.exec("DELETE FROM group_members WHERE group_id = ?", id);
-    else sql.exec("DELETE FROM merged_entities WHERE entity = ?", id);
+    else {
+      sql.exec("DELETE FROM merged_entities WHERE entity = ?", id);
+      entities.adjust(namespace, -1);
+    }
     sql.exec(`DELETE FROM ${TABLES[kind]} WHERE id = ?`, id);
   }
 
@@ -194,8 +204,13 @@ export class IdentityAdmin {
   ): Row | null {
     const key = isKey(query) ? query : this.#ownerOf(namespace, kind, query);
     if (!key) return null;
-    const text = `SELECT * FROM ${TABLES[kind]} WHERE namespace = ? AND ${key.by} = ?`;
-    return this.#deps.sql.exec<Row>(text, namespace, key.value).toArray()[0] ?? null;
+    const from = `SELECT * FROM ${TABLES[kind]} WHERE namespace = ?`;
+    const { condition, order } = namedIn(TABLES[kind]);
+    const rows =
+      key.by === "id"
+        ? this.#deps.sql.exec<Row>(`${from} AND id = ?`, namespace, key.value)
+        : this.#deps.sql.exec<Row>(`${from} AND ${condition} ${order}`, namespace, key.value, key.value);
+    return rows.toArray()[0] ?? null;
   }
 
   /** The entity or group of an alias. */
@@ -225,17 +240,20 @@ export class IdentityAdmin {
     if (wanted?.by === "id" && !row) return refuse("invalid", `id: there is no such ${kind}`);
     const id = row?.id ?? crypto.randomUUID();
     const named = key?.by === "name" ? key.value : change.name;
-    const name = named ?? row?.name ?? `${kind}_${id.slice(0, 8)}`;
+    // As upstream, another spelling of the name is no other name.
+    const isSpelling = row !== null && named !== undefined && comparedName(named) === comparedName(row.name);
+    const name = (isSpelling ? row.name : named) ?? row?.name ?? `${kind}_${id.slice(0, 8)}`;
     const other = this.#find<Row>(namespace, kind, { by: "name", value: name });
     if (other && other.id !== id) return refuse("invalid", `${kind} name is already in use`);
-    if (!row && this.#count(namespace, kind) >= MAX_IDENTITIES) {
-      return refuse("invalid", `${kind}: a namespace holds at most ${MAX_IDENTITIES}`);
+    if (!row && this.#number(namespace, kind) >= MAX_IDENTITIES[kind]) {
+      return refuse("invalid", `${kind}: a namespace holds at most ${MAX_IDENTITIES[kind]}`);
     }
     return ok({ row, id, name });
   }
 
-  #count(namespace: string, kind: IdentityKind): number {
-    const query = `SELECT count(*) AS held FROM ${TABLES[kind]} WHERE namespace = ?`;
+  #number(namespace: string, kind: IdentityKind): number {
+    if (kind === "entity") return this.#deps.entities.number(namespace);
+    const query = "SELECT count(*) AS held FROM groups WHERE namespace = ?";
     return this.#deps.sql.exec<{ held: number }>(query, namespace).one().held;
   }
 

@@ -2,6 +2,7 @@ import type { AliasChange, AliasRecord, IdentityKind } from "../../contracts/ide
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { type AuthMountTable, tokenMountAccessor } from "../auth-methods/auth-mounts.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
+import { comparedName, namedIn } from "./name-case.ts";
 
 interface IdentityAliasesDependencies {
   readonly sql: SqlStorage;
@@ -66,8 +67,8 @@ export class IdentityAliases {
   named(namespace: string, kind: IdentityKind, accessor: string, name: string): AliasRecord | null {
     const mount = this.#mountOf(accessor, namespace);
     if (!mount) return null;
-    const where = `WHERE owner.namespace = ? AND mount = ? AND ${TABLE[kind]}.name = ?`;
-    return this.#query(kind, where, namespace, accessor, spelled(mount, name))[0] ?? null;
+    const alias = this.#holder(kind, accessor, spelled(mount, name));
+    return alias && this.read(namespace, kind, alias.id);
   }
 
   /**
@@ -90,7 +91,7 @@ export class IdentityAliases {
       return refuse("invalid", `canonical_id: there is no such ${what}`);
     }
     const name = spelled(mount, wanted);
-    const taken = this.#query(kind, `WHERE mount = ? AND ${TABLE[kind]}.name = ?`, accessor, name)[0];
+    const taken = this.#holder(kind, accessor, name);
     if (before && taken && taken.id !== before.id) return refuse("invalid", "name: another alias has this name there");
     const id = (before ?? taken)?.id ?? crypto.randomUUID();
     const held = this.of(kind, owner).find((one) => kind === "group" || one.accessor === accessor);
@@ -103,7 +104,7 @@ export class IdentityAliases {
       this.#put(kind, id, owner, accessor, name);
       if (kind === "entity") {
         this.#deps.sql.exec("UPDATE entity_aliases SET custom_metadata = ? WHERE id = ?", custom, id);
-      } else if (old && (old.canonical !== owner || old.accessor !== accessor || old.name !== name)) {
+      } else if (old && isOther(old, { owner, accessor, name })) {
         // Members of an external group follow the logins of its alias.
         this.#deps.sql.exec("DELETE FROM group_members WHERE group_id IN (?, ?)", old.canonical, owner);
       }
@@ -125,6 +126,12 @@ export class IdentityAliases {
   /** Deletes the aliases of an entity or a group. Runs inside a transaction. */
   deleteOf(kind: IdentityKind, id: string): void {
     this.#deps.sql.exec(`DELETE FROM ${TABLE[kind]} WHERE ${OWNER[kind]} = ?`, id);
+  }
+
+  /** The alias with a name at an auth method, in whatever namespace its owner is. */
+  #holder(kind: IdentityKind, accessor: string, name: string): AliasRecord | null {
+    const { condition, order } = namedIn(TABLE[kind]);
+    return this.#query(kind, `WHERE mount = ? AND ${condition} ${order}`, accessor, name, name)[0] ?? null;
   }
 
   #put(kind: IdentityKind, id: string, owner: string, mount: string, name: string): void {
@@ -185,6 +192,13 @@ export class IdentityAliases {
 }
 
 const tokenMount = (accessor: string): AliasMount => ({ accessor, path: "token/", type: "token" });
+
+/** Whether an alias leads elsewhere than before, or is the name of something else. */
+const isOther = (
+  alias: AliasRecord,
+  { owner, accessor, name }: { readonly owner: string; readonly accessor: string; readonly name: string },
+): boolean =>
+  alias.canonical !== owner || alias.accessor !== accessor || comparedName(alias.name) !== comparedName(name);
 
 /** The name as the auth method compares it: `userpass` does so in lower case. */
 const spelled = ({ type }: AliasMount, name: string): string => (type === "userpass" ? name.toLowerCase() : name);

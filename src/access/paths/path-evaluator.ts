@@ -4,7 +4,7 @@ import type { Capability, ParameterConstraints, PathRule } from "../../contracts
 import type { Place } from "../../contracts/tokens.ts";
 import { isCaseless } from "../../credentials/engines/descriptions.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import { inCanonicalNames } from "../../rights/aliases.ts";
+import { type CaselessSegments, inCanonicalNames } from "../../rights/aliases.ts";
 import {
   checkParameters,
   constraintsFor,
@@ -47,7 +47,7 @@ export class PathEvaluator {
   /** @param list the path names a folder */
   evaluate(grants: Grants, at: Place, list: boolean): PathDecision {
     if (grants.root) return { capabilities: ["root"], constraints: null, ruled: true, wrapBounds: null };
-    const caseless = caselessSegment(this.#paths, at);
+    const caseless = caselessSegments(this.#paths, at);
     const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caseless);
     const rule = ruleFor(acl, list ? path : unslashed(acl, path), { list });
     const decision = { capabilities: granted(rule), constraints: constraintsOf(rule), ruled: rule !== undefined };
@@ -57,7 +57,7 @@ export class PathEvaluator {
   /** Whether all paths that begin with a text have these capabilities. */
   grantsBelow(grants: Grants, at: Place, needs: readonly Capability[]): boolean {
     if (grants.root) return true;
-    const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caselessSegment(this.#paths, at));
+    const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caselessSegments(this.#paths, at));
     return grantsBelow(acl, path, needs);
   }
 
@@ -119,30 +119,31 @@ function unslashed(acl: PathAcl, path: string): string {
   return path.endsWith("/") && ruleFor(acl, bare) ? bare : path;
 }
 
-/** Index of the segment of a path that is a name without case, counted from 0 in its namespace; null for none. */
-export const caselessSegment = (paths: PathResolver, at: Place): number | null =>
+/** The segments of a path, in its namespace, that are a name without case; null for none. */
+export const caselessSegments = (paths: PathResolver, at: Place): CaselessSegments | null =>
   caselessInAuth(at.path, () => paths.authMountAt(at)) ?? caselessIn(at.path, () => paths.mountAt(at));
 
-const POLICY = /^sys\/(policies\/acl|policy)\/[^/]+\/?$/;
+/** The name of a policy may have slashes. */
+const POLICY = /^sys\/(policies\/acl|policy)\/[^/]/;
 const ROLE = /\/(creds|roles)\/[^/]+\/?$/;
 
-/** Index of the path's caseless name, or null. @param mountOf the mount that contains the path */
-function caselessIn(path: string, mountOf: () => Mount | null): number | null {
-  if (!POLICY.test(path)) {
-    if (!ROLE.test(path)) return null;
-    const mount = mountOf();
-    const inside = path.slice(mount?.path.length ?? 0).replace(/\/$/, "");
-    if (!mount || !isCaseless(mount) || inside.split("/").length !== 2) return null;
-  }
-  return path.replace(/\/$/, "").split("/").length - 1;
+/** @param mountOf the mount that contains the path */
+function caselessIn(path: string, mountOf: () => Mount | null): CaselessSegments | null {
+  const [folder] = POLICY.exec(path) ?? [];
+  if (folder !== undefined) return { first: folder.split("/").length - 1, count: Number.POSITIVE_INFINITY };
+  if (!ROLE.test(path)) return null;
+  const mount = mountOf();
+  const inside = path.slice(mount?.path.length ?? 0).replace(/\/$/, "");
+  if (!mount || !isCaseless(mount) || inside.split("/").length !== 2) return null;
+  return { first: path.replace(/\/$/, "").split("/").length - 1, count: 1 };
 }
 
 /** Paths in auth mounts that name a user or a role, which are stored by lower-case names. */
 const AUTH_ENTRY = /^(?:users|role|login)\/[^/]/;
 
 /** Like `caselessIn`, for a path in an auth mount. @param placeOf the auth mount that contains the path */
-function caselessInAuth(path: string, placeOf: () => AuthPlace | null): number | null {
+function caselessInAuth(path: string, placeOf: () => AuthPlace | null): CaselessSegments | null {
   const place = path.startsWith("auth/") ? placeOf() : null;
   if (!place || !AUTH_ENTRY.test(place.path)) return null;
-  return path.slice(0, path.length - place.path.length).split("/").length;
+  return { first: path.slice(0, path.length - place.path.length).split("/").length, count: 1 };
 }

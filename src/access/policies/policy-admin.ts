@@ -47,7 +47,7 @@ export class PolicyAdmin {
 
   /** The policies of the cluster API, which are those of the root namespace: all, or those with the given names. */
   cluster(names: readonly string[] | null, prefix: string): AclPolicy[] {
-    return (names ?? this.#store.names(""))
+    return [...new Set(names ?? this.#store.names(""))]
       .filter((name) => name.startsWith(prefix))
       .flatMap((name) => this.#store.find("", name) ?? [])
       .map(aclPolicy);

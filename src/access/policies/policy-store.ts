@@ -1,7 +1,7 @@
 import { type ClusterRights, MANAGEMENT } from "../../contracts/cluster-rights.ts";
 import type { GoverningRule, PathRule, Policy, PolicyAttributes, VolumeRule } from "../../contracts/policies.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import { mergeClusterRules } from "../../rights/cluster-rights.ts";
+import { hasClusterRules, mergeClusterRules } from "../../rights/cluster-rights.ts";
 import { compilePaths, type PathAcl } from "../../rights/path-rules.ts";
 import { isTemplated, resolveTemplate, type TemplateSubject } from "../paths/path-templates.ts";
 import type { PolicyApi } from "./policy-blocks.ts";
@@ -50,7 +50,14 @@ const builtIn = (namespace: string, name: string, text: string): PolicyRow => ({
   job_acl: null,
 });
 
-const NAME = /^[a-z0-9._@ -]{1,128}$/;
+/** Names by the API that writes them, in lower case: those of the secrets API are upstream's. */
+const NAMES: Readonly<Record<PolicyApi, { readonly pattern: RegExp; readonly rule: string }>> = {
+  cluster: { pattern: /^[a-z0-9._@ -]{1,128}$/, rule: "1 to 128 of a-z 0-9 . _ @ - and space, in lower case" },
+  secrets: {
+    pattern: /^(?![\s/])[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{1,128}(?<![\s/])$/u,
+    rule: "1 to 128 printable characters, with no space or slash at its ends",
+  },
+};
 /** A row holds 2 MB: the text, its parsed form and its event must each fit. */
 const MAX_TEXT_BYTES = 512 * 1024;
 /** Bounds for all policies together, because every volume is checked against their rules. */
@@ -101,11 +108,9 @@ export class PolicyStore {
    * @param api the API that writes it; the cluster API accepts a document without rules where no rights end by it
    */
   check(namespace: string, name: string, text: string, api: PolicyApi): Result<Policy> {
-    if (!NAME.test(name)) {
-      return refuse(
-        "invalid",
-        `policy name: ${JSON.stringify(name.slice(0, 130))} must be 1 to 128 of a-z 0-9 . _ @ - and space`,
-      );
+    const { pattern, rule } = NAMES[api];
+    if (!pattern.test(name)) {
+      return refuse("invalid", `policy name: ${JSON.stringify(name.slice(0, 130))} must be ${rule}`);
     }
     if (name === "root") return refuse("invalid", 'cannot update "root" policy');
     if (name === WRAPPING_POLICY_NAME) return refuse("invalid", `cannot update ${JSON.stringify(name)} policy`);
@@ -119,7 +124,7 @@ export class PolicyStore {
       if (api === "secrets" || (before && !isEmpty(before))) return refuse("invalid", NO_RULES);
     }
     // Events and volumes have no tree of namespaces: such a rule would have no effect, or would affect other tenants.
-    if (namespace !== "" && hasClusterRules(parsed.policy)) {
+    if (namespace !== "" && hasRules(parsed.policy)) {
       return refuse("invalid", "Invalid policy: only policies of the root namespace may hold rules other than path");
     }
     return this.#tooManyVolumeRules(name, parsed.policy) ?? ok(parsed.policy);
@@ -272,11 +277,7 @@ function compile(namespace: string, set: PolicySet, resolved: readonly (PathRule
 /** An empty variable or a file of comments would otherwise silently remove all rights. */
 const NO_RULES = "Invalid policy: the document holds no rule; delete the policy to take its rights away";
 
-const isEmpty = (policy: Policy): boolean => policy.paths.length === 0 && !hasClusterRules(policy);
+const isEmpty = (policy: Policy): boolean => policy.paths.length === 0 && !hasRules(policy);
 
-const hasClusterRules = ({ cluster, volumeRules }: Policy): boolean =>
-  volumeRules !== undefined ||
-  Object.keys(cluster.levels).length > 0 ||
-  [cluster.namespaces, cluster.hostVolumes, cluster.nodePools, cluster.operatorCapabilities].some(
-    (rules) => rules.length > 0,
-  );
+/** Whether a policy holds rules other than `path`. */
+const hasRules = ({ cluster, volumeRules }: Policy): boolean => volumeRules !== undefined || hasClusterRules(cluster);

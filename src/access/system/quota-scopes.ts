@@ -1,5 +1,6 @@
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import { caselessSegment } from "../paths/path-evaluator.ts";
+import { inLowerCase } from "../../rights/aliases.ts";
+import { caselessSegments } from "../paths/path-evaluator.ts";
 import type { PathResolver } from "../paths/path-resolver.ts";
 
 /** The kinds of a quota's path. */
@@ -59,9 +60,10 @@ export class QuotaScopes {
 
   /** Spells paths as that of a place is routed: a caseless name has one spelling. */
   spelling(place: Place): (path: string) => string {
-    const segment = caselessSegment(this.#paths, place);
-    const at = segment === null ? -1 : segment + place.namespace.split("/").length - 1;
-    return (path) => inLowerCase(path, at);
+    const inside = caselessSegments(this.#paths, place);
+    if (inside === null) return (path) => path;
+    const segments = { first: inside.first + place.namespace.split("/").length - 1, count: inside.count };
+    return (path) => inLowerCase(path, segments);
   }
 
   #kindOf(path: string): QuotaKind | null {
@@ -75,10 +77,3 @@ export class QuotaScopes {
 /** Whether a setting names a path: a final `*` makes a prefix, and a final slash of the path is ignored. */
 export const isNamed = (path: string, setting: string): boolean =>
   setting.endsWith("*") ? path.startsWith(setting.slice(0, -1)) : path === setting || path === `${setting}/`;
-
-/** A path with one segment in lower case; as it is without that segment. */
-const inLowerCase = (path: string, segment: number): string =>
-  path
-    .split("/")
-    .map((text, at) => (at === segment ? text.toLowerCase() : text))
-    .join("/");

@@ -1,3 +1,6 @@
+import type { ClusterRights } from "../../contracts/cluster-rights.ts";
+import { ANONYMOUS } from "../../contracts/tokens.ts";
+import { hasClusterRules } from "../../rights/cluster-rights.ts";
 import type { ClusterRoles, HeldRoles } from "../cluster-acl/cluster-roles.ts";
 import type { Entities } from "../identity/entities.ts";
 import type { Viewer } from "../mounts/mount-views.ts";
@@ -21,6 +24,15 @@ export class TokenHolders {
 
   grantsOf(row: TokenRow): Grants {
     return this.#policies.grants(row.namespace, this.#policyNames(row), this.#subjectOf(row));
+  }
+
+  /**
+   * The rights of requests of the cluster API without a token, by the root namespace's policy `anonymous`; null where it
+   * holds no rule of that API. Its path rules grant nothing.
+   */
+  anonymousRights(): ClusterRights | null {
+    const { cluster } = this.#policies.grants("", [ANONYMOUS]);
+    return hasClusterRules(cluster) ? cluster : null;
   }
 
   /** The rights that a holder would have by a policy that is not written. */

@@ -8,6 +8,7 @@ import type { PolicyStore } from "../policies/policy-store.ts";
 import { batchProblem, isBatchRequest } from "./batch-tokens.ts";
 import { boundNetworks, lesser, lesserOf, refusedAlias, rolePolicies, rulesPolicies } from "./role-rules.ts";
 import {
+  clusterPolicyNames,
   dedupe,
   displayName,
   expiryFor,
@@ -165,7 +166,7 @@ export class TokenRules {
 
   /** The policies of a token of the cluster API, checked together with the ids of its roles. */
   clusterPolicies(request: ClusterTokenBody, roles: readonly string[]): Result<string[]> {
-    const names = policyNames(request.Policies ?? []);
+    const names = clusterPolicyNames(request.Policies ?? []);
     if (!names.ok) return refuse("invalid", `token 0 invalid: ${names.message}`);
     const named = names.value;
     if (request.Type !== "client" && request.Type !== "management") {
@@ -183,7 +184,8 @@ export class TokenRules {
   }
 
   /**
-   * Extends a token's expiry.
+   * Extends a token's expiry. Refused, as upstream, when the limits as they are now have passed; the token then ends at
+   * its own expiry.
    * @param limits of the token's role or login as they are now; null: those of the token
    * @param increment in seconds, 0 = the token's own TTL
    */
@@ -204,6 +206,7 @@ export class TokenRules {
       ...limits,
     };
     const { expires, warnings } = expiryFor(limit, increment, now);
+    if (expires !== null && expires <= now) return refuse("invalid", "past the max TTL, cannot renew");
     return ok({ row: { ...row, expires, renewed: now }, warnings });
   }
 

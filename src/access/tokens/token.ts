@@ -184,4 +184,15 @@ export function policyNames(given: readonly string[]): Result<string[]> {
     : ok(dedupe(names));
 }
 
+/**
+ * Normalizes names of policies that the cluster API sets. Letter case counts in its names, and every policy here is in
+ * lower case: another spelling is refused, because it would name something else.
+ */
+export function clusterPolicyNames(given: readonly string[]): Result<string[]> {
+  const other = given.find((name) => name !== name.toLowerCase());
+  return other === undefined
+    ? policyNames(given)
+    : refuse("invalid", `policies: ${JSON.stringify(other.slice(0, 130))} must be in lower case`);
+}
+
 export const dedupe = (names: readonly string[]): string[] => [...new Set(names)];

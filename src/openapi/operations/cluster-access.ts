@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { AclToken, indexes } from "../../wire/acl.ts";
 import { texts } from "../../wire/shapes.ts";
-import { bare, count, group, nothing, type Operation, text } from "../operation.ts";
-import { namespace, prefix, pretty, waiting } from "../parameters.ts";
+import { bare, group, nothing, type Operation } from "../operation.ts";
+import { filter, list, namespace, page, prefix, pretty, reverse, waiting } from "../parameters.ts";
 
 const JobAcl = z
   .object({ Namespace: z.string(), JobID: z.string(), Group: z.string(), Task: z.string() })
@@ -71,13 +71,13 @@ export const clusterAccess = group(
     "GET /acl/policies": {
       id: "listAclPolicies",
       summary: "List ACL policies visible to the caller",
-      query: { ...prefix, ...waiting },
+      query: { ...prefix, ...list },
       answers: bare("Policies without their rules.", z.array(z.object(policy))),
     },
     "GET /acl/policy/self": {
       id: "readOwnAclPolicies",
       summary: "List the caller's ACL policies",
-      query: waiting,
+      query: list,
       answers: bare("The policies.", z.array(Policy)),
     },
     "GET /acl/capabilities/self": {
@@ -115,15 +115,14 @@ export const clusterAccess = group(
       query: {
         prefix: "Only accessors that begin with this.",
         global: "Only global ones.",
-        per_page: count("Rows to a page; 0 is all of them."),
-        next_token: text("Where the page begins."),
-        ...waiting,
+        ...list,
       },
       answers: bare("Tokens without their secrets.", z.array(AclToken.omit({ ExpirationTTL: true, SecretID: true }))),
     },
     "GET /acl/token/self": {
       id: "readOwnAclToken",
       summary: "Look up the caller's token",
+      description: "Without a token: the built-in anonymous token.",
       query: waiting,
       answers: bare("The token.", AclToken),
     },
@@ -156,7 +155,7 @@ export const clusterAccess = group(
     "GET /namespaces": {
       id: "listClusterNamespaces",
       summary: "List cluster namespaces visible to the caller",
-      query: { ...prefix, ...pretty },
+      query: { ...prefix, ...page, ...filter, ...reverse, ...pretty },
       answers: bare("The namespaces.", z.array(Namespace)),
     },
     "GET /namespace/:name": {

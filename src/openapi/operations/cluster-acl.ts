@@ -2,7 +2,7 @@ import * as z from "zod";
 import { AclRole, AclToken, BindingRule, indexes } from "../../wire/acl.ts";
 import { index, texts, time } from "../../wire/shapes.ts";
 import { bare, group, nothing } from "../operation.ts";
-import { prefix, pretty, waiting } from "../parameters.ts";
+import { filter, page, list as pages, prefix, pretty, reverse, waiting } from "../parameters.ts";
 
 const roleBody = {
   fields: {
@@ -87,7 +87,7 @@ export const clusterAcl = group(
     "GET /acl/roles": {
       id: "listAclRoles",
       summary: "List ACL roles visible to the caller",
-      query: { ...prefix, ...waiting },
+      query: { ...prefix, ...pages },
       answers: bare("Management sees all roles, other tokens their own.", z.array(AclRole)),
     },
     "POST /acl/role": {
@@ -128,7 +128,7 @@ export const clusterAcl = group(
     "GET /acl/auth-methods": {
       id: "listAclAuthMethods",
       summary: "List auth methods",
-      query: pretty,
+      query: { ...page, ...filter, ...reverse, ...pretty },
       answers: bare("Methods without their configuration.", z.array(z.object({ ...methodStub, ...indexes }))),
     },
     "POST /acl/auth-method": {
@@ -163,7 +163,7 @@ export const clusterAcl = group(
     "GET /acl/binding-rules": {
       id: "listAclBindingRules",
       summary: "List binding rules",
-      query: waiting,
+      query: pages,
       answers: bare(
         "Rules without their selectors.",
         z.array(

@@ -7,10 +7,22 @@ const document = { fields: { policy: "The policy document, in HCL or JSON, or as
 
 /** Capabilities by path; for a single path also at the top level. */
 const Capabilities = z.record(z.string(), z.array(z.string()));
+/** A list, also as one text with commas. */
+const pathList = (description: string) => ({
+  anyOf: [{ type: "array", items: { type: "string" } }, { type: "string" }],
+  description,
+});
+
 const about = (id: string, summary: string, required: readonly string[]): Operation => ({
   id,
   summary,
-  body: { fields: { paths: "The paths, with their mounts.", path: "The same as `paths`." }, required },
+  body: {
+    fields: {
+      paths: pathList("The paths, with their mounts; in a text separated by commas."),
+      path: pathList("The same as `paths`."),
+    },
+    required,
+  },
   answers: data("Capabilities by path; for a single path also under `capabilities`.", Capabilities, { flat: true }),
 });
 
@@ -23,18 +35,18 @@ export const policies = group(
       summary: "List the policies",
       answers: data("Their names.", keys),
     },
-    "GET /sys/policies/acl/:name": {
+    "GET /sys/policies/acl/:name+": {
       id: "readPolicy",
       summary: "Read a policy",
       answers: data("The policy.", z.object({ name: z.string(), policy: z.string() }), { flat: true }),
     },
-    "POST /sys/policies/acl/:name": {
+    "POST /sys/policies/acl/:name+": {
       id: "writePolicy",
       summary: "Create or update a policy",
       body: document,
       answers: noContent,
     },
-    "DELETE /sys/policies/acl/:name": { id: "deletePolicy", summary: "Delete a policy", answers: noContent },
+    "DELETE /sys/policies/acl/:name+": { id: "deletePolicy", summary: "Delete a policy", answers: noContent },
     "GET /sys/policy": {
       id: "readPolicyNamesOld",
       summary: "List the policies (legacy path)",
@@ -45,18 +57,18 @@ export const policies = group(
       summary: "List the policies (legacy path)",
       answers: data("Their names.", names, { flat: true }),
     },
-    "GET /sys/policy/:name": {
+    "GET /sys/policy/:name+": {
       id: "readPolicyOld",
       summary: "Read a policy (legacy path)",
       answers: data("The policy.", z.object({ name: z.string(), rules: z.string() }), { flat: true }),
     },
-    "POST /sys/policy/:name": {
+    "POST /sys/policy/:name+": {
       id: "writePolicyOld",
       summary: "Create or replace a policy (legacy path)",
       body: document,
       answers: noContent,
     },
-    "DELETE /sys/policy/:name": {
+    "DELETE /sys/policy/:name+": {
       id: "deletePolicyOld",
       summary: "Delete a policy (legacy path)",
       answers: noContent,

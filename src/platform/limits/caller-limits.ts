@@ -84,10 +84,10 @@ function isShut(network: string): boolean {
   return false;
 }
 
-/** Counts requests refused for an unknown token, after the answer. */
+/** Counts requests refused without a token, or for an unknown one, after the answer. */
 export function countRefusal({ status, caller, tokenHash, address }: Answered, env: Env, exec: ExecutionContext): void {
-  if (caller !== null) {
-    if (tokenHash !== null && !goodTokens.has(tokenHash)) remember(goodTokens, () => goodTokens.add(tokenHash));
+  if (caller !== null && tokenHash !== null) {
+    if (!goodTokens.has(tokenHash)) remember(goodTokens, () => goodTokens.add(tokenHash));
     return;
   }
   if (status !== 401 && status !== 403) return;

@@ -81,13 +81,18 @@ const nothingHeld = (): void => undefined;
  */
 export async function receiveBody(
   route: AnyRoute,
-  { request, env, grant }: Pick<Call, "request" | "env"> & { readonly grant: object | null },
+  {
+    request,
+    env,
+    grant,
+    token,
+  }: Pick<Call, "request" | "env"> & Partial<Pick<Call, "token">> & { readonly grant: object | null },
   early: EarlyBody | null = null,
 ): Promise<Received> {
   const hasBody = route.body || route.verb !== "GET";
   if (route.streams || !hasBody || request.body === null) return { text: "", release: nothingHeld };
   const { REQUEST_BODY_MS: withinMs } = settings(env);
-  const memory = MEMORIES[grant ? "token" : "none"];
+  const memory = MEMORIES[grant && token !== "" ? "token" : "none"];
   const reserve = async (bytes: number) => (bytes > SMALL_BYTES ? unwrap(await memory.reserve(bytes)) : nothingHeld);
   if (early) {
     const bytes = await (early.isHere ? early.arrival : inTime(early.arrival, withinMs));

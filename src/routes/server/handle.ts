@@ -52,10 +52,10 @@ import {
 } from "./place.ts";
 import { parseQuery } from "./query.ts";
 import { errorResponse, withWarnings } from "./respond.ts";
-import { type AuthorisedCall, type Call, type ClusterRoute, capabilityOf, type SecretsRoute } from "./route.ts";
+import { type AuthorisedCall, type Call, type ClusterRoute, capabilityOf, isOpen, type SecretsRoute } from "./route.ts";
 import type { Routes } from "./route-tables.ts";
 import { discard, headOf } from "./unsent.ts";
-import { requestedWrapTtl, wrapAnswer } from "./wrap-answer.ts";
+import { mayWrap, requestedWrapTtl, wrapAnswer, wrapsAt } from "./wrap-answer.ts";
 
 type Base = Omit<Call, "params" | "grant" | "authMount" | "identify"> & {
   readonly routes: Routes;
@@ -141,7 +141,8 @@ async function answer(
   const { area, method } = exchange;
   const target = parseTarget({ method, headers }, url, area);
   const { query } = target;
-  const wrapTtl = area === "secrets" ? requestedWrapTtl(headers, target.path) : 0;
+  const wraps = area === "secrets" && mayWrap(target.path) && (await wrapsAt(incoming.env, headers, target.path));
+  const wrapTtl = area === "secrets" ? requestedWrapTtl(headers, wraps) : 0;
   const base: Base = { ...incoming, exchange, dialect: dialectOf(headers), query, wrapTtl };
   if (area === "cluster") exchange.namespace = namespaceNamed(query);
   if (target.verb === "OPTIONS") return options(verbsAt(base, target));
@@ -157,7 +158,8 @@ async function answer(
   if (authMount) recordAuthMount(exchange, authMount);
   exchange.route = `${route.verb} ${place.root}${route.path}`;
   const early = place.early ?? (route.streams ? null : EarlyBody.begin(base.request, headers));
-  if (route.access === "none") {
+  if (isOpen(route, base.token)) {
+    const handle = route.access === "none" ? route.handle : route.withoutToken;
     await admitUnauthenticated(exchange, base.env);
     if (place.counted && authMount) await countLogin(base, authMount, place.path);
     await auditRequest(base);
@@ -174,7 +176,7 @@ async function answer(
       const { body, unknown } = parseBody(route, call, text, area, null);
       const asked = route.query && parseQuery(route.query, call.query);
       const given = asked === undefined ? call : { ...call, asked };
-      const answered = await withWarnings(call, await route.handle(given, body), ignored(unknown));
+      const answered = await withWarnings(call, await handle(given, body), ignored(unknown));
       return route.unwrapped ? answered : await wrapAnswer(call, target.path, answered);
     } finally {
       release();
@@ -184,14 +186,15 @@ async function answer(
   }
   const mayBeStale = route.fresh !== undefined && place.cached;
   const { fresh, self } = route;
+  // A policy may grant something in the cluster API without a token, and nothing in the secrets API.
+  if (base.token === null && area === "cluster") await admitUnauthenticated(exchange, base.env);
   const grant = (mayBeStale ? null : place.grant) ?? (await authorizeCall(base, target, { fresh, self }));
-  // Nothing is granted without a token.
-  if (base.token === null) throw denied();
+  if (base.token === null && area === "secrets") throw denied();
   let judgedAt = Date.now();
   if (authMount) recordAuthMount(exchange, authMount);
   const call: Judged = {
     ...base,
-    token: base.token,
+    token: base.token ?? "",
     dialect,
     params,
     grant,

@@ -26,6 +26,8 @@ export interface Listing<Row> {
   stub(row: Row): unknown;
   /** Filterable fields of a row; without, `filter` has no effect. */
   readonly fields?: Kind;
+  /** Work of one filter; default: see `compileFilter`. */
+  readonly mostSteps?: number;
   /** Whether the caller may see a row. */
   visible?(row: Row): boolean;
   /** The list is a member of this name, beside `NextToken`; without, it is a bare array. */
@@ -55,7 +57,8 @@ export const list = async <Row>(call: Pick<Call, "query">, listing: Listing<Row>
 export async function readList<Row>(call: Pick<Call, "query">, listing: Listing<Row>): Promise<Reading> {
   const { perPage, nextToken, reverse, filter } = readQuery(call.query);
   if (listing.paged) mustPage(call);
-  const matches = filter !== "" && listing.fields ? compileFilter<Row>(filter, listing.fields) : () => true;
+  const matches =
+    filter !== "" && listing.fields ? compileFilter<Row>(filter, listing.fields, listing.mostSteps) : () => true;
   const visible = (row: Row): boolean => listing.visible?.(row) ?? true;
   const keep = (row: Row): boolean => visible(row) && matches(row);
   const limit = perPage === 0 ? MAX_ROWS : Math.min(perPage + 1, MAX_ROWS);

@@ -39,8 +39,9 @@ export interface Call<Params extends string = never, Perhaps extends string = ne
   readonly identify: () => Promise<Grant>;
 }
 
-/** A call with an authenticated caller: the input of every route except the unauthenticated ones. */
+/** A call with an authorized caller: the input of every route except the unauthenticated ones. */
 export type AuthorisedCall<Params extends string = never, Perhaps extends string = never> = Call<Params, Perhaps> & {
+  /** Empty for a caller of the cluster API without one. */
   readonly token: string;
   readonly grant: Grant;
   /**
@@ -129,11 +130,13 @@ export interface SecretsRoute<Body = unknown, Own = AuthorisedCall> extends Comm
   readonly scans?: true;
   /** The grant holds the caller's own token, unless a namespace leads the path. */
   readonly self?: true;
+  readonly withoutToken?: never;
   readonly handle: (call: Own, body: Body) => Promise<Response>;
 }
 
 export interface OpenRoute<Body = unknown, Own = Call> extends Common<Body> {
   readonly access: "none";
+  readonly withoutToken?: never;
   readonly handle: (call: Own, body: Body) => Promise<Response>;
 }
 
@@ -141,12 +144,20 @@ export interface OpenRoute<Body = unknown, Own = Call> extends Common<Body> {
 export interface ClusterRoute<Body = unknown, Own = AuthorisedCall> extends Common<Body> {
   readonly access?: never;
   readonly self?: never;
+  /** Answers a request without a token; otherwise it has the rights of the policy `anonymous`. */
+  readonly withoutToken?: (call: Call) => Promise<Response>;
   /** Whether the rights suffice; `any` = every valid token, the handler authorizes. */
   readonly rights: "any" | "management" | ((rights: ClusterRights, call: Own) => boolean);
   readonly handle: (call: Own, body: Body) => Promise<Response>;
 }
 
 export type AnyRoute = SecretsRoute | OpenRoute | ClusterRoute;
+
+type WithoutToken = ClusterRoute & Required<Pick<ClusterRoute, "withoutToken">>;
+
+/** Whether a request needs no authorization. @param token of the request; null for none */
+export const isOpen = (route: AnyRoute, token: string | null): route is OpenRoute | WithoutToken =>
+  route.access === "none" || (token === null && route.withoutToken !== undefined);
 
 /** A route whose path is known as text, so that its calls have the parameters which the path names. */
 type At<Path extends string, Route, Query> = Omit<Route, "path" | "access" | "query"> & {

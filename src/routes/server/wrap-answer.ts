@@ -17,16 +17,28 @@ const DEFAULT_WRAP_TTL = 300;
 const MAX_WRAPPED_BYTES = 1_800_000;
 
 const WRAP = /(?:^|\/)sys\/wrapping\/wrap\/?$/;
+const WRAP_OF_SERVICE = /^sys\/wrapping\/wrap\/?$/;
 
 const UNWRAP = /(?:^|\/)sys\/wrapping\/unwrap\/?$/;
 
+/** Whether a path ends like that of `sys/wrapping/wrap`; `wrapsAt` says whether it is. */
+export const mayWrap = (path: string): boolean => WRAP.test(path);
+
+/** Whether a path is that of `sys/wrapping/wrap`, also behind the name of a namespace; a secret may end like it. */
+export async function wrapsAt(env: Env, headers: HeaderReader, path: string): Promise<boolean> {
+  if (WRAP_OF_SERVICE.test(path)) return true;
+  const at = await accessControl(env).locate(namespaceOf(headers), path);
+  return at.ok && WRAP_OF_SERVICE.test(at.value.path);
+}
+
 /**
  * The requested TTL of a wrapped answer in seconds, rounded up; 0 = the answer is not wrapped.
+ * @param wraps for `sys/wrapping/wrap`, which has a TTL of its own
  * @throws RequestError 400 for a text that is not a duration, or out of bounds: an open answer would expose the secret
  */
-export function requestedWrapTtl(headers: HeaderReader, path: string): number {
+export function requestedWrapTtl(headers: HeaderReader, wraps: boolean): number {
   const given = firstHeader(headers, requestHeader.wrapTtl);
-  if (given === undefined) return WRAP.test(path) ? DEFAULT_WRAP_TTL : 0;
+  if (given === undefined) return wraps ? DEFAULT_WRAP_TTL : 0;
   const seconds = parseDuration(given);
   if (seconds === null) throw badRequest('X-Vault-Wrap-TTL: must be seconds or a duration such as "5m"');
   if (seconds < 0) throw badRequest("X-Vault-Wrap-TTL: requested wrap ttl cannot be negative");
