@@ -440,7 +440,7 @@ describe("namespaces of the cluster API", () => {
     expect((await get("/v1/namespaces?prefix=dev")).body).toHaveLength(1);
     const page = await get("/v1/namespaces?per_page=1");
     expect([page.body.length, page.headers.get("x-orch-nexttoken")]).toEqual([1, "dev"]);
-    const filter = encodeURIComponent('Meta.a == "b"');
+    const filter = encodeURIComponent('Description == "e"');
     expect((await get(`/v1/namespaces?filter=${filter}`)).body).toMatchObject([{ Name: "dev" }]);
     expect((await del("/v1/namespace/dev")).status).toBe(200);
     const missing = await get("/v1/namespace/dev");
