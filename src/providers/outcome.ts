@@ -117,7 +117,10 @@ export async function callProvider(
     if (response.status >= 300 && response.status < 400) {
       await response.body?.cancel();
       const message = `${url.host} answered with a redirect (${response.status}), which is not followed.`;
-      return { ok: false, outcome: failure("client", "redirect_refused", message) };
+      const redirected = failure("client", "redirect_refused", message);
+      // Some APIs redirect to what a write has made.
+      const isRead = method === "GET" || method === "HEAD";
+      return { ok: false, outcome: isRead ? redirected : { ...redirected, unsure: true } };
     }
     const text = await readBounded(response, expired.promise);
     if (text === null) {

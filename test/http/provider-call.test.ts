@@ -49,7 +49,10 @@ describe("a call to a provider", () => {
     });
     expect(await call(url)).toEqual(refused("client", "redirect_refused"));
     expect(await callProvider(new Request(url), { deadlineMs: 2000 })).toEqual(refused("client", "redirect_refused"));
-    expect(visited).toEqual(["/", "/"]);
+    const write = new Request(url, { method: "POST", body: "x" });
+    const maybe = { ok: false, outcome: { outcome: "client", code: "redirect_refused", unsure: true } };
+    expect(await callProvider(write, { deadlineMs: 2000 })).toMatchObject(maybe);
+    expect(visited).toEqual(["/", "/", "/"]);
   });
 
   it.each([

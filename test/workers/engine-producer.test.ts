@@ -242,7 +242,12 @@ describe("the calls of a definition", () => {
         gone: [410],
         pages: { query: "page", first: 0, most: 2 },
       },
-      renew: { method: "PUT", path: "/x/{{id}}", json: { id: "{{id}}", life: "{{ttl}}" } },
+      renew: {
+        method: "PUT",
+        path: "/x/{{id}}",
+        headers: { "X-Place": "{{vars.place}}" },
+        json: { id: "{{id}}", life: "{{ttl}}" },
+      },
       revoke: { path: "/x/{{id}}", gone: [404] },
       verify: { path: "/me", headers: { Authorization: "Basic {{data.pin}}" } },
       lease: { data: { pin: "{{generated.pin}}", id: "{{id}}" } },
@@ -323,6 +328,14 @@ describe("the calls of a definition", () => {
       failure: { outcome: "client", code: "misconfigured", message },
     });
     expect(sent).toEqual([]);
+  });
+
+  it("go on about an object that was made with such a value, without the characters", async () => {
+    const { sent, calls } = calling(LOGIN, [200, null]);
+    expect((await calls.renew({ ...held, vars: { ...held.vars, place: "Zürich" } }, Date.now() + 60_000)).ok).toBe(
+      true,
+    );
+    expect(sent[1]?.headers["x-place"]).toBe("Zrich");
   });
 
   it("keep every digit of an id that no number holds", async () => {

@@ -367,6 +367,7 @@ describe("custom_metadata", () => {
     const names = async (query: string) => (await get(`/v1/kv/metadata/?list=true${query}`)).body.data.keys;
     expect(await names("")).toEqual(["a", "b", "c", "d/"]);
     expect(await names("&exclude_deleted=true")).toEqual(["a", "c", "d/"]);
+    expect(await names("&exclude_deleted=true&after=a&limit=1")).toEqual(["c"]);
   });
 
   it("keeps a key named __proto__", async () => {

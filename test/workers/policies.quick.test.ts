@@ -284,6 +284,13 @@ describe("a case-insensitive name", () => {
       );
       expect((await get(`/v1/sys/policies/acl/${name}`, { token: other })).status, name).toBe(403);
     }
+    const { client_token: member } = await holderOf(
+      path("identity/group/name/*", "read", "update") + path("identity/group/name/Admins", "deny"),
+    );
+    for (const name of ["admins", "ADMINS"]) {
+      expect((await put(`/v1/identity/group/name/${name}`, { policies: ["a"] }, { token: member })).status).toBe(403);
+      expect((await get(`/v1/identity/group/name/${name}`, { token: member })).status, name).toBe(403);
+    }
     expect((await get("/v1/Azure/roles/Other", { token })).status).toBe(404);
     expect((await put("/v1/sys/policies/acl/Other", { policy: 'path "a" {}' }, { token })).status).toBe(204);
   });

@@ -2,6 +2,7 @@ import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, createWriteStream, existsSync, renameSync, rmSync, statSync } from "node:fs";
 import * as http from "node:http";
 import * as https from "node:https";
+import { constants } from "node:os";
 import { basename } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
@@ -25,6 +26,11 @@ digest in the form of sha256sum. FILE appears when the snapshot is whole. The to
     if (existsSync(file) && !values.force) throw new InvalidUsage(`FILE: ${file} exists: --force replaces it`);
     // Another run may store the same file at this moment.
     const part = `${file}.${randomUUID().slice(0, 8)}.part`;
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+      process.once(signal, () => {
+        rmSync(part, { force: true });
+        process.exit(128 + constants.signals[signal]);
+      });
     try {
       const response = await open(server, "GET", "sys/snapshot");
       if (response.statusCode !== 200)

@@ -123,13 +123,13 @@ function unslashed(acl: PathAcl, path: string): string {
 export const caselessSegments = (paths: PathResolver, at: Place): CaselessSegments | null =>
   caselessInAuth(at.path, () => paths.authMountAt(at)) ?? caselessIn(at.path, () => paths.mountAt(at));
 
-/** The name of a policy may have slashes. */
-const POLICY = /^sys\/(policies\/acl|policy)\/[^/]/;
+/** Paths that end with the name of a policy, which may have slashes, or of an entity or a group. */
+const NAMED = /^(?:sys\/(?:policies\/acl|policy)|identity\/(?:entity|group)\/name)\/[^/]/;
 const ROLE = /\/(creds|roles)\/[^/]+\/?$/;
 
 /** @param mountOf the mount that contains the path */
 function caselessIn(path: string, mountOf: () => Mount | null): CaselessSegments | null {
-  const [folder] = POLICY.exec(path) ?? [];
+  const [folder] = NAMED.exec(path) ?? [];
   if (folder !== undefined) return { first: folder.split("/").length - 1, count: Number.POSITIVE_INFINITY };
   if (!ROLE.test(path)) return null;
   const mount = mountOf();

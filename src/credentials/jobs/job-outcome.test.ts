@@ -43,8 +43,9 @@ describe("a new lease", () => {
 
 describe("a renewal whose call ends late", () => {
   /** Completes a renewal until 1200 s, after 10 s. */
-  function completed(engine: MemoryEngine, lease: string) {
-    const work = { kind: "renewal", renewal: {}, lease, expires: 1_200_000, renewable: true, warnings: [] } as const;
+  function completed(engine: MemoryEngine, lease: string, from = 600_000) {
+    const end = { from, expires: 1_200_000 };
+    const work = { kind: "renewal", renewal: {}, lease, ...end, renewable: true, warnings: [] } as const;
     const counts = { seq: 0, tries: 0, failures: 0, failure: null };
     const job = { id: "renewal", work, lock: null, deadline: null, account: 0, ...counts };
     const workLease = { id: "renewal", generation: 0, lease: "", leaseUntil: 60_000 };
@@ -57,6 +58,13 @@ describe("a renewal whose call ends late", () => {
     engine.leases.expire("token", 10_000);
     expect(completed(engine, job)).toMatchObject({ ok: false, message: "lease expired" });
     expect(engine.leases.find(job)?.expires).toBe(10_000);
+  });
+
+  it("extends a lease whose own end came meanwhile", () => {
+    const engine = memoryEngine();
+    const { job } = issued(engine).wanted;
+    engine.leases.expire("token", 9_000);
+    expect(completed(engine, job, 9_000)).toMatchObject({ ok: true, renewed: { ttl: 1_190 } });
   });
 
   it("ends with the users of a shared lease that are left", () => {

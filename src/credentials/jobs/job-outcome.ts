@@ -328,12 +328,14 @@ export class JobOutcomes {
     pool.put(name, spec, passwordLife(ttls, mount ?? { default_lease_ttl: 0, max_lease_ttl: 0 }) * 1000);
   }
 
-  #completeRenewal(id: string, { lease, expires, renewable, warnings }: WorkOf<"renewal">, now: number): JobEnd {
+  #completeRenewal(id: string, work: WorkOf<"renewal">, now: number): JobEnd {
+    const { lease, from, expires, renewable, warnings } = work;
     const { jobs, leases, leaseUsers } = this.#stores;
     jobs.delete(id);
     const row = leases.find(lease);
-    // Its token, or all of its users, may have ended since the call.
-    if (row?.state !== "live" || row.expires <= now) return refuse("invalid", "lease expired");
+    // Its token, or all of its users, may have ended since the call. Its own end is what the renewal moves.
+    if (row?.state !== "live" || (row.expires <= now && row.expires !== from))
+      return refuse("invalid", "lease expired");
     const end = Math.min(expires, lastEnd(row.key_ends, leaseUsers.of(lease)));
     const ttl = secondsLeft(end, now);
     const cut = end < expires ? [cappedTtlWarning(secondsLeft(expires, now), ttl)] : [];

@@ -34,6 +34,8 @@ export type Work =
       readonly renewal: EngineStates["renewal"];
       /** Id of the lease. */
       readonly lease: string;
+      /** The lease's end when the renewal began; absent in jobs of an earlier release. */
+      readonly from?: number;
       /** End of the lease after the renewal, ms since 1970. */
       readonly expires: number;
       readonly renewable: boolean;

@@ -54,7 +54,7 @@ export class LeaseLifecycle {
     const { expires, renewable, warnings } = next.value;
     if (type.renewal) {
       const renewal = type.renewal.begin(resources, expires, lease.issued);
-      const work: Work = { kind: "renewal", renewal, lease: id, expires, renewable, warnings };
+      const work: Work = { kind: "renewal", renewal, lease: id, from: lease.expires, expires, renewable, warnings };
       // Renewals of one lease take effect in the order of their ends.
       const job = {
         id: `renewal ${crypto.randomUUID()}`,

@@ -51,16 +51,24 @@ function folderOf({ params: { path: text = "" } }: ListCall): string {
   return text === "" || text.endsWith("/") ? text : `${text}/`;
 }
 
-/** The names of the page that a request asks for, in parts. */
-async function* pages(call: ListCall, size: number): AsyncGenerator<string[]> {
+/**
+ * The names of the page that a request asks for, in parts.
+ * @param kept chooses among the names of a part; those left out do not count
+ */
+async function* pages(
+  call: ListCall,
+  size: number,
+  kept = async (keys: string[]): Promise<string[]> => keys,
+): AsyncGenerator<string[]> {
   const folder = folderOf(call);
   const { after: first, limit } = keyPage(call.query);
   let left = limit;
   let after = first;
   for (let more = true; more && left > 0; ) {
     const page = await store(call).list(folder, after, Math.min(size, left), call.scan === true);
-    if (page.keys.length > 0) yield page.keys;
-    left -= page.keys.length;
+    const keys = page.keys.length > 0 ? await kept(page.keys) : [];
+    if (keys.length > 0) yield keys;
+    left -= keys.length;
     after = page.keys.at(-1) ?? after;
     more = page.more;
   }
@@ -80,13 +88,14 @@ export const MetadataListQuery = z.object({ exclude_deleted: query.flag() });
 export async function metadataList(call: ListCall & Asked<typeof MetadataListQuery>): Promise<Response> {
   if (!call.asked.exclude_deleted) return list(call);
   const folder = folderOf(call);
-  const keys: string[] = [];
-  for await (const page of pages(call, DETAILED_PAGE)) {
+  const kept = async (page: string[]) => {
     const secrets = page.filter((key) => !key.endsWith("/"));
     const found = await store(call).metadataOf(secrets.map((key) => folder + key));
     const left = new Set(secrets.filter((_key, at) => hasDeletion(found[at])));
-    keys.push(...page.filter((key) => !left.has(key)));
-  }
+    return page.filter((key) => !left.has(key));
+  };
+  const keys: string[] = [];
+  for await (const page of pages(call, DETAILED_PAGE, kept)) keys.push(...page);
   if (keys.length === 0) throw notFound();
   return answer(call, { keys });
 }

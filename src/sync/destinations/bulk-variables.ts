@@ -119,8 +119,11 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
     const write = () => place.write(`Writing ${subject([...values.keys()])}`, values);
     let written = await write();
     const isUnsure = "outcome" in written && mayHaveApplied(written);
-    if (isUnsure && wanted.some(isCautious))
-      written = showsValues ? await foundAfter(written, place, wanted) : await write();
+    if (isUnsure && wanted.some(isCautious)) {
+      const again = showsValues ? await foundAfter(written, place, wanted) : await write();
+      // Its failure says nothing about the write before it.
+      written = "outcome" in again ? { ...again, unsure: true } : again;
+    }
     // A refusal of the whole is found by smaller batches.
     if ("outcome" in written && (outcomes.size === 0 || written.outcome === "client")) return written;
     for (const { name } of wanted) {

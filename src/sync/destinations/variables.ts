@@ -80,11 +80,22 @@ export const isCautious = ({ updatePolicy, knownToExist }: Pick<Pushed, "updateP
 
 /** Makes a variable exist with its value, by the update policy. */
 export async function putVariable(place: VariablePlace, object: Pushed): Promise<Put> {
+  const writes: Writes = { doubt: null };
+  const put = await pushed(place, object, writes);
+  // The failure of a later call says nothing about the write before it.
+  const isOpen = writes.doubt !== null && put.outcome !== "ok" && put.code !== "not_owned";
+  return isOpen ? { ...put, unsure: true } : put;
+}
+
+interface Writes {
+  /** The failure of a write of this push that may have been applied. */
+  doubt: Failure | null;
+}
+
+async function pushed(place: VariablePlace, object: Pushed, writes: Writes): Promise<Put> {
   const { name, value, updatePolicy: policy } = object;
   let seen: SeenVariable | null = null;
   let exists = object.knownToExist;
-  /** The failure of a write of this push that may have been applied. */
-  let doubt: Failure | null = null;
   for (let round = 0; round < maxRounds; round++) {
     if (policy !== "replace" || (exists && place.hasIds)) {
       const found = await place.find(name);
@@ -95,8 +106,8 @@ export async function putVariable(place: VariablePlace, object: Pushed): Promise
       }
       exists = seen !== null;
       // A creation of unknown outcome is ours: an earlier push's by its value, this push's also where none is shown.
-      const mayBeOurs = object.unsureSince !== undefined || doubt !== null;
-      const shown = doubt === null ? seen?.value : (seen?.value ?? value);
+      const mayBeOurs = object.unsureSince !== undefined || writes.doubt !== null;
+      const shown = writes.doubt === null ? seen?.value : (seen?.value ?? value);
       const isOurs = seen?.owned ?? (object.knownToExist || (mayBeOurs && shown === value));
       if (seen !== null && policy === "if-not-exists") {
         const isDone = mayBeOurs && isOurs && (seen.value ?? value) === value;
@@ -109,13 +120,13 @@ export async function putVariable(place: VariablePlace, object: Pushed): Promise
     // A creation that finds nothing lacks its place.
     if (written.why === "absent" && !exists) return written.outcome;
     if (written.why !== null) {
-      if (written.why === "exists" && policy === "if-not-exists") return doubt ?? { outcome: "ok", left: true };
+      if (written.why === "exists" && policy === "if-not-exists") return writes.doubt ?? { outcome: "ok", left: true };
       exists = written.why === "exists";
       continue;
     }
     const mustRepeat = isCautious(object) && mayHaveApplied(written.outcome) && (seen?.owned ?? null) === null;
-    if (!mustRepeat || doubt !== null) return written.outcome;
-    doubt = written.outcome;
+    if (!mustRepeat || writes.doubt !== null) return written.outcome;
+    writes.doubt = written.outcome;
     // A change needs the id of the variable, which the creation may have made.
     if (place.hasIds && seen === null) continue;
     const again = await place.change(object, seen);

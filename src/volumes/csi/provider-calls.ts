@@ -60,10 +60,11 @@ export class ProviderCalls {
       const volume = store.find(source);
       if (!volume) return refuse("missing", `no such volume ${quoted(source.id)}`);
       const pluginId = request.pluginId || volume.pluginId;
-      if (!plugins.find(pluginId)) return refuse("missing", noSuchPlugin(pluginId));
       // Another plugin must not receive the volume's secrets.
       if (pluginId !== volume.pluginId)
-        return refuse("invalid", `PluginID: must be the plugin of volume ${quoted(source.id)}`);
+        return plugins.find(pluginId)
+          ? refuse("invalid", `PluginID: must be the plugin of volume ${quoted(source.id)}`)
+          : refuse("missing", noSuchPlugin(pluginId));
       // Snapshot creation is idempotent by name, so a retry creates no second snapshot.
       const name = request.name || `snapshot-${crypto.randomUUID()}`;
       const params = { pluginId, externalId: remoteId(volume), name, parameters };

@@ -100,6 +100,7 @@ const applied = (["if-not-exists", "owned-only"] satisfies UpdatePolicy[]).map(
       const first = await subject.put({ updatePolicy });
       if (first.outcome !== "ok") expect(first).toMatchObject({ outcome: "external", code: "provider_unavailable" });
       await recognised(subject, first, updatePolicy);
+      expect(subject.isToLose, "an answer was replaced").toBe(false);
     },
   }),
 );

@@ -54,6 +54,11 @@ export class Subject {
     this.#replaced = 1;
   }
 
+  /** Whether no write had an effect yet whose answer a proxy replaces. */
+  get isToLose(): boolean {
+    return this.#replaced > 0;
+  }
+
   /** The name as the service spells it for this type. */
   spell = (name: string): string => normalise(name, this.type.naming);
 

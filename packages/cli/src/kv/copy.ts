@@ -1,3 +1,4 @@
+import { ApiError } from "../api.ts";
 import { command, Failure, flag, InvalidUsage, type Io } from "../command.ts";
 import { connect, SERVICE_OPTIONS } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
@@ -16,7 +17,7 @@ const ARGS = [
 ];
 
 const OPTIONS = {
-  force: flag("replace secrets that are there with other values"),
+  force: flag("replace secrets that are there with other values or metadata"),
   "dry-run": flag("print what would be done"),
   ...SERVICE_OPTIONS,
 };
@@ -82,7 +83,7 @@ async function transfer(from: string, to: string, choices: Choices, io: Io): Pro
   const different = results.filter(({ outcome }) => outcome === "differs").length;
   if (different > 0)
     throw new Failure(
-      `${different} secret${different === 1 ? " is" : "s are"} there with other values: --force replaces them`,
+      `${different} secret${different === 1 ? " is" : "s are"} there with other values or metadata: --force replaces them`,
     );
   if (!isFolder(from) && results[0]?.outcome === "deleted") throw new Failure(`${from}: ${await kv.whyNot(source)}`);
   return 0;
@@ -90,7 +91,7 @@ async function transfer(from: string, to: string, choices: Choices, io: Io): Pro
 
 function wordOf(outcome: Outcome, { isMove, "dry-run": isPlan }: Choices): string {
   if (outcome === "deleted") return "left (its newest version is deleted)";
-  if (outcome === "differs") return "left (other values are there)";
+  if (outcome === "differs") return "left (other values or metadata are there)";
   if (outcome === "unchanged" && !isMove) return "already there:";
   return isPlan ? `would ${isMove ? "move" : "copy"}` : isMove ? "moved" : "copied";
 }
@@ -106,17 +107,21 @@ async function transferOne(
   if (secret === null) return "deleted";
   const there = await kv.read(to);
   const isSame = there !== null && canonicalJson(objectText(there.data)) === canonicalJson(objectText(secret.data));
-  const described = from.version === 2 && to.version === 2 ? await kv.history(from) : null;
-  const found = to.version === 2 ? await kv.history(to) : null;
+  // A token without a right on metadata can compare values.
+  const isComparison = isSame || isPlan;
+  const described = from.version === 2 && to.version === 2 ? await historyOf(kv, from, isComparison) : null;
+  const isNeeded = to.version === 2 && !(isComparison && isEmpty(described));
+  const found = isNeeded ? await historyOf(kv, to, isComparison) : null;
   // A command that broke off has written the values, perhaps without their description.
   const isDescribed = isEmpty(described) || textOfMetadata(described) === textOfMetadata(found);
   if (there !== null && !force && !(isSame && (isDescribed || isEmpty(found)))) return "differs";
   const isDone = isSame && isDescribed;
   if (isPlan) return isDone ? "unchanged" : "done";
   if (!isSame) await kv.write(to, secret.data, to.version === 1 ? undefined : (found?.current_version ?? 0));
-  if (described !== null && !isDescribed) await kv.describe(to, described);
+  if (described !== null && !isEmpty(described) && !isDone) await kv.describe(to, described);
   if (isMove) {
-    if (from.version === 2 && (await kv.history(from))?.current_version !== secret.version)
+    const now = from.version === 2 ? await historyOf(kv, from, true) : null;
+    if (now !== null && now.current_version !== secret.version)
       throw new Failure(`${shown(from)} was written meanwhile, and is left: repeat the command with --force`);
     await (from.version === 2 ? kv.removeAll(from) : kv.remove(from)).catch((failure: unknown) => {
       io.note(`copied ${shown(from)} to ${shown(to)}, and the old one is left:`);
@@ -125,6 +130,13 @@ async function transferOne(
   }
   return isDone ? "unchanged" : "done";
 }
+
+/** @param mayBeHidden null without the right to read it */
+const historyOf = (kv: Kv, place: Place, mayBeHidden: boolean): Promise<History | null> =>
+  kv.history(place).catch((failure: unknown) => {
+    if (mayBeHidden && failure instanceof ApiError && failure.status === 403) return null;
+    throw failure;
+  });
 
 const isEmpty = (history: History | null): boolean => Object.keys(history?.custom_metadata ?? {}).length === 0;
 

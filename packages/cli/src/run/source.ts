@@ -38,8 +38,8 @@ const RENEW_AT = 2 / 3;
 /** After a renewal that failed without an answer. */
 const AGAIN_MS = 15_000;
 const LONGEST_PAUSE_MS = 300_000;
-/** Linux starts no program with a longer variable, its name and the sign between them included. */
-const LONGEST_VARIABLE = 131_071;
+/** Linux starts no program with a longer variable, with its name, the sign between them and a zero byte. */
+const LONGEST_VARIABLE = 131_072;
 
 /** New credentials that could not be issued: nothing is asked before `until`. */
 interface Refused {
@@ -54,6 +54,7 @@ export class Sources {
   readonly #leases = new Map<string, Lease>();
   readonly #refused = new Map<string, Refused>();
   #issuing: Promise<unknown> = Promise.resolve();
+  #isClosed = false;
   readonly #isUpper: boolean;
   readonly #isForFiles: boolean;
   #sources: Source[] = [];
@@ -126,6 +127,7 @@ export class Sources {
   async #credentials(path: string): Promise<Data> {
     const lease = this.#leases.get(path);
     if (lease !== undefined && lease.renewAt > Date.now()) return lease.data;
+    if (this.#isClosed) throw new Failure("the program has ended");
     const refused = this.#refused.get(path);
     if (refused !== undefined && refused.until > Date.now()) throw refused.failure;
     const renewed = lease?.isRenewable ? await this.#renewed(lease) : null;
@@ -167,7 +169,8 @@ export class Sources {
 
   /** Ends the leases; a failure is left to their own end. */
   async close(): Promise<void> {
-    // The program may have been stopped while credentials were on their way.
+    // The program may have been stopped while credentials were on their way; no others are issued.
+    this.#isClosed = true;
     await this.#issuing;
     const held = [...this.#leases.values()].filter(({ leaseId }) => leaseId !== "");
     await Promise.all(held.map(({ leaseId }) => revoke(this.#api, leaseId).catch(() => undefined)));
@@ -177,7 +180,7 @@ export class Sources {
 /** @throws Failure that does not hold the value */
 function checkVariable(name: string, value: string): void {
   if (value.includes("\0")) throw new Failure(`${name}: has a zero byte, which no variable can have: use --files`);
-  if (Buffer.byteLength(value) + name.length + 2 > LONGEST_VARIABLE)
+  if (process.platform === "linux" && Buffer.byteLength(value) + name.length + 2 > LONGEST_VARIABLE)
     throw new Failure(`${name}: is longer than 128 KiB, the most that a variable can have: use --files`);
 }
 

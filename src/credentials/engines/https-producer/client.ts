@@ -32,6 +32,7 @@ const MAY_BE_GONE: ReadonlySet<string> = new Set(["refused", "already_exists", "
 interface Operation {
   readonly name: string;
   readonly reads: boolean;
+  readonly creates?: true;
 }
 
 const failed = (
@@ -93,7 +94,8 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
     isNew = false,
   ): Promise<CloudResult<unknown>> {
     const common = isNew ? null : definition.headers;
-    const request = rendered(() => requestOf(url, given, values, { common, more }));
+    const dropsOthers = operation.creates !== true && !isNew;
+    const request = rendered(() => requestOf(url, given, values, { common, more, dropsOthers }));
     if (!request.ok) return unfit(operation.name, request);
     const token = isNew ? ({ ok: true, value: "" } as const) : await login(values);
     if (!token.ok) return token;
@@ -118,7 +120,7 @@ export function producer(account: Account & { readonly vars: Vars }, send: Send)
       const generated = generatedValues(part);
       const own = { ...ownValues(account, vars), ...markerValues(marker), ...generated };
       const values = { ...own, ...lifeValues(expires, Date.now()) };
-      const made = await call({ name: "Creating credentials", reads: false }, part.create, values);
+      const made = await call({ name: "Creating credentials", reads: false, creates: true }, part.create, values);
       if (!made.ok) return made;
       const captured = capturedOf(made.value, part.create.capture);
       if (!captured) {

@@ -34,6 +34,13 @@ describe("the configuration of a producer", () => {
     expect(written({ producer: ttl(3_600), rotation_period: 3_600 })).toMatchObject({ ok: false, message });
     expect(written({ producer: ttl(3_600), rotation_period: 3_599 })).toMatchObject({ ok: true });
     expect(written({ rotation_period: "90d" })).toMatchObject({ ok: true });
+    const off = { disable_automated_rotation: true };
+    expect(written({ producer: ttl(3_600), rotation_period: 3_600, ...off })).toMatchObject({ ok: true });
+    // A configuration of an earlier release can still be changed.
+    const config = written({ producer: ttl(3_600), rotation_period: 60 });
+    if (!config.ok) throw new Error(config.message);
+    const stored = { ...config.value, rotation_period: 7_200 };
+    expect(changeConfig(stored, ConfigBody.parse({ secrets: { token: "other" } }))).toMatchObject({ ok: true });
   });
 
   it("is refused with a value that is no Unicode", () => {

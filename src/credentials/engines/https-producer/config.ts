@@ -78,7 +78,8 @@ export function changeConfig(before: EngineConfig | null, body: object): Result<
   if (wrong) return wrong;
   const scheduled = config.rotation_period > 0 || config.rotation_schedule !== "";
   if (scheduled && !root) return refuse("invalid", "producer: has no root, which a rotation needs");
-  if (root?.ttl && config.rotation_period >= root.ttl) {
+  const isStored = before?.rotation_period === config.rotation_period && before.producer?.root?.ttl === root?.ttl;
+  if (root?.ttl && config.rotation_period >= root.ttl && !isStored && !config.disable_automated_rotation) {
     return refuse("invalid", "rotation_period must be shorter than root.ttl of the producer");
   }
   const isOther = before !== null && changesIdentity(before, config);

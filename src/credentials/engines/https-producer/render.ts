@@ -94,6 +94,11 @@ interface RenderedCall {
   readonly common?: Readonly<Record<string, string>> | null | undefined;
   /** Further parameters of the query. */
   readonly more?: Readonly<Record<string, string>>;
+  /**
+   * Whether headers lose characters other than printable ASCII instead of being refused: calls about an object that was
+   * made with such values go on.
+   */
+  readonly dropsOthers?: boolean;
 }
 
 /** The request of a call. @throws Unfit, also for a value that would change the path, as dots alone do */
@@ -101,7 +106,7 @@ export function requestOf(
   base: string,
   call: Call,
   values: Values,
-  { common, more = {} }: RenderedCall = {},
+  { common, more = {}, dropsOthers = false }: RenderedCall = {},
 ): Rendered {
   const query = new URLSearchParams();
   for (const [name, template] of Object.entries(call.query ?? {})) query.set(name, textOf(template, values));
@@ -123,25 +128,26 @@ export function requestOf(
       accept: "application/json",
       // Some providers refuse a call without a client's name, and Workers send none by themselves.
       "user-agent": `sallyport/${RELEASE}`,
-      ...headersOf(common, values),
-      ...headersOf(call.headers, values),
+      ...headersOf(common, values, dropsOthers),
+      ...headersOf(call.headers, values, dropsOthers),
       ...(body !== undefined && { "content-type": form ? "application/x-www-form-urlencoded" : "application/json" }),
     },
     ...(body !== undefined && { body }),
   };
 }
 
-const headersOf = (templates: RenderedCall["common"], values: Values): Record<string, string> =>
+const headersOf = (templates: RenderedCall["common"], values: Values, dropsOthers: boolean): Record<string, string> =>
   Object.fromEntries(
     Object.entries(templates ?? {}).map(([name, text]) => [
       name.toLowerCase(),
-      headerValue(name, textOf(text, values)),
+      headerValue(name, textOf(text, values), dropsOthers),
     ]),
   );
 
-/** A value never adds a header, and is never sent in part. Space around it does not count, as in HTTP. */
-function headerValue(name: string, text: string): string {
+/** A value never adds a header. Space around it does not count, as in HTTP. @throws Unfit */
+function headerValue(name: string, text: string, dropsOthers: boolean): string {
   const value = text.replaceAll(/^[\t\n\r ]+|[\t\n\r ]+$/g, "");
+  if (dropsOthers) return value.replaceAll(/[^\x20-\x7e]/g, "");
   if (!/^[\x20-\x7e]*$/.test(value)) throw new Unfit(`the header ${name} would have other characters than ASCII`);
   return value;
 }
