@@ -110,7 +110,7 @@ it("a snapshot contains everything acknowledged before it began, and nothing hal
     expect((await get(`/sys/sync/destinations/${row["type"]}/${row["name"]}`)).status).toBe(200);
   for (const row of associated) expect(names).toContain(destinationName(row as never));
   for (const destination of await watchers()) expect(names).toContain(destination);
-}, 60_000);
+}, 180_000);
 
 describe("during the start of a snapshot", () => {
   it("a destination is either not created, or part of the snapshot", async () => {
