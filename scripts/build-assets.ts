@@ -31,8 +31,11 @@ const ROOT = fileURLToPath(new URL("..", import.meta.url));
 const BUILD = join(ROOT, "build");
 const ASSETS = join(BUILD, "assets");
 const SOURCE = join(ROOT, "console/src");
-/** Budget of all scripts and styles of the console, compressed. */
-export const CONSOLE_BUDGET_KIB = 160;
+/**
+ * Budget of all scripts and styles of the console, compressed. Checks before writes take 1.5 KiB of it: stored secrets
+ * that a save would remove, policies that were not read, patches, names of fields.
+ */
+export const CONSOLE_BUDGET_KIB = 162;
 
 export interface ConsoleFile {
   /** Relative to `build/assets`. */
@@ -192,15 +195,17 @@ const HELPS: ReadonlySet<string> = new Set(
 
 /**
  * The schema of a request body from the API document as forms read it, with its references resolved. A type that follows
- * from properties or from a choice is left out.
+ * from properties or from a choice is left out, and so are empty defaults.
  */
 const formSchema = (api: ApiDocument, operation: string): unknown =>
   JSON.parse(
     JSON.stringify(bodySchema(api, operation), function (this: { properties?: unknown; enum?: unknown }, name, value) {
       return CHECKS.has(name) ||
         (name === "type" && (this.properties ?? this.enum)) ||
-        (name === "additionalProperties" && value === false) ||
-        (name === "description" && HELPS.has(value))
+        (["additionalProperties", "default"].includes(name) && !value) ||
+        (name === "description" && HELPS.has(value)) ||
+        // A field that must be empty.
+        (value?.const === "" && !Array.isArray(this))
         ? undefined
         : withoutEmpty(value);
     }),

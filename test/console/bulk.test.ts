@@ -29,6 +29,13 @@ describeConsole("bulk actions", (suite) => {
     const folder = "console/bulk/copied-from";
     await prepare(suite(), folder, ["one", "two", "three", HARMFUL]);
     await suite().call("POST", "console-bulk/data/copied/two", { data: { value: "another" } });
+    // Another person's secret with the same values, and metadata of their own.
+    await suite().call("POST", "console-bulk/data/copied/three", { data: { value: "of three" } });
+    const owned = (owner: string) => ({ custom_metadata: { owner } });
+    await suite().call("POST", "console-bulk/metadata/copied/three", owned("them"));
+    for (const name of ["one", "three"]) await suite().call("POST", `secret/metadata/${folder}/${name}`, owned("us"));
+    const ownerOf = async (path: string): Promise<unknown> =>
+      ((await suite().call("GET", path)) as { data: { custom_metadata: unknown } }).data.custom_metadata;
     const opened = await suite().open({ path: `secrets/secret/many/${folder}`, refusals: [/400 POST/, /404 GET/] });
     const { page } = opened;
     await page.getByRole("button", { name: "Select all 4" }).click();
@@ -49,20 +56,29 @@ describeConsole("bulk actions", (suite) => {
     await outcome("one").getByText("Done").waitFor();
     await opened.expectClean();
     await opened.shot("bulk-outcomes");
+    await outcome("three").getByText("the target had the same values, and keeps its own metadata").waitFor();
+    expect(await ownerOf("console-bulk/metadata/copied/three")).toEqual({ owner: "them" });
+    expect(await ownerOf("console-bulk/metadata/copied/one")).toEqual({ owner: "us" });
     expect(await read(suite(), "console-bulk/data/copied/one")).toBe("of one");
     expect(await read(suite(), "console-bulk/data/copied/two")).toBe("another");
     expect(await read(suite(), `secret/data/${folder}/one`)).toBe("of one");
     await page.getByRole("button", { name: "Close", exact: true }).click();
 
     // A move finds its own copy of an earlier attempt, and goes on.
-    await page.getByLabel(`Select ${folder}/one`).check();
-    await page.getByLabel(`Select ${folder}/two`).check();
+    // Its metadata was not written yet then.
+    await suite().call("POST", "console-bulk/metadata/copied/one", { custom_metadata: {} });
+    for (const name of ["one", "two", "three"]) await page.getByLabel(`Select ${folder}/${name}`).check();
     await page.getByRole("button", { name: "Move", exact: true }).click();
     await dialog.getByLabel("To the engine").selectOption("console-bulk");
     await dialog.getByLabel("Into the folder").fill("copied");
-    await dialog.getByRole("button", { name: "Move 2 secrets" }).click();
-    await page.getByText("1 done, 1 refused, 0 left").waitFor();
+    await dialog.getByRole("button", { name: "Move 3 secrets" }).click();
+    await page.getByText("1 done, 2 refused, 0 left").waitFor();
     await outcome("one").getByText("the target had the same values").waitFor();
+    await outcome("three")
+      .getByText(/keeps its own metadata; the source was kept$/)
+      .waitFor();
+    expect(await ownerOf("console-bulk/metadata/copied/one")).toEqual({ owner: "us" });
+    expect(await ownerOf("console-bulk/metadata/copied/three")).toEqual({ owner: "them" });
     expect(await read(suite(), `secret/data/${folder}/one`)).toBe("404");
     expect(await read(suite(), `secret/data/${folder}/two`)).toBe("of two");
     await page.getByRole("button", { name: "Close", exact: true }).click();

@@ -202,4 +202,27 @@ describeConsole("a token that may change nothing", (suite) => {
     await expect.poll(() => save.getAttribute("aria-disabled")).toBe(null);
     await opened.close();
   });
+
+  it("may use a button once its right is granted, whatever characters its path has", async () => {
+    const name = "console/granted@a:b?c=d";
+    await suite().call("POST", `secret/data/${encodeURIComponent(name).replaceAll("%2F", "/")}`, { data: { a: "1" } });
+    const reads = 'path "*" { capabilities = ["read", "list"] }';
+    const token = await suite().tokenWith("console-granted", reads);
+    const opened = await suite().open({ token, path: "secrets/secret", refusals: [/403 /, /404 /] });
+    const { page } = opened;
+    await opened.visit(`secrets/secret/at/${name.split("/").map(encodeURIComponent).join("/")}?tab=metadata`);
+    const change = page.getByRole("button", { name: "Change the metadata" });
+    await expect.poll(() => change.getAttribute("title")).toContain(`secret/metadata/${name}: update`);
+    await suite().call("PUT", "sys/policies/acl/console-granted", {
+      policy: `${reads} path "secret/metadata/${name}" { capabilities = ["read", "create", "update"] }`,
+    });
+    // A click has the right asked for again; the service may know the former rules for a moment.
+    await expect
+      .poll(async () => {
+        if ((await change.getAttribute("aria-disabled")) === "true") await change.press("Enter");
+        return change.getAttribute("aria-disabled");
+      })
+      .toBe(null);
+    await opened.close();
+  });
 });

@@ -153,6 +153,34 @@ describeConsole("cloud credentials", (suite) => {
     await opened.close();
   });
 
+  it("issues by the paths that the token may use, and lets it choose where it may not read the role", async () => {
+    const token = await suite().tokenWith(
+      "console-gcp-keys",
+      `path "console-gcp/roleset/Deploy/key" { capabilities = ["read"] } path "console-gcp/key/*" { capabilities = ["read"] }
+       path "console-gcp/static-accounts" { capabilities = ["list"] }
+       path "console-gcp/impersonated-accounts" { capabilities = ["list"] }`,
+    );
+    const opened = await suite().open({ token, path: "credentials", refusals: [/403 /, ...EMPTY_LISTS] });
+    const { page } = opened;
+    await page.route("**/v1/console-gcp/rolesets?*", (route) =>
+      route.fulfill({ json: { data: { keys: ["Deploy"] } } }),
+    );
+    await opened.visit("credentials/console-gcp");
+    const create = page.getByRole("button", { name: "Create role" });
+    await expect.poll(() => create.getAttribute("title")).toContain("console-gcp/roleset/*: update");
+    await page.getByLabel("Filter roles").fill("dep");
+    await click(opened, "Issue credentials");
+    const path = dialog(opened).getByLabel("Path");
+    const options = () => path.locator("option").allTextContents();
+    await expect.poll(options).toEqual(["console-gcp/roleset/Deploy/key", "console-gcp/key/Deploy"]);
+    await opened.expectClean();
+    await dialog(opened).getByText("As a command").click();
+    await dialog(opened).getByText("/v1/console-gcp/roleset/Deploy/key").waitFor();
+    await path.selectOption("console-gcp/key/Deploy");
+    await dialog(opened).getByText("/v1/console-gcp/key/Deploy").waitFor();
+    await opened.close();
+  });
+
   it("shows the service's error when a role cannot be written", async () => {
     const opened = await suite().open({
       path: `credentials/${MOUNT}`,

@@ -97,7 +97,7 @@ describeConsole("events", (suite) => {
     // The engine may have no leases yet, and other tests may delete roles that its screen has just listed.
     const opened = await suite().open({
       path: "events",
-      refusals: [/404 GET \/v1\/(sys\/leases|azure\/roles\/)/],
+      refusals: [/404 GET \/v1\/(sys\/leases|azure\/roles\/|events-aws\/)/],
     });
     const { page } = opened;
     const role = `events-${Date.now()}`;
@@ -122,6 +122,23 @@ describeConsole("events", (suite) => {
     await page.waitForURL(/\/ui\/credentials\/azure/);
     await page.getByRole("heading", { level: 1 }).waitFor();
     await opened.expectClean();
+    // The object is in a namespace of its own, which the event has in its payload.
+    const namespace = "console-events";
+    await suite().call("PUT", `sys/namespaces/${namespace}`);
+    await suite().call("POST", "sys/mounts/events-aws", { type: "cloud-a" }, { namespace });
+    await opened.visit("events");
+    await topic.selectOption("Engine");
+    await page.getByRole("button", { name: "Add filter" }).click();
+    const root = { access_key: "AKIAEVENTS", secret_key: "events" };
+    await suite().call("POST", "events-aws/config/root", root, { namespace });
+    await page
+      .getByRole("row")
+      .filter({ hasText: `${namespace}/events-aws/` })
+      .first()
+      .click();
+    await page.getByRole("link", { name: "Open the object" }).click();
+    await page.waitForURL(({ pathname, search }) => pathname + search === `/ui/credentials/events-aws?ns=${namespace}`);
+    await page.getByText("Configured", { exact: true }).waitFor();
     await opened.close();
     await suite().call("DELETE", `azure/roles/${role}`);
   });

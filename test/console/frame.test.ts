@@ -228,6 +228,33 @@ describeConsole("the frame", (suite) => {
     await suite().call("DELETE", "sys/mounts/kinds-aws");
   });
 
+  it("opens secrets with any name, and roles of each kind", async () => {
+    const opened = await suite().open({ refusals: [/404 GET/] });
+    const { page } = opened;
+    const hit = (type: string, name: string, mount: string, path: string) => {
+      return { type, name, mount, path, namespace: "" };
+    };
+    const hits = [
+      hit("secret", "kinds/100%", "secret/", "secret/data/kinds/100%"),
+      hit("role", "kept", "azure/", "azure/static-roles/kept"),
+      hit("role", "usual", "azure/", "azure/roles/usual"),
+    ];
+    await page.route("**/v1/sys/search?*type=secret*", (route) =>
+      route.fulfill({ json: { data: { hits, next: "", not_searched: [] } } }),
+    );
+    for (const [name, path] of [
+      ["kinds/100% secret in secret", "secrets/secret/at/kinds/100%25"],
+      ["kept role in azure", "credentials/azure/static-roles%2Fkept"],
+      ["usual role in azure", "credentials/azure/usual"],
+    ] as const) {
+      await page.keyboard.press("Control+k");
+      await page.getByRole("combobox").fill("kinds");
+      await page.getByRole("option", { name, exact: true }).click();
+      await expect.poll(() => new URL(page.url()).pathname).toBe(`/ui/${path}`);
+    }
+    await opened.close();
+  });
+
   it("finds secrets by name, and keeps what was opened and favourites in the browser", async () => {
     await suite().call("POST", "secret/data/frame/payments-key", { data: { a: "1" } });
     const opened = await suite().open({ isNewProfile: true });
@@ -282,6 +309,8 @@ describeConsole("the frame", (suite) => {
     const { page } = opened;
     await page.getByRole("link", { name: "secret/" }).waitFor();
     expect(await page.evaluate(() => document.documentElement.scrollHeight - innerHeight)).toBe(0);
+    await page.getByRole("link", { name: "Skip to the content" }).press("Enter");
+    await expect.poll(() => page.evaluate(() => document.activeElement?.id)).toBe("main");
     await page.getByRole("button", { name: "Commands of this screen" }).click();
     const dock = page.getByRole("complementary", { name: "Commands" });
     await dock.waitFor();

@@ -141,4 +141,27 @@ describeConsole("notifications", (suite) => {
     await opened.expectClean();
     await opened.close();
   });
+
+  it("waits for a read that takes longer than the time between two", async () => {
+    const opened = await suite().open({ isNewProfile: true, refusals: EMPTY });
+    const { page } = opened;
+    const answer = Promise.withResolvers<void>();
+    const channel = { name: "console-slow", type: "slack", url: "…", paused: null, last_error: null, dead_letters: 0 };
+    let reads = 0;
+    await page.route("**/v1/sys/notifications/channels?list=true", async (route) => {
+      reads++;
+      await answer.promise;
+      await route.fulfill({ json: { data: { keys: [channel.name], key_info: { [channel.name]: channel } } } });
+    });
+    await page.clock.install();
+    await opened.visit("notifications?tab=channels");
+    await expect.poll(() => reads).toBe(1);
+    for (let times = 0; times < 3; times++) await page.clock.fastForward(11_000);
+    answer.resolve();
+    await page.getByRole("row", { name: /console-slow/ }).waitFor();
+    expect(reads).toBe(1);
+    await page.clock.fastForward(11_000);
+    await expect.poll(() => reads).toBe(2);
+    await opened.close();
+  });
 });

@@ -74,6 +74,29 @@ describeConsole("storage", (suite) => {
     await opened.close();
   });
 
+  it("keeps the fields of a list's other entries when one is removed, and refuses names that are there twice", async () => {
+    const opened = await suite().open({ path: "storage?tab=csi&new=csi" });
+    await dialog(opened)
+      .getByLabel(/^Plugin/)
+      .selectOption("dir");
+    await dialog(opened).getByText("More settings").click();
+    const fields = dialog(opened).getByRole("group", { name: "Required" });
+    for (const name of ["first", "second"]) {
+      await fields.getByRole("button", { name: "Add to required" }).click();
+      await fields.getByRole("button", { name: "Add segment" }).last().click();
+      await fields.getByLabel("Name of segment 1").last().fill(name);
+    }
+    await fields.getByRole("button", { name: "Remove entry 1 of Required" }).click();
+    const names = fields.getByLabel("Name of segment 1");
+    await expect.poll(() => names.count()).toBe(1);
+    expect(await names.inputValue()).toBe("second");
+    await fields.getByRole("button", { name: "Add segment" }).click();
+    await fields.getByLabel("Name of segment 2").fill("second");
+    await fields.getByText("The name second is there twice.").waitFor();
+    await opened.expectClean();
+    await opened.close();
+  });
+
   it("creates a CSI volume and a snapshot of it, and shows the plugin's health", async () => {
     const opened = await suite().open({ path: "storage?tab=csi" });
     const { page } = opened;
@@ -336,6 +359,38 @@ describeConsole("storage", (suite) => {
     }
     expect(await table.locator("tbody tr").count()).toBeLessThan(150);
     await opened.expectClean();
+    await opened.close();
+  });
+
+  it("forgets that a later page could not be read once the list is read again", async () => {
+    const opened = await suite().open({ refusals: [/503 GET \/v1\/volumes/] });
+    const { page } = opened;
+    await servePages(page, "**/v1/volumes?*type=host*", 400, (at) => ({
+      ID: `${at.toString(16).padStart(8, "0")}-0000-4000-8000-000000000000`,
+      Name: `volume-${at}`,
+      Namespace: "default",
+      NodeID: "n",
+      PluginID: "mkdir",
+      State: "ready",
+      CapacityBytes: 1,
+      CreateTime: 1,
+      ModifyTime: 1,
+    }));
+    let failures = 0;
+    await page.route(/\/v1\/volumes\?.*next_token/, (route) => {
+      failures++;
+      return route.fulfill({ status: 503, json: { errors: ["at its limit"] } });
+    });
+    await opened.visit("storage");
+    const table = page.getByRole("table", { name: "Host volumes" });
+    await table.getByText("volume-0", { exact: true }).waitFor();
+    await table.getByRole("row").nth(1).focus();
+    await page.keyboard.press("End");
+    await page.getByText("at its limit").waitFor();
+    expect(failures).toBeLessThan(4);
+    await page.unroute(/\/v1\/volumes\?.*next_token/);
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByText("at its limit").waitFor({ state: "hidden" });
     await opened.close();
   });
 

@@ -195,8 +195,17 @@ describeConsole("sync board", (suite) => {
     await choose("Edit");
     await opened.page.getByLabel(/^Path prefix/).fill("rules/none");
     await opened.page.getByLabel(/^Paused/).uncheck();
+    await opened.page.getByRole("dialog").getByText("More settings").click();
+    await opened.page.getByLabel(/^Priority/).fill("0");
     await click(opened, "Save rule");
     await table.getByText("0 of 0").waitFor();
+    // A zero is no empty setting.
+    await choose("Edit");
+    await click(opened, "Save rule");
+    await opened.page.getByRole("dialog").waitFor({ state: "hidden" });
+    expect(await suite().call("GET", "sys/sync/destinations/in-mem/console/rules/web")).toMatchObject({
+      data: { priority: 0 },
+    });
     await choose("Delete");
     await opened.page.getByRole("dialog").getByRole("button", { name: "Delete rule" }).click();
     await opened.page.getByText("No rules yet").waitFor();

@@ -135,6 +135,90 @@ describeConsole("values", (suite) => {
     await opened.close();
   });
 
+  it("writes all values after a deletion, guarded by the version that was read, and no value without a name", async () => {
+    await suite().call("DELETE", "secret/metadata/console/gone");
+    await suite().call("POST", "secret/data/console/gone", { data: { old: "1" } });
+    await suite().call("DELETE", "secret/data/console/gone");
+    const opened = await suite().open({ path: "secrets/secret", refusals: [/404 GET/] });
+    const { page } = opened;
+    // Another person's write comes between the two reads.
+    await page.route("**/v1/secret/metadata/console/gone", async (route) => {
+      const response = await route.fetch();
+      const answer = (await response.json()) as { data: object };
+      await route.fulfill({ response, json: { ...answer, data: { ...answer.data, current_version: 7 } } });
+    });
+    await opened.visit("secrets/secret/at/console/gone");
+    await page.getByText("Version 1 is deleted").waitFor();
+    await click(opened, "Write a new version");
+    await dialog(opened).getByText("Only if version 1 is still the newest").waitFor();
+    expect(
+      await dialog(opened)
+        .getByLabel(/^Send only what changed/)
+        .count(),
+    ).toBe(0);
+    const name = page.getByLabel("Name of key 1", { exact: true });
+    await page.getByLabel("Value of key 1", { exact: true }).fill("2");
+    await click(opened, "Write the new version");
+    const problem = () => name.evaluate((field) => (field as HTMLInputElement).validationMessage);
+    expect(await problem()).toBe("A value has no name.");
+    await name.fill("new");
+    await click(opened, "Add key");
+    await page.getByLabel("Name of key 2", { exact: true }).fill("new");
+    expect(await problem()).toBe("The name new is there twice.");
+    await page.getByLabel("Name of key 2", { exact: true }).fill("");
+    await click(opened, "Write the new version");
+    await dialog(opened).waitFor({ state: "hidden" });
+    expect(await dataOf("console/gone")).toEqual({ new: "2" });
+    await opened.expectClean();
+    await opened.close();
+  });
+
+  it("sends a null for a removed member of a value when only changes are sent", async () => {
+    await suite().call("POST", "secret/data/console/nested", { data: { conf: { a: 1, b: { c: 2 } }, other: "x" } });
+    const opened = await suite().open({ path: "secrets/secret/at/console/nested" });
+    const { page } = opened;
+    await click(opened, "Write a new version");
+    await page.getByLabel(/^Send only what changed/).check();
+    await page.getByLabel("Value of other", { exact: true }).fill("y");
+    await page.getByLabel("Value of conf", { exact: true }).fill('{"b": {"d": null}}');
+    await click(opened, "Write the new version");
+    await dialog(opened).getByText("conf.b.d is null, which a patch takes for its removal.").waitFor();
+    await page.getByLabel("Value of conf", { exact: true }).fill('{"b": {}}');
+    await click(opened, "Write the new version");
+    await dialog(opened).waitFor({ state: "hidden" });
+    expect(await dataOf("console/nested")).toEqual({ conf: { b: {} }, other: "y" });
+    await opened.close();
+  });
+
+  it("hides again after a minute what was revealed, all at once or one by one", async () => {
+    await suite().call("POST", "secret/data/console/minute", { data: { word: "correct horse" } });
+    const opened = await suite().open({ path: "secrets/secret/at/console/minute", isNewProfile: true });
+    const { page } = opened;
+    await page.clock.install();
+    const later = async (): Promise<void> => {
+      await page.getByText("correct horse").waitFor();
+      // The timer begins with the next frame.
+      await page.clock.runFor(200);
+      await page.clock.fastForward(50_000);
+      await page.getByText("correct horse").waitFor();
+      await page.clock.fastForward(11_000);
+      await page.getByText("correct horse").waitFor({ state: "hidden" });
+    };
+    await click(opened, "Reveal word");
+    await later();
+    await click(opened, "Reveal all");
+    await later();
+    await click(opened, "Write a new version");
+    await click(opened, "Reveal the value of word");
+    const value = page.getByLabel("Value of word", { exact: true });
+    const isVeiled = () => value.evaluate((element) => element.classList.contains("veiled"));
+    await expect.poll(isVeiled).toBe(false);
+    await page.clock.runFor(200);
+    await page.clock.fastForward(61_000);
+    await expect.poll(isVeiled).toBe(true);
+    await opened.close();
+  });
+
   it("copies values as .env, JSON and YAML, and exports a folder that it may read", async () => {
     await suite().call("PUT", "secret/data/console/export/one", { data: { A: "1", B: "it's" } });
     await suite().call("PUT", "secret/data/console/export/two", { data: { A: "2", C: CANARY } });

@@ -5,7 +5,7 @@
  */
 import type { Api } from "../../../build/api-types.ts";
 import { parseExact } from "../lib/exact-json.ts";
-import { encodeSegments, isCluster, type Verb, type WireRequest } from "../lib/wire.ts";
+import { encodeSegments, isCluster, isResolved, type Verb, type WireRequest } from "../lib/wire.ts";
 import { clusterNamespace, secretsNamespace } from "./namespaces.ts";
 import { record } from "./request-log.ts";
 import { endSession, session } from "./session.ts";
@@ -95,12 +95,16 @@ export async function api<Op extends Operation>(op: Op, options: Options<Op> = {
   return (await apiFull(op, options)).body;
 }
 
+const DOTS = "The path has a part . or .., with which a browser asks for another path. Nothing was sent.";
+
 /** An operation's answer with its page and index. @throws ApiError */
 export async function apiFull<Op extends Operation>(
   op: Op,
   options: Options<Op> = {},
 ): Promise<Answer<Api[Op]["answer"]>> {
   const wire = wireRequest(op, options);
+  // A link must not lead to other requests than those of its screen.
+  if (isResolved(wire.target)) throw new ApiError(400, [DOTS], wire);
   const started = performance.now();
   try {
     const answer = await send<Api[Op]["answer"]>(wire, options);

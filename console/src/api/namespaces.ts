@@ -7,6 +7,6 @@ import { place } from "../app/router.ts";
 import { computed } from "../lib/signal.ts";
 
 /** Path in the tree of the secrets API; empty for the root namespace. */
-export const secretsNamespace = computed(() => place.value.query.get("ns") ?? "");
+export const secretsNamespace = computed(() => (place.value.query.get("ns") ?? "").replace(/\/+$/, ""));
 /** Name in the flat list of the cluster API; `*` for all. */
 export const clusterNamespace = computed(() => place.value.query.get("cluster") ?? "default");

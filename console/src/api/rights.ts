@@ -2,14 +2,17 @@
  * Rights of the token, asked for once for all buttons on a screen: `sys/capabilities-self`, and the capabilities of
  * the cluster API. The service judges each request again; an answer here only names the missing right in advance.
  */
-import { signal } from "../lib/signal.ts";
-import { isCluster, rightOf, type Verb, type WireRequest } from "../lib/wire.ts";
+import { steps } from "../app/router.ts";
+import { effect, signal } from "../lib/signal.ts";
+import { capabilityOfVerb, isCluster, pathOf, type Verb, type WireRequest } from "../lib/wire.ts";
 import { api } from "./client.ts";
 import { clusterNamespace, secretsNamespace } from "./namespaces.ts";
-import { caller } from "./session.ts";
+import { caller, session } from "./session.ts";
 
 /** A request as `VERB path` without `/v1/`, such as `DELETE sys/mounts/kv`; `*` stands for any name. */
 export type Need = `${Verb} ${string}` | WireRequest;
+/** All of the list are needed; of a list in it, any one. */
+export type Needs = Need | readonly (Need | readonly Need[])[] | undefined;
 
 /** A request of which a right is needed, in its namespace. */
 interface Asked {
@@ -24,8 +27,8 @@ function askedOf(need: Need): Asked {
     const at = need.indexOf(" ");
     return { verb: need.slice(0, at) as Verb, path: need.slice(at + 1), namespace: secretsNamespace.value };
   }
-  const [target = ""] = decodeURI(need.target).slice("/v1/".length).split("?", 1);
-  return { verb: need.verb, path: target.replace(/\/(?=\/|$)/g, "/*"), namespace: need.namespace };
+  const path = pathOf(need.target).replace(/\/(?=\/|$)/g, "/*");
+  return { verb: need.verb, path, namespace: need.namespace };
 }
 
 /** Capabilities of requests of the cluster API: the first pattern that fits. */
@@ -38,23 +41,51 @@ const IN_CLUSTER: readonly (readonly [path: RegExp, capability: string])[] = [
   [/^volume/, "namespace:csi-write-volume"],
 ];
 
-/** Whether the token has each right, by caller, namespaces and request; undefined while that is not known. */
+/** Whether the token has each right, by namespaces and request; undefined where that is unknown. */
 const known = signal<ReadonlyMap<string, boolean | undefined>>(new Map());
+/** Requests whose answers count on this screen; others are asked for again, and kept meanwhile. */
+const current = new Set<string>();
 let waiting = new Map<string, Asked>();
 
+/** The rights may have changed: each button asks again when it is drawn. */
+export const forgetRights = (): void => current.clear();
+
+/** The same, and draws the buttons that are shown. */
+export function askAgain(): void {
+  forgetRights();
+  known.value = new Map(known.peek());
+}
+
+effect(() => {
+  void steps.value;
+  forgetRights();
+});
+effect(() => {
+  void session.value;
+  forgetRights();
+  known.value = new Map();
+});
+
 /** Names the first right that the token lacks; null while that is not known. */
-export function lackingOf(needs: Need | readonly Need[] | undefined): string | null {
+export function lackingOf(needs: Needs): string | null {
   const who = caller.value;
   if (needs === undefined || !who || who.isRoot || clusterNamespace.value === "*") return null;
-  for (const need of [needs].flat() as Need[]) {
-    const asked = askedOf(need);
-    const key = [who.accessor, clusterNamespace.value, ...Object.values(asked)].join(" ");
-    if (known.value.get(key) === false) return `Your token may not do this (${asked.path}: ${capabilityOf(asked)}).`;
-    if (known.value.has(key) || waiting.has(key)) continue;
+  for (const need of (Array.isArray(needs) ? needs : [needs]) as (Need | readonly Need[])[]) {
+    const lacking = ([need].flat() as Need[]).map(lackingOne);
+    if (!lacking.includes(null)) return lacking[0] ?? null;
+  }
+  return null;
+}
+
+function lackingOne(need: Need): string | null {
+  const asked = askedOf(need);
+  const key = [clusterNamespace.value, ...Object.values(asked)].join(" ");
+  if (!current.has(key)) {
+    current.add(key);
     if (waiting.size === 0) queueMicrotask(() => void askForAll());
     waiting.set(key, asked);
   }
-  return null;
+  return known.value.get(key) === false ? `Your token may not do this (${asked.path}: ${capabilityOf(asked)}).` : null;
 }
 
 const inCluster = ({ path }: Asked): boolean => isCluster(`/v1/${path}`);
@@ -62,22 +93,20 @@ const inCluster = ({ path }: Asked): boolean => isCluster(`/v1/${path}`);
 const capabilityOf = (asked: Asked): string =>
   inCluster(asked)
     ? (IN_CLUSTER.find(([pattern]) => pattern.test(asked.path))?.[1] ?? "")
-    : (rightOf({ ...asked, target: `/v1/${asked.path}` })?.capability ?? "");
+    : capabilityOfVerb(asked.verb);
 
 async function askForAll(): Promise<void> {
   const all = [...waiting];
   waiting = new Map();
-  const learn = (answers: readonly (readonly [string, boolean | undefined])[]): void => {
-    known.value = new Map([...known.peek(), ...answers]);
-  };
-  learn(all.map(([key]) => [key, undefined]));
+  const asking = session.peek();
   const groups = Map.groupBy(all, ([, asked]) => (inCluster(asked) ? null : asked.namespace));
   // A token that may not ask keeps its buttons, and gets the refusal.
   await Promise.allSettled(
     [...groups].map(async ([namespace, group]) => {
       const asked = group.map(([, each]) => each);
       const answers = await (namespace === null ? inTheCluster(asked) : onPaths(namespace, asked));
-      learn(group.map(([key], at) => [key, answers[at]]));
+      if (session.peek() !== asking) return;
+      known.value = new Map([...known.peek(), ...group.map(([key], at) => [key, answers[at]] as const)]);
     }),
   );
 }

@@ -1,5 +1,5 @@
 /** Entries of "Go to": screens, forms, appearance, and objects by name. */
-import { isEngine } from "../../../src/credentials/engines/descriptions.ts";
+import { engineDescriptions, isEngine } from "../../../src/credentials/engines/descriptions.ts";
 import { api, apiFull } from "../api/client.ts";
 import { secretsNamespace } from "../api/namespaces.ts";
 import { endSession } from "../api/session.ts";
@@ -171,15 +171,22 @@ function entryOf({ type, name, namespace, mount, path }: Hit): Entry {
   const of = namespace.replace(/\/$/, "");
   const at = { ns: of || null };
   const engine = mount.replace(/\/$/, "");
-  const [, second = "", third = ""] = path.split("/").map(decodeURIComponent);
+  const [, second = "", third = ""] = path.split("/");
+  // Roles of the usual kind are stored without its path.
+  const stored = path.slice(mount.length);
+  const isUsual = engineDescriptions.some(({ paths }) => stored.startsWith(`${paths.roles.slice(1)}/`));
   const addresses: Readonly<Record<Hit["type"], () => readonly [IconName, string]>> = {
     secret: () => ["key", href("secrets", [engine, "at", ...name.split("/")], at)],
-    role: () => ["key", href("credentials", [engine, name], at)],
+    role: () => ["key", href("credentials", [engine, isUsual ? name : stored], at)],
     policy: () => ["access", href("access", [], { ...at, tab: "policies", policy: name })],
     destination: () => ["sync", href("sync", [path.split("/").at(-2) ?? "", name], at)],
     node: () => ["nodes", nodeHref(second)],
-    volume: () => ["storage", second === "csi" ? csiVolumeHref(third, namespace) : hostVolumeHref(third, namespace)],
-    job: () => ["nodes", jobHref(second, namespace)],
+    // Ids that callers choose are encoded.
+    volume: () => [
+      "storage",
+      second === "csi" ? csiVolumeHref(decodeURIComponent(third), namespace) : hostVolumeHref(third, namespace),
+    ],
+    job: () => ["nodes", jobHref(decodeURIComponent(second), namespace)],
   };
   const [icon, address] = addresses[type]();
   const what = type === "volume" ? (second === "csi" ? "CSI volume" : "host volume") : type;

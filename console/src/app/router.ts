@@ -117,10 +117,11 @@ export function startRouter(): void {
   });
   addEventListener("popstate", () => {
     const { pathname, search, hash } = shown;
-    if (isHeld()) return history.pushState(null, "", pathname + search + hash);
+    const isOther = pathname + search !== location.pathname + location.search;
+    if (isOther && isHeld()) return history.pushState(null, "", pathname + search + hash);
     shown = new URL(location.href);
     place.value = currentPlace();
-    steps.value++;
+    if (isOther) steps.value++;
   });
   document.addEventListener("click", (event) => {
     if (
@@ -134,8 +135,10 @@ export function startRouter(): void {
       return;
     const link = event.target instanceof Element ? event.target.closest("a") : null;
     if (!link || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
-    if (!link.pathname.startsWith(BASE)) return;
+    const address = link.pathname + link.search;
+    // A part of the same page, as of "Skip to the content", is the browser's to find.
+    if (!link.pathname.startsWith(BASE) || (link.hash && address === location.pathname + location.search)) return;
     event.preventDefault();
-    go(link.pathname + link.search);
+    go(address);
   });
 }

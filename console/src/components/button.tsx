@@ -1,15 +1,13 @@
 import type { ComponentChildren } from "preact";
-import { lackingOf, type Need } from "../api/rights.ts";
+import { askAgain, lackingOf, type Needs } from "../api/rights.ts";
 import { Icon, type IconName } from "./icons.tsx";
 import { toast } from "./toasts.tsx";
 
 type Kind = "primary" | "normal" | "quiet" | "danger";
 
-type Needs = Need | readonly Need[] | undefined;
-
 /**
  * Attributes of a button whose requests the token may not send: it keeps its place and its focus, names the missing
- * right, and does nothing else.
+ * right, and does nothing else. A click has the right asked for again.
  */
 export function barred(needs: Needs) {
   const lacking = lackingOf(needs);
@@ -20,6 +18,7 @@ export function barred(needs: Needs) {
       onClick: (event: MouseEvent) => {
         event.preventDefault();
         toast(lacking, "warn");
+        askAgain();
       },
     }
   );

@@ -1,5 +1,6 @@
-import { useRef, useState } from "preact/hooks";
+import { useRef } from "preact/hooks";
 import { Button, IconButton } from "./button.tsx";
+import { useRevealed } from "./masked.tsx";
 import { chooseFile, ValueText } from "./value-text.tsx";
 
 export interface Pair {
@@ -28,6 +29,8 @@ export function pairsProblem(pairs: readonly Pair[]): string | null {
   return null;
 }
 
+const NONE: ReadonlySet<number> = new Set();
+
 interface KeyValueProps {
   readonly pairs: readonly Pair[];
   readonly onChange: (pairs: readonly Pair[]) => void;
@@ -37,9 +40,10 @@ interface KeyValueProps {
   readonly isSecret?: boolean;
 }
 
-/** Editor of names and values. Values may have more than one line. */
+/** Editor of names and values, which holds its form back while they are no object. Values may have more than one line. */
 export function KeyValue({ pairs, onChange, noun, isSecret = false }: KeyValueProps) {
-  const [shown, setShown] = useState<ReadonlySet<number>>(new Set());
+  const [shown, setShown] = useRevealed<ReadonlySet<number>>(NONE);
+  const problem = pairsProblem(pairs) ?? "";
   const change = (id: number, changes: Partial<Pair>): void =>
     onChange(pairs.map((entry) => (entry.id === id ? { ...entry, ...changes } : entry)));
   // A file is read for a moment: other fields may have changed by then.
@@ -60,6 +64,7 @@ export function KeyValue({ pairs, onChange, noun, isSecret = false }: KeyValuePr
               value={name}
               spellcheck={false}
               autocomplete="off"
+              ref={(field) => field?.setCustomValidity(at === 0 ? problem : "")}
               onInput={(event) => change(id, { name: event.currentTarget.value })}
             />
             <ValueText

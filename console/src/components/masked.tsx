@@ -1,8 +1,20 @@
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { IconButton } from "./button.tsx";
 import { CopyButton } from "./copy.tsx";
 
 const SHOWN_MS = 60_000;
+
+/** The state of secret values that are revealed; it returns to the first one a minute after its last change. */
+export function useRevealed<State>(first: State) {
+  const hidden = useRef(first).current;
+  const [revealed, setRevealed] = useState(first);
+  useEffect(() => {
+    if (revealed === hidden) return;
+    const timer = setTimeout(() => setRevealed(hidden), SHOWN_MS);
+    return () => clearTimeout(timer);
+  }, [revealed]);
+  return [revealed, setRevealed] as const;
+}
 
 interface MaskedProps {
   readonly value: string;
@@ -14,12 +26,7 @@ interface MaskedProps {
 
 /** A secret value: not in the page until it is revealed, and hidden again after a minute. */
 export function Masked({ value, label, isRevealed = false }: MaskedProps) {
-  const [isShown, setShown] = useState(false);
-  useEffect(() => {
-    if (!isShown) return;
-    const timer = setTimeout(() => setShown(false), SHOWN_MS);
-    return () => clearTimeout(timer);
-  }, [isShown]);
+  const [isShown, setShown] = useRevealed(false);
   const isVisible = isShown || isRevealed;
   return (
     <span class="masked">

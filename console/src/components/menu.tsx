@@ -1,6 +1,6 @@
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef, useState } from "preact/hooks";
-import type { Need } from "../api/rights.ts";
+import type { Needs } from "../api/rights.ts";
 import { barred } from "./button.tsx";
 import { Icon, type IconName } from "./icons.tsx";
 
@@ -11,7 +11,7 @@ export interface MenuItem {
   readonly isDangerous?: boolean;
   readonly disabled?: boolean;
   /** The requests that it leads to. */
-  readonly needs?: Need | readonly Need[] | undefined;
+  readonly needs?: Needs;
 }
 
 /** A button that opens a list of actions. */

@@ -1,33 +1,13 @@
 /** A form made from the schema of a request body. Fields that are left empty are left out of the body. */
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { parseExact, shown } from "../lib/exact-json.ts";
 import { fieldKind, isSecretName, type JsonSchema, labelOf, plainSchema } from "../lib/schema.ts";
+import type { FormValue } from "../lib/settings.ts";
 import { Button, IconButton } from "./button.tsx";
 import { Checkbox, Choices, Field, SelectField, TextField } from "./field.tsx";
-import { KeyValue, pairsOf, recordOf } from "./key-value.tsx";
+import { KeyValue, pairsOf, pairsProblem, recordOf } from "./key-value.tsx";
+import { useRevealed } from "./masked.tsx";
 import { chooseFile, ValueText } from "./value-text.tsx";
-
-export type FormValue = Readonly<Record<string, unknown>>;
-
-/** Stored settings as a form shows them: without empty ones. */
-export const formOf = (settings: FormValue): FormValue =>
-  Object.fromEntries(
-    Object.entries(settings)
-      .filter(([, value]) => value !== null && value !== "" && value !== 0 && value !== false)
-      .map(([name, value]) => [name, typeof value === "number" ? String(value) : value]),
-  );
-
-/** The body that changes stored settings to those of the form: fields that were emptied are cleared. */
-export function changedBody(before: FormValue, value: FormValue): FormValue {
-  const gone = Object.entries(before).filter(([name]) => !(name in value));
-  return { ...value, ...Object.fromEntries(gone.map(([name, old]) => [name, emptyLike(old)])) };
-}
-
-function emptyLike(value: unknown): unknown {
-  if (Array.isArray(value)) return [];
-  if (typeof value === "boolean") return false;
-  return typeof value === "object" ? {} : "";
-}
 
 /** Texts of a field that replace those of the schema. */
 export interface FieldTexts {
@@ -93,7 +73,14 @@ export function SchemaForm({
     <div class="schema-form">
       {names.filter((name) => !advanced.includes(name)).map(field)}
       {late.length > 0 && (
-        <details class="more-fields" open={late.some((name) => problems[name])}>
+        <details
+          class="more-fields"
+          open={late.some((name) => problems[name])}
+          // The browser shows its message at a visible field only.
+          onInvalidCapture={({ currentTarget }) => {
+            currentTarget.open = true;
+          }}
+        >
           <summary>More settings</summary>
           <div class="schema-form">{late.map(field)}</div>
         </details>
@@ -130,7 +117,7 @@ function SchemaField({ name, schema, value, onChange, texts, isRequired, problem
           label={shared.label}
           hint={shared.hint}
           checked={(value ?? schema.default) === true}
-          onChange={(checked) => onChange(checked === (schema.default === true) ? undefined : checked)}
+          onChange={onChange}
         />
       );
     case "choice": {
@@ -237,10 +224,11 @@ interface Shared {
 
 function MapField({ label, hint, error, noun, value, onChange, isSecret }: Shared & { readonly noun: string }) {
   const [pairs, setPairs] = useState(() => pairsOf((value ?? {}) as Record<string, string>));
+  const problem = pairsProblem(pairs) ?? error;
   return (
     <fieldset class="group">
       <legend>{label}</legend>
-      {error && <p class="field-error">{error}</p>}
+      {problem && <p class="field-error">{problem}</p>}
       {hint && <p class="field-hint">{hint}</p>}
       <KeyValue
         pairs={pairs}
@@ -256,6 +244,8 @@ function MapField({ label, hint, error, noun, value, onChange, isSecret }: Share
   );
 }
 
+let last = 0;
+
 function GroupsField({
   label,
   schema,
@@ -263,17 +253,23 @@ function GroupsField({
   onChange,
 }: Pick<Shared, "label" | "value" | "onChange"> & { readonly schema: JsonSchema }) {
   const groups = (Array.isArray(value) ? value : []) as FormValue[];
+  // Fields keep what is typed: each stays with its entry when one before it is removed.
+  const ids = useRef<number[]>([]).current;
+  while (ids.length < groups.length) ids.push(++last);
   const item = plainSchema(schema.items ?? {});
   return (
     <fieldset class="group">
       <legend>{label}</legend>
       {groups.map((group, at) => (
-        <div key={at} class="group-entry">
+        <div key={ids[at]} class="group-entry">
           <SchemaForm schema={item} value={group} onChange={(entered) => onChange(groups.with(at, entered))} />
           <IconButton
             icon="trash"
             label={`Remove entry ${at + 1} of ${label}`}
-            onClick={() => onChange(groups.toSpliced(at, 1))}
+            onClick={() => {
+              ids.splice(at, 1);
+              onChange(groups.toSpliced(at, 1));
+            }}
           />
         </div>
       ))}
@@ -307,7 +303,7 @@ interface LinesProps extends Omit<Shared, "value" | "onChange"> {
 
 /** Text of several lines, hidden until it is revealed where it is a secret. */
 function LinesField({ value, onChange, isSecret, rows, ...shared }: LinesProps) {
-  const [isShown, setShown] = useState(!isSecret);
+  const [isShown, setShown] = useRevealed(!isSecret);
   return (
     <Field {...shared}>
       {(ids) => (

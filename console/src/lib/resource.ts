@@ -1,5 +1,6 @@
 /** Reads of the API as state of a component. */
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { forgetRights } from "../api/rights.ts";
 import { session } from "../api/session.ts";
 
 export interface Resource<Value> {
@@ -8,7 +9,7 @@ export interface Resource<Value> {
   /** Why the last read failed. */
   readonly error: unknown;
   readonly isLoading: boolean;
-  /** Reads again; the value stays meanwhile. */
+  /** Reads again, and has rights asked for again; the value stays meanwhile. */
   readonly reload: () => void;
 }
 
@@ -34,36 +35,48 @@ export function useResource<Value>(
   const [round, setRound] = useState(0);
   const latest = useRef(read);
   latest.current = read;
+  /** The read that is under way. */
+  const reading = useRef<AbortController | null>(null);
 
   useEffect(() => {
     if (skip) return;
     const aborting = new AbortController();
+    reading.current = aborting;
     setState((last) => ({
       key: id,
       value: last.key === id ? last.value : undefined,
       error: last.key === id ? last.error : null,
       isLoading: true,
     }));
-    latest.current(aborting.signal).then(
-      (value) => {
-        if (!aborting.signal.aborted) setState({ key: id, value, error: null, isLoading: false });
-      },
-      (error: unknown) => {
-        if (!aborting.signal.aborted)
-          setState((last) => ({ key: id, value: last.key === id ? last.value : undefined, error, isLoading: false }));
-      },
-    );
+    latest
+      .current(aborting.signal)
+      .then(
+        (value) => {
+          if (!aborting.signal.aborted) setState({ key: id, value, error: null, isLoading: false });
+        },
+        (error: unknown) => {
+          if (!aborting.signal.aborted)
+            setState((last) => ({ key: id, value: last.key === id ? last.value : undefined, error, isLoading: false }));
+        },
+      )
+      .finally(() => {
+        if (reading.current === aborting) reading.current = null;
+      });
     return () => aborting.abort();
   }, [id, round, skip]);
 
-  const reload = useCallback(() => setRound((last) => last + 1), []);
+  const reload = useCallback(() => {
+    forgetRights();
+    setRound((last) => last + 1);
+  }, []);
   useEffect(() => {
     if (everyMs === 0 || skip) return;
+    // A read that takes longer than this is waited for: the next one would abort it.
     const timer = setInterval(() => {
-      if (!document.hidden && session.peek()) reload();
+      if (!document.hidden && session.peek() && !reading.current) setRound((last) => last + 1);
     }, everyMs);
     return () => clearInterval(timer);
-  }, [everyMs, skip, reload]);
+  }, [everyMs, skip]);
 
   const isCurrent = state.key === id;
   return {
@@ -86,6 +99,8 @@ export interface Pages<Row> extends Resource<readonly Row[]> {
   readonly loadMore: () => void;
 }
 
+const NO_ROWS: readonly never[] = [];
+
 /** A list that is read page by page, as far as it is shown. */
 export function usePages<Row>(
   key: readonly unknown[],
@@ -93,40 +108,34 @@ export function usePages<Row>(
   options: { readonly everyMs?: number; readonly skip?: boolean } = {},
 ): Pages<Row> {
   const first = useResource(key, (signal) => read(null, signal), options);
-  const [more, setMore] = useState<{
-    readonly of: unknown;
-    readonly rows: readonly Row[];
-    readonly next: string | null;
-  }>();
-  const [failure, setFailure] = useState<unknown>(null);
+  // Of this value of the first page: another one is a list that was read again.
+  const [more, setMore] = useState<Page<Row> & { readonly of: unknown; readonly error: unknown }>();
   const isReading = useRef(false);
   const latest = useRef(read);
   latest.current = read;
   const added = more && more.of === first.value ? more : undefined;
   const next = added ? added.next : (first.value?.next ?? null);
+  const further = added?.rows ?? NO_ROWS;
 
+  // The same after a failure: a table calls each new one at its end.
   const loadMore = useCallback(() => {
     if (next === null || isReading.current || !first.value) return;
     isReading.current = true;
-    const of = first.value;
+    const before = { of: first.value, rows: further, next, error: null };
     latest
       .current(next, new AbortController().signal)
       .then(
-        (page) => {
-          setFailure(null);
-          setMore({ of, rows: [...(added?.rows ?? []), ...page.rows], next: page.next });
-        },
-        (error: unknown) => setFailure(error),
+        (page) => setMore({ ...before, rows: [...further, ...page.rows], next: page.next }),
+        (error: unknown) => setMore({ ...before, error }),
       )
       .finally(() => {
         isReading.current = false;
       });
-  }, [next, first.value, added]);
+  }, [next, first.value, further]);
 
-  const rows = first.value && (added ? [...first.value.rows, ...added.rows] : first.value.rows);
   return {
-    value: rows,
-    error: first.error ?? failure,
+    value: first.value && (further.length > 0 ? [...first.value.rows, ...further] : first.value.rows),
+    error: first.error ?? added?.error ?? null,
     isLoading: first.isLoading,
     reload: first.reload,
     hasMore: next !== null,

@@ -93,7 +93,7 @@ const ABBREVIATIONS = new Map(
 );
 
 const SECRET =
-  /(^|_)(password|secret|secret_access_key|access_token|private_key|credentials|client_secret)$|^(Secrets|SecretID)$/;
+  /(^|_)(password|secret|secret_access_key|access_token|private_key|credentials|client_secret|reviewer_jwt)$|^(Secrets|SecretID)$/;
 
 export const isSecretName = (name: string): boolean => SECRET.test(name);
 

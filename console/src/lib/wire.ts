@@ -28,16 +28,26 @@ const CAPABILITIES: Readonly<Record<Verb, string>> = {
   DELETE: "delete",
 };
 
+/** The capability of a policy that a request needs. */
+export const capabilityOfVerb = (verb: Verb): string => CAPABILITIES[verb];
+
+/** The path of a request as policies name it: without `/v1/`, and decoded. */
+export const pathOf = (target: string): string =>
+  (target.split("?", 1)[0] ?? "").slice("/v1/".length).split("/").map(decodeURIComponent).join("/");
+
 /** Path and capability that a policy needs for the request; null for the cluster API, whose rules name no paths. */
 export function rightOf({ verb, target }: WireRequest): { readonly path: string; readonly capability: string } | null {
-  const [path = "", query] = target.split("?", 2);
-  if (isCluster(path)) return null;
-  const isList = verb === "LIST" || (verb === "GET" && new URLSearchParams(query).get("list") === "true");
-  return { path: decodeURI(path.slice("/v1/".length)), capability: isList ? "list" : CAPABILITIES[verb] };
+  const [, query] = target.split("?", 2);
+  if (isCluster(target)) return null;
+  const isList = verb === "GET" && new URLSearchParams(query).get("list") === "true";
+  return { path: pathOf(target), capability: CAPABILITIES[isList ? "LIST" : verb] };
 }
 
 /** Encodes a path; its slashes separate segments. */
 export const encodeSegments = (path: string): string => path.split("/").map(encodeURIComponent).join("/");
+
+/** Whether a path has a segment that a browser resolves, so that the request would go to another path. */
+export const isResolved = (target: string): boolean => /\/(\.|%2e){1,2}(?=[/?#]|$)/i.test(target);
 
 /** A word for a POSIX shell. */
 export const quoted = (word: string): string =>

@@ -109,6 +109,14 @@ interface Method {
   readonly config?: JsonSchema;
 }
 
+/** A schema with a flag that is set by default, which the API document leaves out. */
+const setByDefault = (schema: JsonSchema, name: string): JsonSchema => ({
+  ...schema,
+  properties: { ...schema.properties, [name]: { ...schema.properties?.[name], default: true } },
+});
+
+const JWT_CONFIG = setByDefault(jwtConfig, "namespace_in_state");
+
 const jwtRoles = (type: string): Kind =>
   kind(
     `/v1/auth/${type}/role`,
@@ -140,8 +148,8 @@ export const METHODS: Readonly<Record<string, Method>> = {
       "A role is for one program: it logs in with the role's ID and a secret ID.",
     ),
   },
-  oidc: { label: "OpenID Connect: people through an identity provider", kind: jwtRoles("oidc"), config: jwtConfig },
-  jwt: { label: "JWT: workloads with a signed token", kind: jwtRoles("jwt"), config: jwtConfig },
+  oidc: { label: "OpenID Connect: people through an identity provider", kind: jwtRoles("oidc"), config: JWT_CONFIG },
+  jwt: { label: "JWT: workloads with a signed token", kind: jwtRoles("jwt"), config: JWT_CONFIG },
   kubernetes: {
     label: "Kubernetes: service accounts",
     kind: kind(
@@ -151,7 +159,7 @@ export const METHODS: Readonly<Record<string, Method>> = {
       ["bound_service_account_names", "bound_service_account_namespaces", ...POLICIES],
       "A role says which service accounts may log in, and which policies they get.",
     ),
-    config: kubernetesConfig,
+    config: setByDefault(kubernetesConfig, "disable_iss_validation"),
   },
 };
 

@@ -12,14 +12,14 @@ import { Masked } from "../../components/masked.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Card, Page, Properties } from "../../components/page.tsx";
 import { RemountDialog } from "../../components/remount.tsx";
-import type { FormValue } from "../../components/schema-form.tsx";
 import { ShownOnce } from "../../components/shown-once.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
 import type { JsonSchema } from "../../lib/schema.ts";
+import type { FormValue } from "../../lib/settings.ts";
 import { METHODS } from "./kinds.ts";
-import { SettingsForm, SettingsList } from "./settings.tsx";
+import { hasSecrets, SettingsForm, SettingsList } from "./settings.tsx";
 
 export function MethodPage({ path }: { readonly path: string }) {
   const method = useResource(
@@ -123,6 +123,12 @@ export function MethodPage({ path }: { readonly path: string }) {
 /** All types have the same path for it. */
 const CONFIG = "/v1/auth/jwt/config";
 
+/** Names of the secrets of a configuration, which no read returns. */
+const storedSecrets = ({ token_reviewer_jwt_set, oidc_client_id }: FormValue): string[] => [
+  ...(token_reviewer_jwt_set ? ["token_reviewer_jwt"] : []),
+  ...(oidc_client_id ? ["oidc_client_secret"] : []),
+];
+
 function ConfigDialog({
   mount,
   schema,
@@ -159,15 +165,12 @@ function ConfigDialog({
           <SettingsForm
             schema={schema}
             first={["oidc_discovery_url", "oidc_client_id", "oidc_client_secret", "default_role", "kubernetes_host"]}
+            replaces
+            secrets={storedSecrets(before)}
             before={before}
-            requestOf={({ oidc_client_secret, ...body }: FormValue) =>
-              wireRequest(`POST ${CONFIG}`, {
-                mount,
-                body: { ...body, ...(oidc_client_secret ? { oidc_client_secret: "…" } : {}) },
-              })
-            }
+            requestOf={(body) => wireRequest(`POST ${CONFIG}`, { mount, body })}
             save={async (body) => {
-              await api(`POST ${CONFIG}`, { mount, body, sensitive: "oidc_client_secret" in body });
+              await api(`POST ${CONFIG}`, { mount, body, sensitive: hasSecrets(body) });
               toast(`${mount}/ is configured.`);
               onClose();
             }}

@@ -1,14 +1,14 @@
 import { useState } from "preact/hooks";
-import { ApiError, api, wireRequest } from "../../api/client.ts";
+import { ApiError, api, isDenied, isMissing, wireRequest } from "../../api/client.ts";
 import { place, setQuery, useAsked } from "../../app/router.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
-import { SearchInput, TextField } from "../../components/field.tsx";
+import { Checkbox, SearchInput, TextField } from "../../components/field.tsx";
 import { Toolbar } from "../../components/page.tsx";
-import { Empty, Loaded } from "../../components/states.tsx";
+import { Empty, Loaded, Loading } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
@@ -81,12 +81,25 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
     async (signal) => (await api("GET /v1/sys/policies/acl/{name}", { path: { name }, signal })).data.policy,
     { skip: name === "" },
   );
+  /** The name of a policy that may exist, and that the token cannot read. */
+  const [unread, setUnread] = useState<string | null>(null);
+  const [replaces, setReplaces] = useState(false);
+  const isReading = name !== "" && stored.value === undefined && stored.error === null;
+  const isRefused = name !== "" && stored.value === undefined && !isReading && !isMissing(stored.error);
+  const isUnseen = isRefused || (unread !== null && unread === entered);
   const policy = text ?? stored.value ?? draft;
   const isFixed = FIXED.includes(name);
   const options = { path: { name: entered }, body: { policy } };
   const save = useAction(async () => {
-    if (name === "" && (await exists(entered)))
-      throw new Error(`A policy ${entered} exists already: open it to change it.`);
+    if (name === "" && !(isUnseen && replaces)) {
+      const found = await exists(entered);
+      if (found === true) throw new Error(`A policy ${entered} exists already: open it to change it.`);
+      if (found === null) {
+        setUnread(entered);
+        setReplaces(false);
+        throw new Error(`Your token may not see whether there is a policy ${entered}.`);
+      }
+    }
     if (!policy.includes(draft)) throw new Error("Add the rules of the path, or clear it.");
     await api("POST /v1/sys/policies/acl/{name}", options);
     toast(`The policy ${entered} is saved.`);
@@ -135,7 +148,7 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
               type="submit"
               form="policy"
               isBusy={save.isBusy}
-              disabled={entered === ""}
+              disabled={entered === "" || isReading || (isUnseen && !replaces)}
               needs={`POST sys/policies/acl/${entered || "*"}`}
             >
               Save policy
@@ -144,10 +157,22 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
         )
       }
     >
-      {stored.error !== null && <ErrorPanel error={stored.error} />}
+      {!isFixed && stored.error !== null && !isMissing(stored.error) && (
+        <ErrorPanel error={stored.error} onRetry={stored.reload} />
+      )}
+      {isUnseen && !isFixed && (
+        <Checkbox
+          label="Replace the policy without having read it"
+          hint="Rules that it has now are lost."
+          checked={replaces}
+          onChange={setReplaces}
+        />
+      )}
       {isFixed ? (
         <p>The policy root allows everything. It has no text and cannot be changed.</p>
-      ) : (
+      ) : isReading ? (
+        <Loading label="The policy" />
+      ) : isRefused && !replaces ? null : (
         <form
           id="policy"
           class="form"
@@ -193,12 +218,14 @@ function PolicyDialog({ name, onClose, onChanged }: PolicyDialogProps) {
   );
 }
 
-async function exists(name: string): Promise<boolean> {
+/** Null where the token may not read it. */
+async function exists(name: string): Promise<boolean | null> {
   try {
     await api("GET /v1/sys/policies/acl/{name}", { path: { name }, quiet: true });
     return true;
   } catch (failure) {
-    if (failure instanceof ApiError && (failure.isMissing || failure.isDenied)) return false;
+    if (isMissing(failure)) return false;
+    if (isDenied(failure)) return null;
     throw failure;
   }
 }

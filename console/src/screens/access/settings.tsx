@@ -7,14 +7,15 @@ import { Button } from "../../components/button.tsx";
 import { confirmed } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
-import { TextField } from "../../components/field.tsx";
+import { Checkbox, TextField } from "../../components/field.tsx";
 import { Card, Properties } from "../../components/page.tsx";
-import { changedBody, type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
+import { SchemaForm } from "../../components/schema-form.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { DataTable } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
-import { fieldProblems, type JsonSchema } from "../../lib/schema.ts";
+import { fieldProblems, isSecretName, type JsonSchema, labelOf } from "../../lib/schema.ts";
+import { changedBody, type FormValue, formOf } from "../../lib/settings.ts";
 import { type Kind, OLD_NAMES, TEXTS } from "./kinds.ts";
 
 const titled = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
@@ -123,7 +124,7 @@ function SettingsDialog({ kind, mount, more, name, onClose, onDone }: DialogProp
       before={before}
       requestOf={(body) => wireRequest(`POST ${item}`, { ...at, path: { name: entered || "NAME" }, body })}
       save={async (body) => {
-        await api(`POST ${item}`, { ...at, path: { name: entered }, body, sensitive: "password" in body });
+        await api(`POST ${item}`, { ...at, path: { name: entered }, body, sensitive: hasSecrets(body) });
         toast(`The ${noun} ${entered} is saved.`);
         onDone();
       }}
@@ -177,17 +178,23 @@ const propertiesOf = (stored: FormValue, schema: JsonSchema): [string, Component
     return [[titled(field.replaceAll("_", " ")), <span class="mono">{texts.join(", ")}</span>]];
   });
 
+export const hasSecrets = (body: FormValue): boolean => Object.keys(body).some(isSecretName);
+
 interface FormProps {
   readonly schema: JsonSchema;
   readonly first: readonly string[];
   readonly hidden?: readonly string[] | undefined;
   /** Sends all fields, not only those that were changed. */
   readonly replaces?: boolean | undefined;
+  /** Stored secrets, which a write without them removes. */
+  readonly secrets?: readonly string[];
   readonly before: FormValue;
   readonly requestOf: (body: FormValue) => ReturnType<typeof wireRequest>;
   readonly save: (body: FormValue) => Promise<void>;
   readonly children?: ComponentChildren;
 }
+
+const AGAIN = "One is stored, and not shown. A save replaces the whole configuration: enter it again.";
 
 /** The form itself; a button with `form="settings"` sends it. */
 export function SettingsForm({
@@ -195,6 +202,7 @@ export function SettingsForm({
   first,
   hidden = [],
   replaces = false,
+  secrets = [],
   before,
   requestOf,
   save,
@@ -202,13 +210,14 @@ export function SettingsForm({
 }: FormProps) {
   const fields = Object.keys(schema.properties ?? {});
   const [stored] = useState(() =>
-    formOf(Object.fromEntries(Object.entries(before).filter(([name]) => fields.includes(name)))),
+    formOf(Object.fromEntries(Object.entries(before).filter(([name]) => fields.includes(name))), replaces),
   );
   const [value, setValue] = useState(stored);
-  const body = replaces ? { ...value } : changedBody(stored, value);
+  const [removes, setRemoves] = useState(false);
+  const body = replaces ? value : changedBody(stored, value);
   const write = useAction(() => save(body));
   const problems = fieldProblems(messagesOf(write.error));
-  const { password, ...shown } = body;
+  const shown = Object.entries(body).map(([name, entered]) => [name, isSecretName(name) ? "…" : entered]);
   return (
     <form
       id="settings"
@@ -220,17 +229,24 @@ export function SettingsForm({
     >
       {children}
       <SchemaForm
-        schema={schema}
+        schema={{ ...schema, required: [...(schema.required ?? []), ...(removes ? [] : secrets)] }}
         value={value}
         onChange={setValue}
-        texts={TEXTS}
+        texts={{ ...TEXTS, ...Object.fromEntries(secrets.map((name) => [name, { hint: AGAIN }])) }}
         first={first}
         hidden={["name", "id", "password_hash", ...hidden, ...(first.includes("policies") ? [] : OLD_NAMES)]}
-        advanced={fields.filter((name) => !first.includes(name))}
+        advanced={fields.filter((name) => !first.includes(name) && !secrets.includes(name))}
         problems={problems}
       />
+      {secrets.length > 0 && (
+        <Checkbox
+          label={`Remove the stored ${secrets.map(labelOf).join(", ")}`}
+          checked={removes}
+          onChange={setRemoves}
+        />
+      )}
       {write.error !== null && <ErrorPanel error={write.error} />}
-      <AsCommand request={requestOf(password === undefined ? shown : { ...shown, password: "…" })} />
+      <AsCommand request={requestOf(Object.fromEntries(shown))} />
     </form>
   );
 }

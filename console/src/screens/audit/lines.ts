@@ -94,11 +94,13 @@ export function objectHref(line: Line): string | null {
     return href("secrets", secret.length > 0 ? [mount, "at", ...secret] : [mount], { ns: namespace || null });
   }
   const destination = textOf(line, "destination").split("/");
-  if (destination.length === 2) return href("sync", destination);
+  // Those of other namespaces have longer names.
+  if (destination.length === 2) return href("sync", destination, { ns: null });
   const joined = path.join("/");
   const [, type, name] = /sys\/sync\/destinations\/([^/]+)\/([^/]+)/.exec(joined) ?? [];
   if (type && name) return href("sync", [type, name], { ns: namespace || null });
-  if (/(^|\/)sys\/(policies|capabilities|auth)|(^|\/)(auth|identity)\//.test(joined)) return href("access");
+  if (/(^|\/)sys\/(policies|capabilities|auth)|(^|\/)(auth|identity)\//.test(joined))
+    return href("access", [], { ns: namespace || null });
   if (first === "volume" && second === "host" && isId(third)) return hostVolumeHref(third, namespace);
   if (first === "volume" && second === "csi" && third) return csiVolumeHref(third, namespace);
   if (first === "node" && isId(second)) return nodeHref(second);

@@ -36,7 +36,7 @@ export function ChooseRole({
         </>
       }
     >
-      {engines.length === 0 && <p class="notice">Your token may use no engine: it lacks read below creds/ROLE.</p>}
+      {engines.length === 0 && <p class="notice">Your token may issue credentials of no engine.</p>}
       <div class="form" hidden={engines.length === 0}>
         <SelectField
           label="Engine"

@@ -7,11 +7,12 @@ import { confirm, confirmed } from "../../components/confirm.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Ago, Countdown } from "../../components/moments.tsx";
 import { Card, Properties } from "../../components/page.tsx";
-import { type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
+import { SchemaForm } from "../../components/schema-form.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { type Resource, useAction, useResource } from "../../lib/resource.ts";
 import { fieldProblems, labelOf } from "../../lib/schema.ts";
+import { type FormValue, formOf } from "../../lib/settings.ts";
 import { durationText, now, timeOf } from "../../lib/time.ts";
 import { DryRun } from "./dry-run.tsx";
 import { type EngineForm, formFor } from "./engine-types.ts";
@@ -24,8 +25,7 @@ const shownOf = ({ schema }: EngineForm, config: EngineConfig): FormValue =>
 function changesOf(before: FormValue, after: FormValue): FormValue {
   const changes: Record<string, unknown> = {};
   for (const name of new Set([...Object.keys(before), ...Object.keys(after)]))
-    if (JSON.stringify(before[name]) !== JSON.stringify(after[name]))
-      changes[name] = after[name] ?? (before[name] === true ? false : "");
+    if (JSON.stringify(before[name]) !== JSON.stringify(after[name])) changes[name] = after[name] ?? "";
   return changes;
 }
 

@@ -21,8 +21,9 @@ import {
   type RoleKind,
 } from "../../../../src/credentials/engines/description.ts";
 import { engineDescriptions } from "../../../../src/credentials/engines/descriptions.ts";
-import type { FieldTexts, FormValue } from "../../components/schema-form.tsx";
+import type { FieldTexts } from "../../components/schema-form.tsx";
 import { type JsonSchema, labelOf } from "../../lib/schema.ts";
+import type { FormValue } from "../../lib/settings.ts";
 
 export const ENGINE_TYPES: readonly EngineDescription[] = engineDescriptions;
 
@@ -101,10 +102,16 @@ const filled = (path: string, name: string): string =>
 /** Prefixes of a role's leases, below the mount. */
 export const leasePaths = ({ kind, name }: RoleAddress): string[] => kind.issue.map((path) => filled(path, name));
 
-/** The path that issues credentials of a role. @param settings null when the role cannot be read */
-export function issuePath({ kind: { issue, issueBy, reads } }: RoleAddress, settings: FormValue | null): string {
-  const path = issueBy?.paths[String(settings?.[issueBy.field])] ?? issue[0] ?? reads?.[0] ?? "";
-  return path.includes(":name") ? path.replace(":name", "{name}") : `${path}/{name}`;
+/**
+ * The paths that issue credentials of a role, with `{name}` inside, any of which a token may use.
+ * @param settings decide the path where a role has one only; null when the role cannot be read
+ */
+export function issuePaths(
+  { kind: { issue, issueBy, reads = [] } }: RoleAddress,
+  settings: FormValue | null,
+): string[] {
+  const path = issueBy?.paths[String(settings?.[issueBy.field])];
+  return (path ? [path] : [...issue, ...reads]).map((each) => filled(each, "{name}"));
 }
 
 const NAMED = engineDescriptions

@@ -1,25 +1,26 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
+import { lackingOf } from "../../api/rights.ts";
 import { caller } from "../../api/session.ts";
 import { AsCommand } from "../../components/as-command.tsx";
 import { Button } from "../../components/button.tsx";
 import { CopyButton } from "../../components/copy.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
-import { Checkbox } from "../../components/field.tsx";
+import { Checkbox, SelectField } from "../../components/field.tsx";
 import { Masked } from "../../components/masked.tsx";
 import { Countdown } from "../../components/moments.tsx";
 import { Properties } from "../../components/page.tsx";
-import type { FormValue } from "../../components/schema-form.tsx";
 import { ShownOnce } from "../../components/shown-once.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
+import type { FormValue } from "../../lib/settings.ts";
 import { durationText } from "../../lib/time.ts";
-import { issuePath, type RoleAddress } from "./engine-types.ts";
+import { issuePaths, type RoleAddress } from "./engine-types.ts";
 import { Grants } from "./grants.tsx";
 import { revokeLease } from "./lease-actions.ts";
-import { type Engine, operations, readConfig, readRole } from "./reads.ts";
+import { type Engine, issueRequest, operations, readConfig, readRole } from "./reads.ts";
 
 interface Issued {
   readonly data: FormValue;
@@ -58,7 +59,11 @@ export function IssueDialog(props: Props) {
   const [isVerified, setVerified] = useState(true);
   const [issued, setIssued] = useState<Issued | null>(null);
   const terms = useResource(["terms", mount, role.stored], (signal) => readTerms(props, signal));
-  const operation = operations.issue(type, issuePath(role, terms.value?.role ?? null));
+  const paths = issuePaths(role, terms.value?.role ?? null);
+  const usable = paths.filter((path) => lackingOf(issueRequest(engine, role, path)) === null);
+  const [chosen, setChosen] = useState("");
+  const path = paths.includes(chosen) ? chosen : (usable[0] ?? paths[0] ?? "");
+  const operation = operations.issue(type, path);
   const options = { mount, path: { name: role.name }, query: isVerified ? { verify: true } : {}, sensitive: true };
   const issue = useAction(async () => {
     const started = Date.now();
@@ -103,7 +108,14 @@ export function IssueDialog(props: Props) {
             <Button onClick={onClose} disabled={issue.isBusy}>
               Cancel
             </Button>
-            <Button kind="primary" onClick={() => void issue.run()} isBusy={issue.isBusy} autofocus>
+            <Button
+              kind="primary"
+              onClick={() => void issue.run()}
+              isBusy={issue.isBusy}
+              // The path depends on the role.
+              disabled={role.kind.issueBy !== undefined && terms.value === undefined}
+              autofocus
+            >
               Issue credentials
             </Button>
           </>
@@ -124,6 +136,18 @@ export function IssueDialog(props: Props) {
                   ? [["May do", <Grants key="grants" role={terms.value.role} />] as const]
                   : []),
               ]}
+            />
+          )}
+          {role.kind.issueBy && terms.value === null && usable.length > 1 && (
+            <SelectField
+              label="Path"
+              hint="Your token may not read the role: choose the path that it has."
+              value={path}
+              onChange={setChosen}
+              options={usable.map((each) => ({
+                value: each,
+                label: `${mount}${each.replace("{name}", role.name)}`,
+              }))}
             />
           )}
           <p>They are made at {type.label}, and end with their lease, or with your token if that ends first.</p>

@@ -5,11 +5,11 @@ import {
   prefixOf,
   type RoleKind,
 } from "../../../../src/credentials/engines/description.ts";
-import { api, apiFull, isDenied, type Schemas } from "../../api/client.ts";
-import type { FormValue } from "../../components/schema-form.tsx";
+import { api, apiFull, isDenied, type Schemas, wireRequest } from "../../api/client.ts";
 import type { Tone } from "../../components/status.tsx";
+import type { FormValue } from "../../lib/settings.ts";
 import { timeOf } from "../../lib/time.ts";
-import { ENGINE_TYPES, type RoleAddress } from "./engine-types.ts";
+import { ENGINE_TYPES, issuePaths, type RoleAddress } from "./engine-types.ts";
 
 /** Settings of an engine of any type: those of its description, and members that only some types have. */
 export type EngineConfig = FormValue & Partial<Schemas["EngineConfig"]>;
@@ -61,6 +61,15 @@ export const operations = {
     `DELETE /v1/${type}${path}/{name}` as "DELETE /v1/cloud-b/roles/{name}",
   issue: ({ type }: EngineDescription, path: string) => `GET /v1/${type}${path}` as "GET /v1/cloud-b/creds/{name}",
 };
+
+/** The request that issues credentials of a role by one of its paths. */
+export const issueRequest = ({ path: mount, type }: Engine, { name }: RoleAddress, path: string) =>
+  wireRequest(operations.issue(type, path), { mount, path: { name } });
+
+/** The requests that issue credentials of a role, as a button needs them: any one. */
+export const issueNeeds = (engine: Engine, role: RoleAddress, settings: FormValue | null = null) => [
+  issuePaths(role, settings).map((path) => issueRequest(engine, role, path)),
+];
 
 /** @param path of a further document; @returns null when it was never written */
 export async function readConfig(

@@ -3,9 +3,10 @@ import { kindsOf, type RoleKind } from "../../../../src/credentials/engines/desc
 import { api, wireRequest } from "../../api/client.ts";
 import { SelectField, TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
-import { changedBody, type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
+import { SchemaForm } from "../../components/schema-form.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { fieldKind, plainSchema } from "../../lib/schema.ts";
+import { changedBody, type FormValue, formOf } from "../../lib/settings.ts";
 import { type EngineForm, formFor, kindLabel, type RoleAddress } from "./engine-types.ts";
 import { type Engine, type EngineRole, operations } from "./reads.ts";
 

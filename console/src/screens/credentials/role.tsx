@@ -17,7 +17,7 @@ import { engineHref } from "./engines.tsx";
 import { Grants } from "./grants.tsx";
 import { IssueDialog } from "./issue.tsx";
 import { Leases } from "./leases.tsx";
-import { type Engine, type EngineRole, operations, readEngines, readRole } from "./reads.ts";
+import { type Engine, type EngineRole, issueNeeds, operations, readEngines, readRole } from "./reads.ts";
 import { RoleForm } from "./role-form.tsx";
 
 /** One role: what it gives, and its leases. @param stored name, which the beginning of its kind precedes */
@@ -52,6 +52,8 @@ interface RoleProps {
 function Role({ engine, address, crumbs }: RoleProps) {
   const { path: mount, type } = engine;
   const { name, kind } = address;
+  // Credentials that are kept for a role have no leases.
+  const prefixes = leasePaths(address).map((path) => `${mount}${path}`);
   const role = useResource(["role", mount, address.stored], (signal) => readRole(engine, address, signal));
   const [dialog, setDialog] = useState<"issue" | "edit" | null>(null);
   const [round, setRound] = useState(0);
@@ -92,7 +94,12 @@ function Role({ engine, address, crumbs }: RoleProps) {
               Edit
             </Button>
           )}
-          <Button icon="key" kind="primary" needs={`GET ${mount}/creds/${name}`} onClick={() => setDialog("issue")}>
+          <Button
+            icon="key"
+            kind="primary"
+            needs={issueNeeds(engine, address, role.value)}
+            onClick={() => setDialog("issue")}
+          >
             Issue credentials
           </Button>
           <Menu
@@ -128,8 +135,12 @@ function Role({ engine, address, crumbs }: RoleProps) {
           </>
         )}
       </Loaded>
-      <h2 class="credentials-heading">Leases</h2>
-      <Leases key={round} prefixes={leasePaths(address).map((path) => `${mount}${path}`)} irrevocable={null} />
+      {prefixes.length > 0 && (
+        <>
+          <h2 class="credentials-heading">Leases</h2>
+          <Leases key={round} prefixes={prefixes} irrevocable={null} />
+        </>
+      )}
       {dialog === "issue" && (
         <IssueDialog
           engine={engine}

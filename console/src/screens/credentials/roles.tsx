@@ -1,4 +1,6 @@
 import { useState } from "preact/hooks";
+import { kindsOf } from "../../../../src/credentials/engines/description.ts";
+import { wireRequest } from "../../api/client.ts";
 import { href, place, setQuery } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
 import { SearchInput } from "../../components/field.tsx";
@@ -9,7 +11,7 @@ import { useResource } from "../../lib/resource.ts";
 import { kindLabel, roleAddress } from "./engine-types.ts";
 import { engineHref } from "./engines.tsx";
 import { IssueDialog } from "./issue.tsx";
-import { type Engine, readRoleNames } from "./reads.ts";
+import { type Engine, issueNeeds, operations, readRoleNames } from "./reads.ts";
 import { RoleForm } from "./role-form.tsx";
 
 const roleHref = (mount: string, role: string): string => href("credentials", [mount, role]);
@@ -34,7 +36,7 @@ export function Roles({
     <Button
       icon="plus"
       kind={isReady ? "primary" : "normal"}
-      needs={`POST ${mount}/roles/*`}
+      needs={[kindsOf(type).map((kind) => wireRequest(operations.writeRole(type, kind), { mount }))]}
       onClick={() => setNew(true)}
     >
       Create role
@@ -59,7 +61,12 @@ export function Roles({
       width: "11rem",
       align: "end",
       render: (name) => (
-        <Button kind="quiet" icon="key" needs={`GET ${mount}/creds/${name}`} onClick={() => setIssuing(name)}>
+        <Button
+          kind="quiet"
+          icon="key"
+          needs={issueNeeds(engine, roleAddress(type, name))}
+          onClick={() => setIssuing(name)}
+        >
           Issue credentials
         </Button>
       ),
@@ -90,7 +97,7 @@ export function Roles({
               </Toolbar>
               <DataTable
                 label="Roles"
-                rows={names.filter((name) => name.includes(search.toLowerCase()))}
+                rows={names.filter((name) => name.toLowerCase().includes(search.toLowerCase()))}
                 columns={columns}
                 keyOf={(name) => name}
                 hrefOf={(name) => roleHref(mount, name)}

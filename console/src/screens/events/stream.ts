@@ -144,13 +144,14 @@ export class EventStream {
   #opened(asked: number | null, oldest: number): void {
     const at = Date.now();
     if (asked !== null && oldest > asked) {
-      const lines = oldest - 1 === asked ? `Index ${asked} has` : `Indexes ${asked} to ${oldest - 1} have`;
-      this.buffer.addMark("warn", `Gap: ${lines} left the service's buffer and cannot be shown.`, at);
+      // Lines that other objects have there may be left.
+      const lines = oldest - 1 === asked ? `Index ${asked} has` : `Indexes ${asked} to ${oldest - 1} have lines that`;
+      this.buffer.addMark("warn", `Gap: ${lines} left the service's buffer.`, at);
     } else if (this.#lostAt !== null && asked !== null) {
       const away = durationText(at - this.#lostAt);
       this.buffer.addMark("info", `Reconnected after ${away} at index ${asked}: nothing is missing.`, at);
     } else if (asked === null && oldest > 1 && this.#filters.from === "backlog")
-      this.buffer.addMark("info", `The service's buffer begins at index ${oldest}; older lines have left it.`, at);
+      this.buffer.addMark("info", `The service's buffer is complete from index ${oldest} on.`, at);
     this.#lostAt = null;
     this.state.value = { name: "live" };
     this.#changed();

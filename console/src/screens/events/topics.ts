@@ -68,15 +68,20 @@ export function objectHref({ Topic, Key, Namespace, Payload }: EventBody): strin
     case "CSIPlugin":
       return pluginHref(Key);
     case "Secret":
-      return href("secrets", [mountOf(Payload), "at", ...textOf(objectOf(Payload)["Path"]).split("/")]);
+      return href(
+        "secrets",
+        [mountOf(Payload), "at", ...textOf(objectOf(Payload)["Path"]).split("/")],
+        ofSecrets(Payload),
+      );
     case "Sync":
       return href(
         "sync",
         ["Type", "Name"].map((field) => textOf(objectOf(Payload)[field])),
+        ofSecrets(Payload),
       );
     case "Lease":
     case "Engine":
-      return href("credentials", [mountOf(Payload)]);
+      return href("credentials", [mountOf(Payload)], ofSecrets(Payload));
     default:
       return Topic.startsWith("ACL") ? href("access") : null;
   }
@@ -90,6 +95,11 @@ function objectOf(payload: Readonly<Record<string, unknown>>): Readonly<Record<s
 }
 
 const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+
+/** The namespace of the secrets API, which is not that of the event. */
+const ofSecrets = (payload: EventBody["Payload"]) => ({
+  ns: textOf(objectOf(payload)["Namespace"]).replace(/\/$/, "") || null,
+});
 
 const mountOf = (payload: EventBody["Payload"]): string => textOf(objectOf(payload)["Mount"]).replace(/\/$/, "");
 

@@ -6,10 +6,11 @@ import { confirmDelete } from "../../components/confirm.tsx";
 import { TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { type FormEnds, ListScreen } from "../../components/list-screen.tsx";
-import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
+import { SchemaForm } from "../../components/schema-form.tsx";
 import { Status } from "../../components/status.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useResource } from "../../lib/resource.ts";
+import type { FormValue } from "../../lib/settings.ts";
 import { plural } from "../../lib/text.ts";
 import { type Channel, SERVICES } from "./words.ts";
 

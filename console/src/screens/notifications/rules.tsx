@@ -5,10 +5,11 @@ import { confirmDelete } from "../../components/confirm.tsx";
 import { TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { type FormEnds, ListScreen } from "../../components/list-screen.tsx";
-import { type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
+import { SchemaForm } from "../../components/schema-form.tsx";
 import { Status } from "../../components/status.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useResource } from "../../lib/resource.ts";
+import { type FormValue, formOf } from "../../lib/settings.ts";
 import { durationText } from "../../lib/time.ts";
 import { readChannels } from "./channels.tsx";
 import { CONDITIONS, type Rule, SEVERITY } from "./words.ts";
@@ -93,7 +94,7 @@ function RuleForm({ rule, onClose, onDone }: FormProps) {
   const [value, setValue] = useState<FormValue>(() => {
     if (!rule) return { recovery: true };
     const { name: _, ...fields } = rule;
-    return formOf(fields);
+    return formOf(fields, true);
   });
   const channels = useResource(["notification-channels"], readChannels);
   const hidden = Object.keys(LIMITS).filter((field) => !LIMITS[field]?.includes(value["condition"]));

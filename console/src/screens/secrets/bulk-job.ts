@@ -45,11 +45,11 @@ const KEY = "sallyport.bulk";
 
 export const owner = (): string => `${caller.value?.namespace ?? ""}/${caller.value?.name ?? ""}`;
 
-/** The unfinished or unread job of this tab and caller. */
+/** The unfinished or unread job of this tab and caller; of a token that may not look itself up there is none. */
 export function storedJob(): BulkJob | null {
   try {
     const job = JSON.parse(sessionStorage.getItem(KEY) ?? "null") as BulkJob | null;
-    const isOwn = job?.owner === owner() && job.namespace === secretsNamespace.value;
+    const isOwn = caller.value?.accessor && job?.owner === owner() && job.namespace === secretsNamespace.value;
     return isOwn && Array.isArray(job.items) ? job : null;
   } catch {
     return null;
@@ -163,7 +163,7 @@ async function create(engine: Engine, path: string, data: SecretData): Promise<b
 }
 
 /**
- * Copies the newest version, and for a move deletes the source if it is still what was copied.
+ * Copies the newest version with its custom metadata, and for a move deletes the source if it is still what was copied.
  * @returns a note about what was done, or nothing
  */
 export async function transfer(
@@ -179,13 +179,22 @@ export async function transfer(
     throw new Error("the source has no values");
   }
   let note = "";
+  let custom: Newest["custom"] = to.version === 2 ? source.custom : {};
   if (!(await create(to, target, source.data))) {
     const found = await newestOf(to, target);
     if (!found || !isSame(found.data, source.data)) throw new Error("the target exists, and was not changed");
     note = "the target had the same values";
+    // A target without metadata may be of an attempt that ended before it was written.
+    if (Object.keys(found.custom).length > 0) {
+      if (Object.keys(custom).length > 0 && !isSame(found.custom, custom)) {
+        note += ", and keeps its own metadata";
+        if (to.kind === "move") throw new Error(`${note}; the source was kept`);
+      }
+      custom = {};
+    }
   }
-  if (to.version === 2 && Object.keys(source.custom).length > 0)
-    await api("POST /v1/secret/metadata/{path}", { ...at(to.mount, target), body: { custom_metadata: source.custom } });
+  if (Object.keys(custom).length > 0)
+    await api("POST /v1/secret/metadata/{path}", { ...at(to.mount, target), body: { custom_metadata: custom } });
   if (to.kind === "copy") return note;
   const now = await newestOf(from, path);
   if (now?.number !== source.number || !isSame(now.data, source.data))

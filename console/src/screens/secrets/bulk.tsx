@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { href } from "../../app/router.ts";
 import { Button } from "../../components/button.tsx";
+import { ErrorPanel } from "../../components/error-panel.tsx";
 import { SearchInput } from "../../components/field.tsx";
 import { Page, Toolbar } from "../../components/page.tsx";
 import { Empty } from "../../components/states.tsx";
@@ -101,12 +102,17 @@ function Selection({ mount, folder, onStart }: BulkProps & { readonly onStart: (
         {index.foldersRefused > 0 && `; ${plural(index.foldersRefused, "folder")} may not be listed`}
         {`; ${count(chosen.size)} selected`}
         {chosen.size > MAX_ITEMS && `, at most ${count(MAX_ITEMS)} at a time`}
-        {!index.isReading && index.foldersLeft > 0 && (
+        {!index.isReading && index.failure === null && index.foldersLeft > 0 && (
           <Button kind="quiet" onClick={index.readOn}>
             Read {index.foldersLeft} more
           </Button>
         )}
       </p>
+      {index.failure !== null && (
+        <ErrorPanel error={index.failure} title="Not all names could be read" onRetry={index.readOn}>
+          {plural(index.foldersLeft, "folder")} left, whose secrets are not in the list.
+        </ErrorPanel>
+      )}
       <DataTable
         label="Secrets"
         rows={shown}

@@ -1,9 +1,8 @@
 /** One secret on both sides, key by key, with copies across. */
-import { useState } from "preact/hooks";
 import { Button } from "../../components/button.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
-import { Masked } from "../../components/masked.tsx";
+import { Masked, useRevealed } from "../../components/masked.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { shown } from "../../lib/exact-json.ts";
@@ -24,7 +23,7 @@ export function CompareDialog({ left, right, name, onClose, onChanged }: Compare
   const both = useResource(["both", sides], (signal) =>
     Promise.all([readNewest(sides[0], signal), readNewest(sides[1], signal)]),
   );
-  const [isRevealed, setRevealed] = useState(false);
+  const [isRevealed, setRevealed] = useRevealed(false);
   const copy = useAction(async (to: 0 | 1, keys: readonly string[] | null) => {
     const versions = both.value;
     const source = versions?.[to === 0 ? 1 : 0];
@@ -106,26 +105,26 @@ function Keys({ left, right, isRevealed, onReveal, onCopy }: KeysProps) {
             {key}
           </div>,
           <div key={`${key} copy`}>
-            {key in other && (
+            {Object.hasOwn(other, key) && (
               <Button kind="quiet" title={`Copy ${key} to the left`} onClick={() => onCopy(0, key)}>
                 <span class="unseen">Copy {key} to the left</span>←
               </Button>
             )}
-            {key in one && (
+            {Object.hasOwn(one, key) && (
               <Button kind="quiet" title={`Copy ${key} to the right`} onClick={() => onCopy(1, key)}>
                 <span class="unseen">Copy {key} to the right</span>→
               </Button>
             )}
           </div>,
           <div key={`${key} left`}>
-            {key in one ? (
+            {Object.hasOwn(one, key) ? (
               <Masked value={shown(one[key])} label={`${key} on the left`} isRevealed={isRevealed} />
             ) : (
               <span class="muted">missing</span>
             )}
           </div>,
           <div key={`${key} right`}>
-            {key in other ? (
+            {Object.hasOwn(other, key) ? (
               <Masked value={shown(other[key])} label={`${key} on the right`} isRevealed={isRevealed} />
             ) : (
               <span class="muted">missing</span>

@@ -1,6 +1,5 @@
-import { useState } from "preact/hooks";
 import { Button } from "../../components/button.tsx";
-import { Masked } from "../../components/masked.tsx";
+import { Masked, useRevealed } from "../../components/masked.tsx";
 import { Toolbar } from "../../components/page.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { Status, type Tone } from "../../components/status.tsx";
@@ -22,9 +21,9 @@ function changesBetween(before: SecretData, after: SecretData): Change[] {
   const names = [...new Set([...Object.keys(before), ...Object.keys(after)])].sort();
   return names.map((name) => {
     const [was, is] = [before[name], after[name]];
-    const kind = !(name in before)
+    const kind = !Object.hasOwn(before, name)
       ? "added"
-      : !(name in after)
+      : !Object.hasOwn(after, name)
         ? "removed"
         : JSON.stringify(was) === JSON.stringify(is)
           ? "same"
@@ -43,7 +42,7 @@ const WORDS: Readonly<Record<Change["kind"], string>> = {
 
 /** Two versions key by key; values stay hidden until they are revealed. */
 export function Comparison({ at, from, to }: { readonly at: At; readonly from: number; readonly to: number }) {
-  const [isRevealed, setRevealed] = useState(false);
+  const [isRevealed, setRevealed] = useRevealed(false);
   const both = useResource(["compare", at.mount, at.path.path, from, to], (signal) =>
     Promise.all([from, to].map((version) => readVersion(at.mount, at.path.path, version, signal))),
   );

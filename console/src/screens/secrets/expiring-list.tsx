@@ -1,3 +1,4 @@
+import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Status } from "../../components/status.tsx";
 import { VirtualList } from "../../components/virtual-list.tsx";
 import { plural } from "../../lib/text.ts";
@@ -7,13 +8,14 @@ import { expiryStatus, useExpiring } from "./expiry.ts";
 
 /** Secrets of a mount whose metadata has an end, the earliest first. */
 export function ExpiringSecrets({ mount, selected }: { readonly mount: KvMount; readonly selected: string | null }) {
-  const { found, isReading, unread } = useExpiring(mount);
+  const { found, isReading, unread, failure, readAgain } = useExpiring(mount);
   return (
     <>
       <p class="secrets-side-note muted small" role="status">
         {isReading ? "Reading the metadata …" : `${plural(found.length, "secret")} with expires_at`}
         {unread > 0 && `; ${plural(unread, "folder")} not read`}
       </p>
+      {failure !== null && <ErrorPanel error={failure} onRetry={readAgain} />}
       <VirtualList
         rows={found}
         rowPx={30}

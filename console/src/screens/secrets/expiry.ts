@@ -1,6 +1,6 @@
 /** `custom_metadata.expires_at` of secrets: their end as people know it, such as that of a partner's key. */
 import { useEffect, useState } from "preact/hooks";
-import { api, isMissing } from "../../api/client.ts";
+import { api, isDenied, isMissing } from "../../api/client.ts";
 import type { Tone } from "../../components/status.tsx";
 import { relativeText, timeOf } from "../../lib/time.ts";
 import type { KvMount } from "./addresses.ts";
@@ -30,13 +30,18 @@ export interface ExpiringList {
   /** The earliest first. */
   readonly found: readonly Expiring[];
   readonly isReading: boolean;
-  /** Folders that may not be listed, or are left beyond the bound. */
+  /** Folders that may not be listed, or are left beyond the bound or after a failure. */
   readonly unread: number;
+  readonly failure: unknown;
+  readonly readAgain: () => void;
 }
+
+const BEGUN = { found: [], isReading: true, unread: 0, failure: null };
 
 /** Secrets of a mount with an end, by the detailed lists of its folders. */
 export function useExpiring({ path: mount }: KvMount): ExpiringList {
-  const [state, setState] = useState<ExpiringList>({ found: [], isReading: true, unread: 0 });
+  const [state, setState] = useState<Omit<ExpiringList, "readAgain">>(BEGUN);
+  const [round, setRound] = useState(0);
   useEffect(() => {
     const aborting = new AbortController();
     const { signal } = aborting;
@@ -44,6 +49,7 @@ export function useExpiring({ path: mount }: KvMount): ExpiringList {
     const found: Expiring[] = [];
     const read = async (): Promise<void> => {
       let unread = 0;
+      let stopped: unknown = null;
       for (let requests = 0; requests < MAX_REQUESTS && !signal.aborted; requests++) {
         const next = queue.shift();
         if (!next) break;
@@ -66,15 +72,20 @@ export function useExpiring({ path: mount }: KvMount): ExpiringList {
           if (data.keys.length >= PAGE) queue.push({ folder, after: data.keys.at(-1) ?? "" });
         } catch (failure) {
           // An empty folder is none.
-          if (!isMissing(failure)) unread++;
+          if (isMissing(failure)) continue;
+          unread++;
+          if (isDenied(failure)) continue;
+          stopped = failure;
+          break;
         }
       }
       if (signal.aborted) return;
       found.sort((a, b) => a.at - b.at);
-      setState({ found, isReading: false, unread: unread + queue.length });
+      setState({ found, isReading: false, unread: unread + queue.length, failure: stopped });
     };
+    setState(BEGUN);
     void read();
     return () => aborting.abort();
-  }, [mount]);
-  return state;
+  }, [mount, round]);
+  return { ...state, readAgain: () => setRound(round + 1) };
 }

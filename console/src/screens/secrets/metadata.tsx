@@ -5,10 +5,11 @@ import { Button } from "../../components/button.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { Ago } from "../../components/moments.tsx";
 import { Card, Properties } from "../../components/page.tsx";
-import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
+import { SchemaForm } from "../../components/schema-form.tsx";
 import { Empty, Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
 import type { Resource } from "../../lib/resource.ts";
+import type { FormValue } from "../../lib/settings.ts";
 import type { At } from "./secret.tsx";
 
 type Found = Schemas["SecretMetadata"];

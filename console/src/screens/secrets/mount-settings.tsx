@@ -7,11 +7,12 @@ import { confirmed } from "../../components/confirm.tsx";
 import { Dialog } from "../../components/dialog.tsx";
 import { ErrorPanel } from "../../components/error-panel.tsx";
 import { Properties } from "../../components/page.tsx";
-import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
+import { SchemaForm } from "../../components/schema-form.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useAction, useResource } from "../../lib/resource.ts";
 import { fieldProblems } from "../../lib/schema.ts";
+import type { FormValue } from "../../lib/settings.ts";
 import type { KvMount } from "./addresses.ts";
 
 /** Resolves with whether the engine was disabled. */

@@ -1,5 +1,6 @@
 /** Reads of mounts and secrets. Version 1 and version 2 of the engine differ in their paths only here. */
 import { api, isMissing, type Schemas } from "../../api/client.ts";
+import { secretsNamespace } from "../../api/namespaces.ts";
 import type { KvMount } from "./addresses.ts";
 
 interface OtherMount {
@@ -72,7 +73,10 @@ export async function listFolder(
 /** Folders that the caller may list and secrets that it may read, as its rules name them, where it may not list all. */
 export async function namedByRules({ path: mount, version }: KvMount, signal?: AbortSignal): Promise<string[]> {
   const rules = (await api("GET /v1/sys/internal/ui/resultant-acl", { signal, quiet: true })).data;
-  const [lists, reads] = version === 2 ? [`${mount}/metadata/`, `${mount}/data/`] : [`${mount}/`, `${mount}/`];
+  // Paths of the rules are relative to the root namespace.
+  const namespace = secretsNamespace.peek();
+  const at = `${namespace && `${namespace}/`}${mount}/`;
+  const [lists, reads] = version === 2 ? [`${at}metadata/`, `${at}data/`] : [at, at];
   const named = (all: typeof rules.exact_paths, right: string, start: string): string[] =>
     Object.entries(all).flatMap(([path, { capabilities }]) =>
       path.startsWith(start) && path !== start && !/[+]/.test(path) && (capabilities as string[]).includes(right)

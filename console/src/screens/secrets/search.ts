@@ -1,6 +1,6 @@
 /** Names of secrets: of a folder and those below it, read one by one, or of a mount, by words. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api } from "../../api/client.ts";
+import { api, isDenied } from "../../api/client.ts";
 import type { KvMount } from "./addresses.ts";
 import { listFolder } from "./reads.ts";
 
@@ -12,7 +12,9 @@ interface NameIndex {
   /** Folders whose names the caller may not list. */
   readonly foldersRefused: number;
   readonly isReading: boolean;
-  /** Reads on after the bound was reached. */
+  /** Why the reading stopped before its end; null while it goes on. */
+  readonly failure: unknown;
+  /** Reads on after the bound was reached, or after a failure. */
   readonly readOn: () => void;
 }
 
@@ -35,20 +37,25 @@ export function useNameIndex(mount: KvMount, folder: string): NameIndex {
   const [budget, setBudget] = useState(MAX_REQUESTS);
   const [, setRound] = useState(0);
   const [isReading, setReading] = useState(false);
+  const [failure, setFailure] = useState<unknown>(null);
   useEffect(() => {
     const aborting = new AbortController();
+    let hasFailed = false;
     const state = walk.current;
     const readNext = async (): Promise<void> => {
-      for (let next = state.queue.shift(); next; next = state.read < budget ? state.queue.shift() : undefined) {
+      const take = () => (state.read < budget && !hasFailed ? state.queue.shift() : undefined);
+      for (let next = take(); next; next = take()) {
         try {
           const page = await listFolder(mount, next.folder, next.after, aborting.signal);
           for (const name of page.names)
             if (name.endsWith("/")) state.queue.push({ folder: `${next.folder}${name}`, after: null });
             else state.paths.push(`${next.folder}${name}`);
           if (page.next !== null) state.queue.unshift({ folder: next.folder, after: page.next });
-        } catch {
-          if (aborting.signal.aborted) {
+        } catch (error) {
+          if (aborting.signal.aborted || !isDenied(error)) {
             state.queue.unshift(next);
+            hasFailed = true;
+            if (!aborting.signal.aborted) setFailure(error);
             return;
           }
           state.refused++;
@@ -59,8 +66,9 @@ export function useNameIndex(mount: KvMount, folder: string): NameIndex {
     };
     const perform = async (): Promise<void> => {
       setReading(true);
+      setFailure(null);
       // Readers that find the queue empty end, although the others may still fill it.
-      while (state.queue.length > 0 && state.read < budget && !aborting.signal.aborted)
+      while (state.queue.length > 0 && state.read < budget && !hasFailed && !aborting.signal.aborted)
         await Promise.all(Array.from({ length: MAX_CONCURRENT }, readNext));
       if (!aborting.signal.aborted) setReading(false);
     };
@@ -74,6 +82,7 @@ export function useNameIndex(mount: KvMount, folder: string): NameIndex {
     foldersLeft: queue.length,
     foldersRefused: refused,
     isReading,
+    failure,
     readOn: () => setBudget((before) => before + MAX_REQUESTS),
   };
 }

@@ -9,6 +9,7 @@ import { toast } from "../../components/toasts.tsx";
 import { chooseFile, ValueText } from "../../components/value-text.tsx";
 import { parseExact, shown } from "../../lib/exact-json.ts";
 import { FORMATS, type Format, formatOf, formatted, parsed } from "../../lib/formats.ts";
+import { mergePatch } from "../../lib/merge-patch.ts";
 import type { KvMount } from "./addresses.ts";
 import type { SecretData } from "./reads.ts";
 
@@ -18,8 +19,8 @@ interface EditorProps {
   readonly path: string | null;
   /** Where a new secret begins. */
   readonly folder: string;
-  /** Present values; absent for a new secret, and where the caller may not read them. */
-  readonly current?: SecretData | undefined;
+  /** Present values; null for a version that has none, absent for a new secret and where they could not be read. */
+  readonly current?: SecretData | null | undefined;
   /** Number of the newest version. */
   readonly version?: number | undefined;
   readonly onClose: () => void;
@@ -28,20 +29,12 @@ interface EditorProps {
 
 /** Values that were no text stay what they were, as long as what is typed is JSON. */
 function typedValue({ name, value }: Pair, current: SecretData): unknown {
-  if (!(name in current) || typeof current[name] === "string") return value;
+  if (!Object.hasOwn(current, name) || typeof current[name] === "string") return value;
   try {
     return parseExact(value);
   } catch {
     return value;
   }
-}
-
-function mergePatch(current: SecretData, data: SecretData): SecretData {
-  const changed = Object.entries(data).filter(
-    ([name, value]) => JSON.stringify(value) !== JSON.stringify(current[name]),
-  );
-  const removed = Object.keys(current).filter((name) => !(name in data));
-  return Object.fromEntries([...changed, ...removed.map((name) => [name, null] as const)]);
 }
 
 /** Writes a secret: a new one, or a new version. */
@@ -55,7 +48,9 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
   });
   // The values as one text; null = the pairs count.
   const [text, setText] = useState<{ readonly format: Format; readonly raw: string } | null>(null);
-  const [isPatch, setPatch] = useState(!isNew && isVersioned && current === undefined);
+  const mayPatch = !isNew && isVersioned && current !== null;
+  // Values that cannot be seen are not replaced by default.
+  const [isPatch, setPatch] = useState(mayPatch && current === undefined);
   const [isGuarded, setGuarded] = useState(true);
 
   const name = path ?? typedPath.replace(/^\/|\/$/g, "");
@@ -92,10 +87,11 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
   const requestOf = (data: SecretData) => ({
     mount: mount.path,
     path: { path: name || "PATH" },
-    body: { data: isPatch ? mergePatch(current ?? {}, data) : data, ...options },
+    body: { data, ...options },
   });
+  const written = (): SecretData => (isPatch ? mergePatch(current ?? {}, read()) : read());
   const save = async (): Promise<void> => {
-    const data = read();
+    const data = written();
     if (!isVersioned)
       await api("POST /v1/kv-v1/{path}", { mount: mount.path, path: { path: name }, body: data, sensitive: true });
     else if (isPatch) await api("PATCH /v1/secret/data/{path}", { ...requestOf(data), sensitive: true });
@@ -107,22 +103,13 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
   const preview = () => {
     let data: SecretData;
     try {
-      data = withoutValues(read()) as SecretData;
+      data = withoutValues(written()) as SecretData;
     } catch {
       data = { "…": "…" };
     }
-    if (!isVersioned)
-      return wireRequest("POST /v1/kv-v1/{path}", { mount: mount.path, path: { path: name || "PATH" }, body: data });
-    const request = requestOf({});
-    const body = {
-      ...request.body,
-      data: isPatch
-        ? (withoutValues(mergePatch(current ?? {}, text === null ? dataOfPairs() : data)) as SecretData)
-        : data,
-    };
-    return isPatch
-      ? wireRequest("PATCH /v1/secret/data/{path}", { ...request, body })
-      : wireRequest("POST /v1/secret/data/{path}", { ...request, body });
+    const { body, ...request } = requestOf(data);
+    if (!isVersioned) return wireRequest("POST /v1/kv-v1/{path}", { ...request, body: data });
+    return wireRequest(`${isPatch ? "PATCH" : "POST"} /v1/secret/data/{path}`, { ...request, body });
   };
   return (
     <FormDialog
@@ -182,7 +169,7 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
           onChange={(raw) => setText({ ...text, raw })}
         />
       )}
-      {isVersioned && !isNew && (
+      {mayPatch && (
         <Checkbox
           label="Send only what changed (patch)"
           hint="Keys that were not touched keep their value, also when another person changed them meanwhile."

@@ -95,7 +95,7 @@ export function PlainSecret({
           mount={mount}
           path={path}
           folder=""
-          current={value.value ?? undefined}
+          current={value.value}
           onClose={() => setEditing(false)}
           onDone={value.reload}
         />

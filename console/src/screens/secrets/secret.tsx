@@ -191,8 +191,8 @@ export function Secret({ mount, path, onChange }: SecretProps) {
           mount={mount}
           path={path}
           folder=""
-          current={value.value?.data ?? undefined}
-          version={metadata.value?.current_version ?? value.value?.metadata.version}
+          current={value.value === null ? null : value.value?.data}
+          version={(wanted === 0 && value.value?.metadata.version) || metadata.value?.current_version}
           onClose={() => setEditing(false)}
           onDone={() => {
             setQuery({ version: null });

@@ -1,5 +1,5 @@
 /** The folders of one mount as far as they were read. */
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { isDenied } from "../../api/client.ts";
 import { type KvMount, parentOf } from "./addresses.ts";
 import { listFolder, namedByRules } from "./reads.ts";
@@ -30,7 +30,7 @@ export interface Tree {
   readonly toggle: (folder: string) => void;
   readonly setOpen: (folder: string, isOpen: boolean) => void;
   readonly loadMore: (folder: string) => void;
-  /** Reads all open folders again. */
+  /** Reads all open folders again, and the others when they are opened. */
   readonly reload: () => void;
 }
 
@@ -43,9 +43,15 @@ export function useTree(mount: KvMount, secret: string | null): Tree {
   const [last, setLast] = useState(ROOT);
   const [open, setOpenFolders] = useState<ReadonlySet<string>>(new Set([ROOT]));
 
+  /** The last read of each folder; results of earlier ones are dropped. */
+  const reads = useRef(new Map<string, object>()).current;
+
   const read = async (folder: string, after: string | null): Promise<void> => {
-    const set = (change: (before: Folder | undefined) => Folder): void =>
-      setFolders((before) => new Map(before).set(folder, change(before.get(folder))));
+    const own = {};
+    reads.set(folder, own);
+    const set = (change: (before: Folder | undefined) => Folder): void => {
+      if (reads.get(folder) === own) setFolders((before) => new Map(before).set(folder, change(before.get(folder))));
+    };
     set((before) => ({ names: before?.names ?? [], next: before?.next ?? null, isLoading: true, error: null }));
     try {
       const page = await listFolder(mount, folder, after).catch(async (failure: unknown) => {
@@ -91,8 +97,14 @@ export function useTree(mount: KvMount, secret: string | null): Tree {
     error: root?.error ?? null,
     toggle: (folder) => setOpen(folder, !open.has(folder)),
     setOpen,
-    loadMore: (folder) => void read(folder, folders.get(folder)?.next ?? null),
+    loadMore: (path) => {
+      const folder = folders.get(path);
+      if (!folder?.isLoading) void read(path, folder?.next ?? null);
+    },
     reload: () => {
+      reads.clear();
+      setPartial(false);
+      setFolders((before) => new Map([...before].filter(([folder]) => open.has(folder))));
       for (const folder of open) void read(folder, null);
     },
   };

@@ -3,7 +3,7 @@ import { useState } from "preact/hooks";
 import { Button } from "../../components/button.tsx";
 import { Json } from "../../components/code.tsx";
 import { copyText } from "../../components/copy.tsx";
-import { Masked } from "../../components/masked.tsx";
+import { Masked, useRevealed } from "../../components/masked.tsx";
 import { Menu } from "../../components/menu.tsx";
 import { Toolbar } from "../../components/page.tsx";
 import { Empty } from "../../components/states.tsx";
@@ -14,7 +14,7 @@ import type { SecretData } from "./reads.ts";
 
 /** The keys and hidden values of a secret. @param children further controls above */
 export function ValueTable({ data, children }: { readonly data: SecretData; readonly children?: ComponentChildren }) {
-  const [isRevealed, setRevealed] = useState(false);
+  const [isRevealed, setRevealed] = useRevealed(false);
   const [isJson, setJson] = useState(false);
   const entries = Object.entries(data);
   return (

@@ -6,11 +6,12 @@ import { confirmDelete } from "../../components/confirm.tsx";
 import { TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
 import { type FormEnds, ListScreen } from "../../components/list-screen.tsx";
-import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
+import { SchemaForm } from "../../components/schema-form.tsx";
 import type { Column } from "../../components/table.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { inParallel } from "../../lib/parallel.ts";
 import { useResource } from "../../lib/resource.ts";
+import type { FormValue } from "../../lib/settings.ts";
 import { MAX_CONCURRENT } from "./reads.ts";
 
 type App = Pick<Schemas["RepoHostApp"], "name"> & Partial<Schemas["RepoHostApp"]>;

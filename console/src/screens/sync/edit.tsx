@@ -1,10 +1,11 @@
 import { useState } from "preact/hooks";
 import { api, wireRequest } from "../../api/client.ts";
 import { FormDialog } from "../../components/form-dialog.tsx";
-import { type FormValue, SchemaForm } from "../../components/schema-form.tsx";
+import { SchemaForm } from "../../components/schema-form.tsx";
 import { Loaded } from "../../components/states.tsx";
 import { useResource } from "../../lib/resource.ts";
 import { isSecretName } from "../../lib/schema.ts";
+import type { FormValue } from "../../lib/settings.ts";
 import { readTypes, textsOf, withoutSecrets } from "./fields.ts";
 import { intoView, Plan } from "./plan.tsx";
 import type { Destination, PlannedObject } from "./reads.ts";
@@ -33,7 +34,7 @@ function changesOf(before: FormValue, after: FormValue): FormValue {
     const [was, is] = [before[name], after[name]];
     if (JSON.stringify(was) === JSON.stringify(is)) continue;
     if (name === "custom_tags") {
-      const gone = Object.keys((was ?? {}) as object).filter((tag) => !(tag in ((is ?? {}) as object)));
+      const gone = Object.keys((was ?? {}) as object).filter((tag) => !Object.hasOwn((is ?? {}) as object, tag));
       if (gone.length > 0) changes["tags_to_remove"] = gone;
       changes[name] = is ?? {};
     } else changes[name] = is ?? null;

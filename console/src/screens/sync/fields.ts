@@ -3,8 +3,9 @@ import address from "forms:destinations";
 import type { DestinationDescription } from "../../../../src/sync/destinations/description.ts";
 import { descriptions } from "../../../../src/sync/destinations/descriptions.ts";
 import { readFile } from "../../api/transfer.ts";
-import type { FieldTexts, FormValue } from "../../components/schema-form.tsx";
+import type { FieldTexts } from "../../components/schema-form.tsx";
 import { isSecretName, type JsonSchema } from "../../lib/schema.ts";
+import type { FormValue } from "../../lib/settings.ts";
 
 export interface ProviderType {
   readonly type: string;

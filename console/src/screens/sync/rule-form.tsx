@@ -3,9 +3,10 @@ import { useEffect, useState } from "preact/hooks";
 import { type Api, api, apiFull, type Schemas, wireRequest } from "../../api/client.ts";
 import { TextField } from "../../components/field.tsx";
 import { FormDialog } from "../../components/form-dialog.tsx";
-import { type FormValue, formOf, SchemaForm } from "../../components/schema-form.tsx";
+import { SchemaForm } from "../../components/schema-form.tsx";
 import { toast } from "../../components/toasts.tsx";
 import { useResource } from "../../lib/resource.ts";
+import { type FormValue, formOf } from "../../lib/settings.ts";
 import { count, plural } from "../../lib/text.ts";
 import { readMounts } from "../secrets/reads.ts";
 import { DestinationField } from "./destination-field.tsx";
@@ -60,7 +61,9 @@ export function RuleForm({ destinations, rule, of, onClose, onDone }: Props) {
   const [only] = destinations;
   const [key, setKey] = useState(destinations.length === 1 && only ? keyOf(only) : "");
   const [name, setName] = useState(rule?.name ?? (of ? ruleNameOf(of) : ""));
-  const [value, setValue] = useState<FormValue>(rule ? formOf(bodyOf(rule) as FormValue) : of ? bodyOfFolder(of) : {});
+  const [value, setValue] = useState<FormValue>(
+    rule ? formOf(bodyOf(rule) as FormValue, true) : of ? bodyOfFolder(of) : {},
+  );
   const [plan, setPlan] = useState<Planned | null>(null);
   const destination = destinations.find((each) => keyOf(each) === key) ?? { type: "TYPE", name: "NAME" };
   const options = { path: { ...destination, rule: name }, body: value as Body };
