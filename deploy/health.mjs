@@ -1,12 +1,16 @@
 // Exits with 0 when the service of this container is healthy, also before its first token.
+import { readFileSync } from "node:fs";
 import { request as http } from "node:http";
 import { request as https } from "node:https";
+import { join } from "node:path";
 
-const { PORT = "8787", TLS_CERT } = process.env;
-const asked = (TLS_CERT ? https : http)(
+// The service writes where it listens into its state: its settings may be in the file that CONFIG names.
+const { STATE_DIR = "/var/lib/sallyport" } = process.env;
+const { host, port, tls } = listening();
+const asked = (tls ? https : http)(
   {
-    host: "127.0.0.1",
-    port: PORT,
+    host,
+    port,
     path: "/v1/sys/health?uninitcode=200",
     timeout: 4000,
     // Its certificate names the public host, and not this loopback address.
@@ -17,3 +21,11 @@ const asked = (TLS_CERT ? https : http)(
 asked.on("timeout", () => process.exit(1));
 asked.on("error", () => process.exit(1));
 asked.end();
+
+function listening() {
+  try {
+    return JSON.parse(readFileSync(join(STATE_DIR, "listen.json"), "utf8"));
+  } catch {
+    process.exit(1);
+  }
+}

@@ -20,15 +20,27 @@ const PARTIAL = /^sallyport-\w+\.snapshot\.partial$/;
 
 export class DirectoryStore implements BackupStore {
   readonly #dir: string;
+  #isPrepared = false;
 
   constructor(dir: string) {
     this.#dir = dir;
-    mkdirSync(dir, { recursive: true, mode: 0o700 });
-    for (const name of readdirSync(dir)) if (PARTIAL.test(name)) rmSync(join(dir, name));
   }
 
   async names(): Promise<string[]> {
-    return readdirSync(this.#dir).filter(isBackupName).sort();
+    try {
+      this.#prepare();
+      return readdirSync(this.#dir).filter(isBackupName).sort();
+    } catch (failure) {
+      throw new Error(`BACKUP_DIR ${this.#dir} cannot be used: ${(failure as Error).message}`);
+    }
+  }
+
+  /** Makes the directory, and removes files that a crash has left; once, with the first use. */
+  #prepare(): void {
+    if (this.#isPrepared) return;
+    mkdirSync(this.#dir, { recursive: true, mode: 0o700 });
+    for (const name of readdirSync(this.#dir)) if (PARTIAL.test(name)) rmSync(join(this.#dir, name));
+    this.#isPrepared = true;
   }
 
   async put(name: string, content: ReadableStream<Uint8Array>): Promise<Stored> {

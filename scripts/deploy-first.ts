@@ -6,6 +6,7 @@ import { rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { InvalidUsage } from "../packages/cli/src/command.ts";
 import { ask, askSecret } from "../packages/cli/src/prompt.ts";
+import { useProxies } from "../packages/cli/src/proxies.ts";
 import { costReport } from "./cost-report.ts";
 import { CloudflareError } from "./deploy/cloudflare-api.ts";
 import { Deployment } from "./deploy/deployment.ts";
@@ -21,6 +22,7 @@ const JURISDICTIONS = ["eu", "us", "fedramp"] as const;
 
 const say = (line: string): void => console.log(`- ${line}`);
 
+useProxies(process.env);
 try {
   process.exitCode = await main(process.argv.slice(2));
 } catch (failure) {

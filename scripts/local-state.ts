@@ -6,7 +6,8 @@
  *   agent/       state of each local node agent and of its CSI driver
  *   csi/         CSI volumes and snapshots
  *   files/       content of the bucket FILES; optional, created by the user
- *   lock         the process that is using the state
+ *   listen.json  where `npm run serve` listens
+ *   lock, .db    the process that is using the state, and the lock itself
  *   runtime/     the Worker of the running service, and its temporary files; made at each start
  *   shared/      directories that may be registered as volumes; optional, created by the user
  *   state/       the data, in wrangler's layout
@@ -27,7 +28,7 @@ import {
 import { basename, join, resolve } from "node:path";
 import { parseEnv } from "node:util";
 import { type Keyring, parseKeyring } from "../src/platform/crypto/keyring.ts";
-import { lock, unlock } from "./lock.ts";
+import { Lock } from "./lock.ts";
 import { type Environment, PLAYGROUND_DIR, Refusal } from "./settings.ts";
 
 /** Mode bits: write permission of group and others. */
@@ -62,6 +63,7 @@ export class LocalState {
   readonly #purpose: Purpose;
   readonly #credentials: Credentials;
   readonly #keyring: Keyring;
+  readonly #lock: Lock;
   #about: About;
 
   /**
@@ -81,7 +83,7 @@ export class LocalState {
           `STATE_DIR ${dir} can be written by others: run \`chmod go-w\` on it, or set STATE_DIR to another one.`,
         );
       }
-      lock(this.#path("lock"), dir);
+      this.#lock = new Lock(this.#path("lock"), dir);
     } catch (failure) {
       throw asRefusal(dir, failure);
     }
@@ -181,8 +183,13 @@ export class LocalState {
     this.#note({ masterKey: this.#keyring.newest.id, ready: true });
   }
 
+  /** Where the service listens, for the health check of its container. */
+  noteListening(at: { readonly host: string; readonly port: number; readonly tls: boolean }): void {
+    this.#write("listen.json", `${JSON.stringify(at)}\n`);
+  }
+
   close(): void {
-    unlock(this.#path("lock"));
+    this.#lock.release();
   }
 
   #path(name: string): string {
@@ -321,3 +328,7 @@ export const noteOnToken = (token: string): string[] =>
   /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(token)
     ? []
     : ['It is no UUID, so "nomad acl token self" says "No ACL tokens"; other commands work.'];
+
+/** A word of a shell command, quoted where the shell would split or expand it. */
+export const shellWord = (text: string): string =>
+  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`;

@@ -53,8 +53,19 @@ export const SERVE_SETTINGS: readonly string[] = [
 
 /** Mode bits: any permission of others. */
 const OTHERS = 0o007;
-const SECRETS = ["MASTER_KEY", "BOOTSTRAP_SECRET", "BACKUP_TOKEN", "BACKUP_S3_SECRET_ACCESS_KEY"] as const;
+/** Secrets that may be in a file of their own. */
+const FILE_SECRETS = ["MASTER_KEY", "BOOTSTRAP_SECRET", "BACKUP_TOKEN", "BACKUP_S3_SECRET_ACCESS_KEY"] as const;
+/** All settings that are secret (docs/operate/deploy.md). */
+export const SECRET_SETTINGS: readonly string[] = [
+  ...FILE_SECRETS,
+  "AUDIT_HTTP_TOKEN",
+  "CLOUD_A_SECRET_ACCESS_KEY",
+  "CLOUD_B_CLIENT_SECRET",
+  "OTLP_HEADERS",
+];
 const DEVELOPMENT = ["DEV_ROOT_TOKEN", "PLAYGROUND", "SEED", "AGENT", "LOG"] as const;
+/** A longer timer of Node.js fires at once. */
+const MAX_TIMER_MS = 24 * 86_400_000;
 const UNIT_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
 
 /** The environment, completed by the file that CONFIG names, and by those that hold secrets (`MASTER_KEY_FILE`). */
@@ -62,7 +73,7 @@ export function serveEnvironment(env: Environment): Record<string, string> {
   const given = Object.entries(env).filter((entry): entry is [string, string] => Boolean(entry[1]));
   const config = env["CONFIG"];
   const all: Record<string, string> = { ...(config ? fileSettings(config) : {}), ...Object.fromEntries(given) };
-  for (const name of SECRETS) {
+  for (const name of FILE_SECRETS) {
     const path = all[`${name}_FILE`];
     if (!path) continue;
     if (all[name]) throw new Refusal(`${name} and ${name}_FILE are both set: remove one.`);
@@ -73,7 +84,7 @@ export function serveEnvironment(env: Environment): Record<string, string> {
 
 function fileSettings(path: string): Record<string, string> {
   const found = parseEnv(readText("CONFIG", path)) as Record<string, string>;
-  if ([...SECRETS, "OTLP_HEADERS"].some((name) => found[name]) && (statSync(path).mode & OTHERS) !== 0) {
+  if (SECRET_SETTINGS.some((name) => found[name]) && (statSync(path).mode & OTHERS) !== 0) {
     throw new Refusal(`${path} holds secrets and is open to every user: run \`chmod o= ${path}\`.`);
   }
   return found;
@@ -114,7 +125,7 @@ export function serveSettings(env: Environment): ServeSettings {
     trustedCas: trustedCas(env),
     port: port(env["PORT"] || "8787"),
     backup: backupSettings(env),
-    drainMs: duration("STOP_TIMEOUT", env["STOP_TIMEOUT"] || "20s"),
+    drainMs: stopTimeout(env["STOP_TIMEOUT"] || "20s"),
   };
 }
 
@@ -152,6 +163,12 @@ function duration(name: string, text: string): number {
   const [, number, unit = ""] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
   const ms = Number(number) * (UNIT_MS[unit] ?? 0);
   if (!(ms > 0)) throw new Refusal(`${name} must be a duration such as 30s, 15m, 24h or 7d, not "${text}".`);
+  return ms;
+}
+
+function stopTimeout(text: string): number {
+  const ms = duration("STOP_TIMEOUT", text);
+  if (ms > MAX_TIMER_MS) throw new Refusal(`STOP_TIMEOUT must be at most 24d, not "${text}".`);
   return ms;
 }
 

@@ -12,7 +12,7 @@ import { watchStarter } from "./processes.ts";
 import { type BackupSettings, type ServeSettings, serveEnvironment, serveSettings } from "./serve-settings.ts";
 import { Refusal, workerSettings } from "./settings.ts";
 import type { Supervisor } from "./supervisor.ts";
-import { trustAuthorities } from "./trusted-cas.ts";
+import { NO_STORE, trustAuthorities } from "./trusted-cas.ts";
 
 /** A gateway whose parent was killed keeps its port until it notices. */
 const PORT_WAIT_MS = 10_000;
@@ -48,7 +48,8 @@ process.exit();
 async function run(settings: ServeSettings, state: LocalState, bindings: Record<string, string>): Promise<void> {
   const { signal } = stopping;
   const { host, port, tls, trustedProxies, trustedCas, drainMs } = settings;
-  trustAuthorities(trustedCas, state.dir);
+  const trust = trustAuthorities(trustedCas, state.dir);
+  if (!trust.hasStore) logEvent("warn", "no_system_authorities", { message: NO_STORE });
   const gatewayKey = newGatewayKey();
   const gateway = new GatewayProcess(host, port, undefined, {
     options: { trustedProxies, drainMs, upstreamKey: gatewayKey },
@@ -58,7 +59,8 @@ async function run(settings: ServeSettings, state: LocalState, bindings: Record<
   let supervisor: Supervisor | undefined;
   let backups: Promise<void> | undefined;
   try {
-    const booted = await boot(state, { gatewayKey, bindings, trustedCas, log: false, json: true }, signal);
+    const given = { gatewayKey, bindings, trustedCas: trust.authorities };
+    const booted = await boot(state, { ...given, log: false, json: true }, signal);
     supervisor = booted.supervisor;
     state.noteReady();
     let url: string | undefined = booted.url;
@@ -69,6 +71,7 @@ async function run(settings: ServeSettings, state: LocalState, bindings: Record<
     await gateway.listen().catch((failure) => {
       throw portRefusal(host, port, failure.message) ?? failure;
     });
+    state.noteListening({ host: localAddress(host), port, tls: tls !== undefined });
     signal.throwIfAborted();
     logEvent("info", "ready", { release: RELEASE, host, port, tls: tls !== undefined, state: settings.stateDir });
     if (settings.backup) {
@@ -82,6 +85,12 @@ async function run(settings: ServeSettings, state: LocalState, bindings: Record<
     await backups;
     await supervisor?.stop();
   }
+}
+
+/** An address of this machine at which a service that listens on `host` answers. */
+function localAddress(host: string): string {
+  if (host === "0.0.0.0") return "127.0.0.1";
+  return host === "::" ? "::1" : host;
 }
 
 function backupsOf(settings: BackupSettings, runtime: () => RunningService | undefined): Backups {

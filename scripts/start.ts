@@ -4,13 +4,14 @@ import { join, resolve } from "node:path";
 import { LocalAgent } from "./agents.ts";
 import { boot, gatewayHeaders, newGatewayKey, portRefusal, tryPort } from "./boot.ts";
 import { GatewayProcess } from "./gateway-process.ts";
-import { LocalState, noteOnToken } from "./local-state.ts";
+import { LocalState, noteOnToken, shellWord } from "./local-state.ts";
 import type { Playground } from "./playground.ts";
 import { watchStarter } from "./processes.ts";
 import { type Service, seed } from "./seed.ts";
 import { type LocalSettings, localSettings, Refusal, workerSettings } from "./settings.ts";
 import type { Supervisor } from "./supervisor.ts";
 import { readTour } from "./tour.ts";
+import { NO_STORE, trustAuthorities } from "./trusted-cas.ts";
 
 const HOST = "127.0.0.1";
 /** Issuers, clusters and receivers on this machine may be tried, as may the playground's. */
@@ -64,7 +65,9 @@ async function run(settings: LocalSettings, state: LocalState): Promise<void> {
     const { masterKey: MASTER_KEY, rootToken: DEV_ROOT_TOKEN } = state;
     const given = { PRIVATE_HOSTS: LOCAL_HOSTS, ...playground?.settings, ...workerSettings(process.env) };
     const bindings = { ...given, MASTER_KEY, DEV_ROOT_TOKEN };
-    const booted = await boot(state, { gatewayKey, bindings, log: settings.log }, signal);
+    const { authorities: trustedCas, hasStore } = trustAuthorities([], state.dir);
+    if (!hasStore) console.warn(NO_STORE);
+    const booted = await boot(state, { gatewayKey, bindings, trustedCas, log: settings.log }, signal);
     supervisor = booted.supervisor;
     const { url } = booted;
     // Before the public port opens, so that clients never see a half-seeded service.
@@ -133,14 +136,14 @@ function banner({ baseUrl, token }: Service, settings: LocalSettings, nodes: str
     "",
     "Paste this into another terminal:",
     "",
-    `export VAULT_ADDR=${baseUrl} VAULT_TOKEN=${token}`,
-    `export NOMAD_ADDR=${baseUrl} NOMAD_TOKEN=${token}`,
-    `export SALLYPORT_ADDR=${baseUrl} SALLYPORT_TOKEN=${token}`,
-    ...(nodes.length > 0 ? [`export VOLUMES=${volumes}`] : []),
+    ...["VAULT", "NOMAD", "SALLYPORT"].map(
+      (name) => `export ${name}_ADDR=${baseUrl} ${name}_TOKEN=${shellWord(token)}`,
+    ),
+    ...(nodes.length > 0 ? [`export VOLUMES=${shellWord(volumes)}`] : []),
     ...(settings.playground
       ? [
-          `export PROVIDERS=${resolve(settings.stateDir, "providers")}`,
-          "# The values for the console's form of a new destination: cat $PROVIDERS/TYPE.json, with the TYPE of its address",
+          `export PROVIDERS=${shellWord(resolve(settings.stateDir, "providers"))}`,
+          '# The values for the console\'s form of a new destination: cat "$PROVIDERS"/TYPE.json, with the TYPE of its address',
         ]
       : []),
     ...steps,

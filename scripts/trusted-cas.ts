@@ -1,13 +1,16 @@
 import { X509Certificate } from "node:crypto";
-import { writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { getCACertificates, setDefaultCACertificates } from "node:tls";
-import { Refusal } from "./settings.ts";
+import { getCACertificates, rootCertificates, setDefaultCACertificates } from "node:tls";
+import { type Environment, Refusal } from "./settings.ts";
 
 /**
- * Certificates of own authorities, which calls of the service trust beside public ones. Read once, at the start; each
- * runtime of that start has the same.
+ * Certificates of authorities, which calls of the service trust: public ones from the system's store, and own ones. Read
+ * once, at the start; each runtime of that start has the same.
  */
+
+export const NO_STORE =
+  "The system has no store of certificate authorities: those of Node.js are trusted instead. Install the package ca-certificates.";
 
 const CERTIFICATE = /-----BEGIN CERTIFICATE-----[\s\S]*?-----END CERTIFICATE-----/g;
 
@@ -24,17 +27,44 @@ export function authoritiesIn(text: string, from: string): string[] {
   return found;
 }
 
+interface Trust {
+  /** Beside the system's store, for the networks of the runtime. */
+  readonly authorities: readonly string[];
+  readonly hasStore: boolean;
+}
+
 /**
- * Has this process and its children trust them. The runtime takes those of its default network from a file that the
- * environment names.
+ * Has this process and its children trust own authorities, and those of Node.js where the system has no store. The
+ * runtime takes those of its default network from a file that the environment names.
  * @param dir of the service, for that file
  */
-export function trustAuthorities(authorities: readonly string[], dir: string): void {
-  if (authorities.length === 0) return;
+export function trustAuthorities(own: readonly string[], dir: string, env: Environment = process.env): Trust {
+  const hasStore = hasSystemStore(env);
+  const authorities = hasStore ? own : [...rootCertificates, ...own];
+  if (authorities.length === 0) return { authorities, hasStore };
   const path = join(dir, "trusted-cas.pem");
-  writeFileSync(path, `${authorities.join("\n")}\n`, { mode: 0o600 });
+  writeFileSync(path, `${[...authorities, ...getCACertificates("extra")].join("\n")}\n`, { mode: 0o600 });
   process.env["NODE_EXTRA_CA_CERTS"] = path;
-  setDefaultCACertificates([...getCACertificates(), ...authorities]);
+  if (own.length > 0) setDefaultCACertificates([...getCACertificates(), ...own]);
+  return { authorities, hasStore };
+}
+
+/** Whether the runtime finds certificates where BoringSSL looks for them: in a file, or in a directory by hash. */
+function hasSystemStore(env: Environment): boolean {
+  const file = env["SSL_CERT_FILE"] || "/etc/ssl/cert.pem";
+  const dirs = (env["SSL_CERT_DIR"] || "/etc/ssl/certs").split(":");
+  try {
+    if (readFileSync(file, "utf8").includes("-----BEGIN ")) return true;
+  } catch {
+    // The directories may have them.
+  }
+  return dirs.some((dir) => {
+    try {
+      return readdirSync(dir).some((name) => /^[0-9a-f]{8}\.\d+$/.test(name));
+    } catch {
+      return false;
+    }
+  });
 }
 
 function isAuthority(pem: string): boolean {

@@ -3,9 +3,11 @@
 #
 #   curl -fsS "$SALLYPORT_ADDR/install/agent" | sudo env SALLYPORT_ADDR="$SALLYPORT_ADDR" sh
 #
-# SALLYPORT_ADDR        the service that this script came from (required)
-# SALLYPORT_CA          PEM file of the service's certificate authority, if it is an own one
-# SALLYPORT_JOIN_TOKEN  join token of this node: the agent is started and joins
+# SALLYPORT_ADDR  the service that this script came from (required)
+# SALLYPORT_CA    PEM file of the service's certificate authority, if it is an own one
+#
+# With a join token in /etc/sallyport-agent/join-token the agent is started and joins. SALLYPORT_JOIN_TOKEN in the
+# environment of a root shell is written there; as an argument of env or sudo, other users could read it.
 #
 # The package is refused unless it has the SHA-256 digest below. Docs: docs/guides/agent.md in the source repository.
 set -eu
@@ -24,6 +26,8 @@ fail() {
 
 # Called in the last line, so that a truncated download runs nothing.
 main() {
+  # The agent's user reads these files, also where root's umask closes new files to others.
+  umask 022
   address="${SALLYPORT_ADDR:-}"
   address="${address%/}"
   case "$address" in
@@ -100,8 +104,15 @@ EOF
   fi
   if [ -n "${SALLYPORT_JOIN_TOKEN:-}" ]; then
     (umask 077 && printf '%s\n' "$SALLYPORT_JOIN_TOKEN" >/etc/sallyport-agent/join-token)
-    chown sallyport-agent /etc/sallyport-agent/join-token
   fi
+  joins=""
+  if [ -s /etc/sallyport-agent/join-token ]; then
+    chmod 600 /etc/sallyport-agent/join-token
+    chown sallyport-agent /etc/sallyport-agent/join-token
+    # A node that has joined may be stopped on purpose.
+    [ -s /var/lib/sallyport-agent/node.json ] || joins=yes
+  fi
+  [ -z "${SALLYPORT_JOIN_TOKEN:-}" ] || joins=yes
 }
 
 start() {
@@ -114,7 +125,7 @@ start() {
   systemctl daemon-reload
   if systemctl is-active --quiet sallyport-agent; then
     systemctl restart sallyport-agent
-  elif [ -n "${SALLYPORT_JOIN_TOKEN:-}" ]; then
+  elif [ -n "$joins" ]; then
     systemctl enable --now sallyport-agent
   else
     echo "Write the join token to /etc/sallyport-agent/join-token, then: systemctl enable --now sallyport-agent"

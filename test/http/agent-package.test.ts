@@ -34,12 +34,29 @@ async function offering(executable: Uint8Array): Promise<FakeService> {
 
 /** The line of the documentation, run in a root. */
 const install = (root: CleanRoot, service: FakeService, env: Record<string, string> = {}) =>
-  root.run(["sh", "-c", 'curl -fsS "$SALLYPORT_ADDR/install/agent" | sh'], { SALLYPORT_ADDR: service.url, ...env });
+  root.run(["sh", "-c", 'umask 077; curl -fsS "$SALLYPORT_ADDR/install/agent" | sh'], {
+    SALLYPORT_ADDR: service.url,
+    ...env,
+  });
+
+/** Lets the script find a systemd that has no active unit. @returns the calls since the last reading */
+function systemd(root: CleanRoot): () => string[] {
+  mkdirSync(root.at("run/systemd/system"), { recursive: true });
+  const program = '#!/bin/sh\necho "$*" >> /tmp/calls\n[ "$1" != is-active ]\n';
+  writeFileSync(root.at("usr/bin/systemctl"), program, { mode: 0o755 });
+  return () => {
+    const calls = readFileSync(root.at("tmp/calls"), "utf8").trim().split("\n");
+    rmSync(root.at("tmp/calls"));
+    return calls;
+  };
+}
 
 it("the documentation has the line that installs the agent", () => {
   const page = readFileSync("docs/guides/agent.md", "utf8");
-  const line = 'curl -fsS "$SALLYPORT_ADDR/install/agent" | sudo env SALLYPORT_ADDR="$SALLYPORT_ADDR" ';
+  const line = 'curl -fsS "$SALLYPORT_ADDR/install/agent" | sudo env SALLYPORT_ADDR="$SALLYPORT_ADDR" sh\n';
   expect(page).toContain(line);
+  // Arguments of sudo are in its log.
+  expect(page).not.toMatch(/sudo .*TOKEN=/);
   expect(readFileSync("agent/packaging/install.sh", "utf8")).toContain(line);
 });
 
@@ -90,11 +107,25 @@ it.runIf(!because)(
     const unit = readFileSync(root.at("etc/systemd/system/sallyport-agent.service"), "utf8");
     expect(unit).toContain("ExecStart=/usr/local/bin/sallyport-agent --config");
     expect(readFileSync(root.at("etc/group"), "utf8")).toMatch(/^csi:/m);
-    expect(readFileSync(root.at("etc/passwd"), "utf8")).toMatch(/^sallyport-agent:.*\/usr\/sbin\/nologin$/m);
+    const [, uid] =
+      /^sallyport-agent:[^:]*:(\d+):.*\/usr\/sbin\/nologin$/m.exec(readFileSync(root.at("etc/passwd"), "utf8")) ?? [];
+    // The agent's user can read its files, with any umask of root.
+    for (const directory of ["etc/sallyport-agent", "usr/local/share/doc/sallyport-agent"])
+      expect(statSync(root.at(directory)).mode & 0o777, directory).toBe(0o755);
 
+    const calls = systemd(root);
+    const token = root.at("etc/sallyport-agent/join-token");
+    rmSync(token);
+    writeFileSync(token, JOIN_TOKEN, { mode: 0o644 });
     writeFileSync(root.at("etc/sallyport-agent/agent.json"), "{}");
     const next = await offering(Buffer.from("#!/bin/sh\necho next\n"));
     expect((await install(root, next)).status).toBe(0);
+    expect(statSync(token)).toMatchObject({ uid: Number(uid), mode: 0o100600 });
+    expect(calls()).toContain("enable --now sallyport-agent");
+    mkdirSync(root.at("var/lib/sallyport-agent"));
+    writeFileSync(root.at("var/lib/sallyport-agent/node.json"), "{}");
+    expect((await install(root, next)).status).toBe(0);
+    expect(calls()).not.toContain("enable --now sallyport-agent");
     expect(readFileSync(root.at("usr/local/bin/sallyport-agent"), "utf8")).toContain("next");
     expect(readFileSync(root.at("etc/sallyport-agent/agent.json"), "utf8")).toBe("{}");
   },

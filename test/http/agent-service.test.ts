@@ -213,7 +213,14 @@ describe("a node of deploy/agent-daemonset.yaml", () => {
     expect(existsSync(at("state"))).toBe(false);
 
     writeFileSync(at("login"), await signed(SUBJECT));
-    expect(sh(script, env)).toEqual({ status: 0, out: "This node joins as worker-1.\n" });
+    // A first join that has failed leaves the key alone.
+    mkdirSync(at("failed"));
+    writeFileSync(at("failed/identity.key"), "a key");
+    for (const state of ["failed", "state"])
+      expect(sh(script, { ...env, STATE_DIR: at(state) }), state).toEqual({
+        status: 0,
+        out: "This node joins as worker-1.\n",
+      });
     expect(readdirSync(at("data")).sort()).toEqual(["agent.json", "join-token"]);
     const agent = startAgent(at("data/agent.json"), {});
     const node = () =>

@@ -1,7 +1,18 @@
 import { spawn, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { once } from "node:events";
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import type { Readable } from "node:stream";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { startIdentityProvider } from "../console/support/identity-provider.ts";
@@ -219,6 +230,19 @@ describe("kv", () => {
     expect([broken.code, broken.err]).toEqual([2, expect.stringContaining("must be a map in YAML, see line")]);
     expect(broken.err).not.toContain("hunter2");
     expect(left()).toEqual([]);
+    const slow = `sh ${file("slow.sh", 'echo "$1"; exec sleep 20\n')}`;
+    for (const [signal, code] of [
+      ["SIGTERM", 143],
+      ["SIGHUP", 129],
+      ["SIGINT", 130],
+    ] as const) {
+      const started = startCli(["kv", "edit", "secret/edited"], { ...env(), EDITOR: slow });
+      const path = String(await once(started.child.stdout as Readable, "data")).trim();
+      expect(existsSync(path), signal).toBe(true);
+      started.child.kill(signal);
+      await once(started.child, "exit");
+      expect([existsSync(dirname(path)), started.child.exitCode], signal).toEqual([false, code]);
+    }
   });
 
   it("says in one sentence what to do, and never shows a value", async () => {
@@ -263,6 +287,9 @@ describe("kv", () => {
       [["env", "push", "secret/known", file("open.env", 'W="hunter2\n')], 2, "open.env: line 1 must have one pair"],
       [["run", "--path", "secret/known", "--on-change", "HUP", "--", "true"], 2, "a signal needs --files"],
       [["run", "--", "true"], 2, "--path is missing"],
+      // A longer timer fires at once.
+      [["run", "--path", "secret/known", "--grace", "600h", "--", "true"], 2, "--grace: must be at most 576h"],
+      [["run", "--path", "secret/known", "--poll", "999999m", "--", "true"], 2, "--poll: must be at most 576h"],
       [["sync", "set", "secret/known", "in-mem/none"], 1, "in-mem/none: no such destination"],
       [["sync", "status", "secret/none"], 1, "secret/none: no such secret\n"],
       [["sync", "set", "secret/none", "cloud-a-sm/known"], 1, "secret/none: no such secret\n"],

@@ -3,11 +3,14 @@ import { once } from "node:events";
 import {
   chmodSync,
   copyFileSync,
+  existsSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
   rmSync,
   statSync,
+  utimesSync,
   writeFileSync,
 } from "node:fs";
 import { createServer } from "node:http";
@@ -24,7 +27,7 @@ import { type FakeNamespace, FakeVault, TOKEN } from "../doubles/vault.ts";
 import { shownIn, withoutTheVolatile } from "../smoke/readme.ts";
 import { PROGRAM_ENV } from "../support/program-env.ts";
 import { FIRST } from "./certificates.ts";
-import { cli } from "./cli-program.ts";
+import { cli, startCli } from "./cli-program.ts";
 import { Service } from "./events-service.ts";
 
 /* The program `sallyport` against the whole runtime: its bundle, the tours of its pages, and its commands. */
@@ -71,6 +74,40 @@ describe("the bundle", () => {
     rmSync("packages/cli/dist", { recursive: true });
     const { status, stdout } = spawnSync("node_modules/.bin/sallyport", ["--version"], { env: PROGRAM_ENV });
     expect([status, String(stdout)]).toEqual([0, `${RELEASE}\n`]);
+    const inputs: string[] = JSON.parse(readFileSync("packages/cli/dist/inputs.json", "utf8"));
+    for (const path of ["src/main.ts", "build.ts", "../../src/platform/settings.ts", "../../package-lock.json"])
+      expect(inputs).toContain(path);
+    expect(inputs.filter((path) => !existsSync(join("packages/cli", path)))).toEqual([]);
+  });
+
+  it("is built again after a change of one of its files, or says why it cannot be", () => {
+    // A checkout with a bundler of its own.
+    const checkout = mkdtempSync(join(dir, "checkout-"));
+    const at = (path: string) => join(checkout, path);
+    for (const path of ["packages/cli/bin", "packages/cli/dist", "node_modules/node/bin", "src"])
+      mkdirSync(at(path), { recursive: true });
+    copyFileSync("packages/cli/bin/sallyport.mjs", at("packages/cli/bin/sallyport.mjs"));
+    const bundler = (script: string) =>
+      writeFileSync(at("node_modules/node/bin/node"), `#!/bin/sh\n${script}\n`, { mode: 0o755 });
+    const started = () => {
+      const { status, stdout, stderr } = spawnSync(process.execPath, [at("packages/cli/bin/sallyport.mjs")], {
+        encoding: "utf8",
+        env: PROGRAM_ENV,
+      });
+      return [status, stdout, stderr];
+    };
+    const bundle = at("packages/cli/dist/sallyport.mjs");
+    writeFileSync(bundle, 'console.log("old")');
+    writeFileSync(at("packages/cli/dist/inputs.json"), '["../../src/a.ts"]');
+    bundler(`echo 'console.log("new")' > ${bundle}`);
+    writeFileSync(at("src/a.ts"), "");
+    utimesSync(at("src/a.ts"), 1, 1);
+    expect(started()).toEqual([0, "old\n", ""]);
+    utimesSync(bundle, 0.5, 0.5);
+    expect(started()).toEqual([0, "new\n", ""]);
+    rmSync(at("packages/cli/dist/inputs.json"));
+    bundler("echo 'Failed to write: permission denied' >&2; exit 1");
+    expect(started()).toEqual([1, "", expect.stringMatching(/^sallyport: .* cannot be written: [^\n]+\n$/)]);
   });
 
   it("starts the relay, which ends with SIGTERM", async () => {
@@ -83,6 +120,29 @@ describe("the bundle", () => {
     relay.kill("SIGTERM");
     expect(await once(relay, "close")).toEqual([0, null]);
   });
+});
+
+it("sends requests through the proxy of the environment, but none to loopback", async () => {
+  const asked: string[] = [];
+  const proxy = createServer().on("connect", ({ url = "" }, socket) => {
+    asked.push(url);
+    socket.end("HTTP/1.1 502 Bad Gateway\r\n\r\n");
+  });
+  await once(proxy.listen(0, "127.0.0.1"), "listening");
+  // Without a scheme, as curl takes it.
+  const HTTPS_PROXY = `127.0.0.1:${(proxy.address() as AddressInfo).port}`;
+  const commands = [
+    ["kv", "get", "secret/a"],
+    ["snapshot", "save", join(dir, "proxied")],
+  ];
+  for (const SALLYPORT_ADDR of ["https://service.invalid", "https://127.0.0.1:1"])
+    for (const args of commands) {
+      const { code } = await startCli(args, { SALLYPORT_ADDR, SALLYPORT_TOKEN: "t", HTTPS_PROXY }).ended;
+      expect(code, `${args[0]} ${SALLYPORT_ADDR}`).toBe(1);
+    }
+  proxy.close();
+  expect([...new Set(asked)]).toEqual(["service.invalid:443"]);
+  expect(asked.length).toBeGreaterThanOrEqual(commands.length);
 });
 
 it("prints help for every command, whose options its pages name", async () => {
@@ -115,7 +175,10 @@ it("prints help for every command, whose options its pages name", async () => {
 
 describe("the tours", () => {
   beforeAll(() => {
-    writeFileSync(join(dir, "npx"), `#!/bin/sh\nshift\nexec '${process.execPath}' '${program}' "$@"\n`);
+    writeFileSync(
+      join(dir, "npx"),
+      `#!/bin/sh\n[ "$1" != --no ] || shift\nshift\nexec '${process.execPath}' '${program}' "$@"\n`,
+    );
     chmodSync(join(dir, "npx"), 0o755);
   });
 
@@ -406,7 +469,9 @@ it("agent join prints a line that installs the agent, where the deployment serve
     "install -d /etc/sallyport-agent",
     "install -m 644 /dev/stdin /etc/sallyport-agent/agent.json",
     JSON.stringify({ service: address, name: "n", joinTokenFile: "/etc/sallyport-agent/join-token" }),
-    `env SALLYPORT_ADDR=${address} SALLYPORT_JOIN_TOKEN=t'1 sh`,
+    "install -m 600 /dev/stdin /etc/sallyport-agent/join-token",
+    "t'1",
+    `env SALLYPORT_ADDR=${address} sh`,
     `-fsS ${address}/install/agent`,
   ]);
 });

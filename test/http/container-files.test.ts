@@ -3,8 +3,8 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { SERVE_SETTINGS } from "../../scripts/serve-settings.ts";
-import { WORKER_SETTINGS } from "../../scripts/settings.ts";
+import { SERVE_SETTINGS, serveEnvironment } from "../../scripts/serve-settings.ts";
+import { WORKER_SETTINGS, workerSettings } from "../../scripts/settings.ts";
 
 /** The compose file, the Helm chart and the DaemonSet of deploy/. Templates use only values, `quote` and a plain `if`, so that this test renders them. */
 
@@ -97,6 +97,12 @@ describe("deploy/helm/sallyport", () => {
     const env = Object.fromEntries(container.env.map(({ name, value }: Record<string, string>) => [name, value]));
     expect(Object.keys(env).filter((name) => !SETTINGS.includes(name))).toEqual([]);
     expect(env["MASTER_KEY"]).toBeUndefined();
+    const bootstrap = container.env.find(({ name }: { name: string }) => name === "BOOTSTRAP_SECRET");
+    expect(bootstrap.valueFrom.secretKeyRef).toEqual({
+      name: values.masterKeySecret,
+      key: "bootstrap-secret",
+      optional: true,
+    });
     const keys = container.volumeMounts.find(({ name }: { name: string }) => name === "keys");
     expect(env["MASTER_KEY_FILE"]).toBe(`${keys.mountPath}/master-key`);
     // The volume's own root may have entries of its file system, such as lost+found.
@@ -149,13 +155,22 @@ describe("deploy/compose.yaml", () => {
 
   it("has settings that are read, its state on a volume, and its key in a secret", () => {
     expect(Object.keys(sallyport.environment).filter((name) => !SETTINGS.includes(name))).toEqual([]);
-    const [state, authorities] = sallyport.volumes;
+    const [state, ...files] = sallyport.volumes;
     expect(state).toBe(`${Object.keys(volumes)[0]}:${sallyport.environment.STATE_DIR}`);
     // Without a file of the host, the setting is empty and the mount has nothing.
-    const path = /^\$\{TRUSTED_CAS_FILE:\+(.+)\}$/.exec(sallyport.environment.TRUSTED_CAS)?.[1];
-    expect(authorities).toBe(`\${TRUSTED_CAS_FILE:-/dev/null}:${path}:ro`);
+    const mounted = ["TRUSTED_CAS", "CONFIG"].map((name) => {
+      const path = new RegExp(`^\\$\\{${name}_FILE:\\+(.+)\\}$`).exec(sallyport.environment[name])?.[1];
+      return `\${${name}_FILE:-/dev/null}:${path}:ro`;
+    });
+    expect(files).toEqual(mounted);
     expect(Object.keys(secrets)).toEqual(sallyport.secrets);
     expect(sallyport.environment.MASTER_KEY_FILE).toBe(`/run/secrets/${sallyport.secrets[0]}`);
+  });
+
+  it("passes the settings of the first token, which may be empty", () => {
+    for (const name of ["BOOTSTRAP_SECRET", "PUBLIC_URL"]) expect(sallyport.environment[name]).toBe(`\${${name}:-}`);
+    const empty = { BOOTSTRAP_SECRET: "", PUBLIC_URL: "", CONFIG: "" };
+    expect(workerSettings(serveEnvironment(empty))).toEqual({});
   });
 });
 
@@ -189,6 +204,11 @@ describe.each(CONTAINERFILES)("%s", (path) => {
     expect(of("FROM")).toEqual([`\${BASE}`]);
     // A full name: podman has no default registry.
     expect(of("ARG")[0]).toMatch(/^BASE=docker\.io\/library\/(node:24-bookworm|debian:13)-slim$/);
+  });
+
+  // Node.js has its own authorities, and workerd has none. Slim images of Node.js come without the package.
+  it.runIf(path === "deploy/Containerfile")("installs the system's store of authorities", () => {
+    expect(of("RUN").join("\n")).toMatch(/apt-get install .*--no-install-recommends ca-certificates/);
   });
 
   it("copies what is there, and starts programs that are there", () => {

@@ -100,11 +100,17 @@ describe.runIf(canBuild())("the images", () => {
       const key = join(work, "key");
       writeFileSync(key, Buffer.alloc(32, 7).toString("base64"), { mode: 0o644 });
       const script = `touch src/new 2>/dev/null && echo writable; id -un
+      test -s /etc/ssl/certs/ca-certificates.crt && echo store
       export PORT=18787 TRUSTED_PROXIES=127.0.0.1 MASTER_KEY_FILE=/run/key
       ${quoted(command)} > /tmp/out & service=$!
       for second in $(seq 60); do ${quoted(health)} && echo healthy && break; sleep 1; done
       kill -TERM $service; wait $service; echo "ended $?"`;
-      expect((await run(tag, script, "-v", `${key}:/run/key:ro`)).split("\n")).toEqual(["node", "healthy", "ended 0"]);
+      expect((await run(tag, script, "-v", `${key}:/run/key:ro`)).split("\n")).toEqual([
+        "node",
+        "store",
+        "healthy",
+        "ended 0",
+      ]);
     },
   );
 

@@ -1,9 +1,11 @@
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { LocalState, noteOnToken } from "../../scripts/local-state.ts";
+import { LocalState, noteOnToken, shellWord } from "../../scripts/local-state.ts";
 
 const OLD = Buffer.alloc(32, 1).toString("base64");
 const NEW = Buffer.alloc(32, 2).toString("base64");
@@ -218,11 +220,33 @@ describe("a state directory with data", () => {
 describe("a state directory", () => {
   it("is locked for one process at a time", () => {
     const state = new LocalState(dir, {});
-    // This process would recognise its own lock; the one that started it is alive as well.
+    expect(() => new LocalState(dir, {})).toThrow(`${dir} is in use by another service (process ${process.pid})`);
+    // As the file of a container looks from another one.
+    writeFileSync(join(dir, "lock"), "7 99 a-container\n");
+    expect(() => new LocalState(dir, {})).toThrow(`${dir} is in use by another service (process 7 on a-container)`);
+    state.close();
+    // Version 0.2.0 has nothing but the file.
     const [, started] = readFileSync(`/proc/${process.ppid}/stat`, "utf8").split(") ");
     writeFileSync(join(dir, "lock"), `${process.ppid} ${started?.split(" ")[19]}\n`);
-    expect(() => new LocalState(dir, {})).toThrow(`${dir} is in use by another npm start (process ${process.ppid})`);
-    state.close();
+    expect(() => new LocalState(dir, {})).toThrow(`${dir} is in use by another service (process ${process.ppid})`);
+  });
+
+  it("is locked by the system until its process ends, with any text in the file beside it", async () => {
+    mkdirSync(dir);
+    const program = `const { Lock } = await import("./scripts/lock.ts");
+    globalThis.lock = new Lock(${JSON.stringify(join(dir, "lock"))}, "it"); console.log("held"); setInterval(() => {}, 9e6)`;
+    const holder = spawn(process.execPath, ["--input-type=module", "-e", program], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    await once(holder.stdout, "data");
+    for (const text of [null, "", "2147483646 1\n"]) {
+      if (text === null) rmSync(join(dir, "lock"));
+      else writeFileSync(join(dir, "lock"), text);
+      expect(() => new LocalState(dir, {}), String(text)).toThrow("is in use by another service");
+    }
+    holder.kill("SIGKILL");
+    await once(holder, "exit");
+    use();
   });
 
   it("is not locked by an ended process, nor by a later one with the same id", () => {
@@ -241,5 +265,14 @@ describe("a state directory", () => {
     mkdirSync(dir);
     chmodSync(dir, 0o500);
     expect(() => new LocalState(dir, {})).toThrow(/^STATE_DIR .* cannot be used: EACCES/);
+  });
+});
+
+describe("a printed line for a shell", () => {
+  it("has values that stay one word, as they are where that is safe", () => {
+    const safe = "/home/ann/my-state_2/volumes";
+    expect(shellWord(safe)).toBe(safe);
+    for (const text of ["/home/ann/my state", "it's", "~.root", "$HOME/`x`", ""])
+      expect(execFileSync("sh", ["-c", `V=${shellWord(text)}; printf %s "$V"`], { encoding: "utf8" })).toBe(text);
   });
 });

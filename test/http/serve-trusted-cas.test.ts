@@ -1,10 +1,11 @@
 import { generateKeyPairSync } from "node:crypto";
 import { once } from "node:events";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { rootCertificates } from "node:tls";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { builtWorker } from "../../scripts/runtime-server.ts";
 import { S3Double } from "../doubles/s3.ts";
@@ -76,8 +77,15 @@ describe("npm run serve", { timeout: 300_000 }, () => {
     });
   });
 
-  it("trusts no private authority without it", async () => {
-    await start({ ...s3.settings, BACKUP_TOKEN: token });
+  it("trusts no private authority without it, and the public ones of Node.js where the system has no store", async () => {
+    const none = join(dir, "none");
+    await start({ ...s3.settings, BACKUP_TOKEN: token, SSL_CERT_FILE: none, SSL_CERT_DIR: none });
+    expect(served.events("no_system_authorities")).toMatchObject([
+      { level: "warn", message: expect.stringContaining("ca-certificates") },
+    ]);
+    expect(readFileSync(join(settings.STATE_DIR, "trusted-cas.pem"), "utf8").split("-----END ")).toHaveLength(
+      rootCertificates.length + 1,
+    );
     expect(await configure()).toMatchObject({ status: 400, text: expect.stringContaining("jwks_url") });
     await expect.poll(() => served.events("backup_failed")[0]).toMatchObject({ message: expect.any(String) });
     expect(s3.requests).toEqual([]);

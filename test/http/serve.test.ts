@@ -58,7 +58,7 @@ async function opened(): Promise<{ socket: TLSSocket; text: () => string; ended:
 
 /** The health check of the container file. */
 async function health(): Promise<unknown> {
-  const env = { PORT: String(port), TLS_CERT: settings.TLS_CERT };
+  const env = { STATE_DIR: settings.STATE_DIR };
   const [code] = await once(spawn(process.execPath, ["deploy/health.mjs"], { env, stdio: "ignore" }), "exit");
   return code;
 }
@@ -78,7 +78,10 @@ afterAll(() => rmSync(dir, { recursive: true, force: true }));
 /** Each test starts the whole service a few times. */
 describe("npm run serve", { timeout: 300_000 }, () => {
   it("serves over TLS, logs JSON lines without secrets, and ends requests under way when it stops", async () => {
-    const served = await start();
+    const served = await start({ BACKUP_DIR: join(settings.TLS_CERT, "below-a-file"), BACKUP_TOKEN: "none" });
+    await expect
+      .poll(() => served.events("backup_failed"))
+      .toMatchObject([{ message: expect.stringMatching(/^BACKUP_DIR .* cannot be used: ENOTDIR/) }]);
     expect((await served.call("GET", "/v1/sys/health")).status).toBe(501);
     token = await served.bootstrap(BOOTSTRAP_SECRET);
     // The status is cached for a second.

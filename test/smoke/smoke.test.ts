@@ -50,7 +50,7 @@ describe("npm start, in a fresh clone", PATIENT, () => {
       `Port ${clone.port} is in use: stop what listens there, or set PORT to another one.`,
     );
     expect(await clone.refusal({}, await freePort())).toMatch(
-      /state is in use by another npm start \(process \d+\): stop that one/,
+      /state is in use by another service \(process \d+\): stop that one/,
     );
 
     service.signal("SIGTERM", "npm");

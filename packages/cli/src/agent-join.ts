@@ -54,15 +54,15 @@ line that installs the agent as well. The token needs \`node { policy = "write" 
       "sudo install -d /etc/sallyport-agent",
       `printf '%s' ${quoted(JSON.stringify(config))} | sudo install -m 644 /dev/stdin /etc/sallyport-agent/agent.json`,
     ];
-    const line = [
-      ...configured,
-      `printf '%s' ${quoted(Token)} | sudo install -m 600 -o sallyport-agent /dev/stdin /etc/sallyport-agent/join-token`,
-      "sudo systemctl enable --now sallyport-agent",
-    ].join(" && ");
-    // The script keeps a configuration that is there.
-    const environment = `SALLYPORT_ADDR=${quoted(service)} SALLYPORT_JOIN_TOKEN=${quoted(Token)}`;
-    const script = `curl -fsS ${quoted(`${service}/install/agent`)} | sudo env ${environment} sh`;
-    const install = (await servesAgent(server.address)) ? [...configured, script].join(" && ") : null;
+    // Never an argument of a program, which other users and the log of sudo could show.
+    const tokenTo = (options: string) =>
+      `printf '%s' ${quoted(Token)} | sudo install -m 600 ${options}/dev/stdin /etc/sallyport-agent/join-token`;
+    const line = [...configured, tokenTo("-o sallyport-agent "), "sudo systemctl enable --now sallyport-agent"].join(
+      " && ",
+    );
+    // The script keeps a configuration and a token that are there, and gives them to the user that it creates.
+    const script = `curl -fsS ${quoted(`${service}/install/agent`)} | sudo env SALLYPORT_ADDR=${quoted(service)} sh`;
+    const install = (await servesAgent(server.address)) ? [...configured, tokenTo(""), script].join(" && ") : null;
     if (values.json) {
       io.out(JSON.stringify({ token: Token, accessor: AccessorID, expires: ExpirationTime, line, install }, null, 2));
       return 0;

@@ -116,6 +116,17 @@ export function durationMsOf(name: string, value: string): number {
   return ms;
 }
 
+/** A longer timer of Node.js fires at once. */
+const LONGEST_TIMER_HOURS = 24 * 24;
+
+/** A duration that a timer waits for. @throws InvalidUsage */
+export function timerMsOf(name: string, value: string): number {
+  const ms = durationMsOf(name, value);
+  if (ms > LONGEST_TIMER_HOURS * 3_600_000)
+    throw new InvalidUsage(`--${name}: must be at most ${LONGEST_TIMER_HOURS}h`);
+  return ms;
+}
+
 /** @throws InvalidUsage */
 export function oneOf<const Words extends readonly string[]>(name: string, value: string, words: Words): Words[number] {
   const found = words.find((word) => word === value);

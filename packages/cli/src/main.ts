@@ -4,6 +4,7 @@ import type { Io } from "./command.ts";
 import { COMMANDS } from "./commands.ts";
 import { endWithNpx } from "./npx.ts";
 import { runProgram } from "./program.ts";
+import { useProxies } from "./proxies.ts";
 
 /** The program `sallyport`. */
 
@@ -23,6 +24,8 @@ for (const stream of [process.stdout, process.stderr])
   });
 
 endWithNpx(process.env);
+// The relay has the network of its container image, which uses none.
+if (process.argv[2] !== "relay") useProxies(process.env);
 void runProgram(COMMANDS, process.argv.slice(2), io).then((code) => {
   process.exitCode = code;
 });

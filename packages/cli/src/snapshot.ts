@@ -2,13 +2,13 @@ import { createHash, randomUUID } from "node:crypto";
 import { createReadStream, createWriteStream, existsSync, renameSync, rmSync, statSync } from "node:fs";
 import * as http from "node:http";
 import * as https from "node:https";
-import { constants } from "node:os";
 import { basename } from "node:path";
 import { Transform } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { Api, ApiError } from "./api.ts";
 import { command, Failure, flag, InvalidUsage, JSON_OPTION, table, text, textOf } from "./command.ts";
 import { ENVIRONMENT, type Server, serviceOf } from "./environment.ts";
+import { beforeEnd } from "./signals.ts";
 
 /** Snapshots of a whole deployment: docs/operate/backup.md. Files are streamed, so memory does not grow with them. */
 
@@ -26,11 +26,7 @@ digest in the form of sha256sum. FILE appears when the snapshot is whole. The to
     if (existsSync(file) && !values.force) throw new InvalidUsage(`FILE: ${file} exists: --force replaces it`);
     // Another run may store the same file at this moment.
     const part = `${file}.${randomUUID().slice(0, 8)}.part`;
-    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
-      process.once(signal, () => {
-        rmSync(part, { force: true });
-        process.exit(128 + constants.signals[signal]);
-      });
+    const release = beforeEnd(() => rmSync(part, { force: true }), { hasTerminal: false });
     try {
       const response = await open(server, "GET", "sys/snapshot");
       if (response.statusCode !== 200)
@@ -46,6 +42,7 @@ digest in the form of sha256sum. FILE appears when the snapshot is whole. The to
       return 0;
     } finally {
       rmSync(part, { force: true });
+      release();
     }
   },
 });
@@ -155,6 +152,9 @@ function open(server: Server, method: "GET" | "POST", path: string, file?: strin
       reject(isConnected ? failure : new Failure(`${url.origin}: no answer: ${textOf(failure)}`));
     });
     sent.on("socket", (socket) => {
+      // The way through a proxy is open before.
+      isConnected = !socket.connecting;
+      if (isConnected) return;
       const waiting = setTimeout(() => sent.destroy(new Error("no connection in time")), CONNECT_MS);
       socket
         .once("close", () => clearTimeout(waiting))

@@ -1,4 +1,4 @@
-import { spawnSync } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -6,6 +6,7 @@ import { command, Failure, type Io } from "../command.ts";
 import { connect, SERVICE_OPTIONS } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
 import { canonicalJson } from "../json.ts";
+import { beforeEnd } from "../signals.ts";
 import { formatted, parsed } from "./formats.ts";
 import { type Data, Kv, OtherVersion, objectText, shown } from "./store.ts";
 import { report } from "./write.ts";
@@ -30,7 +31,10 @@ mode 0600, is in memory where the system allows it, and is removed afterwards.`,
     const shownBefore = parsed("yaml", formatted("yaml", before), "the secret");
     const isShown = (key: string, value: string) => canonicalJson(shownBefore.get(key) ?? "") === canonicalJson(value);
     const after: Data = new Map(
-      [...edited(before, io)].map(([key, value]) => [key, isShown(key, value) ? (before.get(key) ?? value) : value]),
+      [...(await edited(before, io))].map(([key, value]) => [
+        key,
+        isShown(key, value) ? (before.get(key) ?? value) : value,
+      ]),
     );
     if (canonicalJson(objectText(after)) === canonicalJson(objectText(before))) {
       io.note("Nothing was changed.");
@@ -47,20 +51,33 @@ mode 0600, is in memory where the system allows it, and is removed afterwards.`,
   },
 });
 
-/** The data after the editor has ended; a text that cannot be read is opened again. @throws Failure */
-function edited(before: Data, io: Io): Data {
+/**
+ * The data after the editor has ended; a text that cannot be read is opened again. The file is gone when this program
+ * ends, by a signal, too. @throws Failure
+ */
+async function edited(before: Data, io: Io): Promise<Data> {
   const editor = io.env["VISUAL"] || io.env["EDITOR"] || "vi";
   const dir = mkdtempSync(join(existsSync(MEMORY) ? MEMORY : tmpdir(), "sallyport-edit-"));
+  const remove = () => rmSync(dir, { recursive: true, force: true });
+  let running: ChildProcess | undefined;
+  const release = beforeEnd(
+    (signal) => {
+      running?.kill(signal);
+      remove();
+    },
+    { hasTerminal: process.stdin.isTTY === true },
+  );
   const file = join(dir, "secret.yaml");
   try {
     writeFileSync(file, before.size === 0 ? "# key: value\n" : formatted("yaml", before), { mode: 0o600 });
     for (let attempt = 0; ; attempt++) {
-      const { status, error } = spawnSync(`${editor} "$SALLYPORT_FILE"`, {
+      // Not spawnSync, which handles no signal before the editor ends.
+      running = spawn(`${editor} "$SALLYPORT_FILE"`, {
         shell: true,
         stdio: "inherit",
         env: { ...io.env, SALLYPORT_FILE: file },
       });
-      if (error !== undefined || status !== 0) throw new Failure(`the editor ${editor} failed: nothing was written`);
+      if (!(await succeeded(running))) throw new Failure(`the editor ${editor} failed: nothing was written`);
       try {
         return parsed("yaml", readFileSync(file, "utf8"), "the text");
       } catch (failure) {
@@ -69,6 +86,12 @@ function edited(before: Data, io: Io): Data {
       }
     }
   } finally {
-    rmSync(dir, { recursive: true, force: true });
+    remove();
+    release();
   }
 }
+
+const succeeded = (started: ChildProcess): Promise<boolean> =>
+  new Promise((resolve) => {
+    started.once("error", () => resolve(false)).once("exit", (code) => resolve(code === 0));
+  });

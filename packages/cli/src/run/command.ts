@@ -2,7 +2,7 @@ import { constants } from "node:os";
 import { z } from "zod";
 import { backoffMs, sleep } from "../../../relay/src/wait.ts";
 import { type Api, ApiError } from "../api.ts";
-import { command, durationMsOf, flag, InvalidUsage, type Io, text, textOf, texts } from "../command.ts";
+import { command, flag, InvalidUsage, type Io, text, textOf, texts, timerMsOf } from "../command.ts";
 import { connect } from "../connect.ts";
 import { ENVIRONMENT } from "../environment.ts";
 import { Child } from "./child.ts";
@@ -38,8 +38,8 @@ for a secret that cannot be read, 2 for invalid usage.`,
     const action = actionIn(values["on-change"] ?? "restart");
     if (action !== "restart" && action !== "none" && values.files === undefined)
       throw new InvalidUsage("--on-change: a signal needs --files: the environment of a running program cannot change");
-    const pollMs = durationMsOf("poll", values.poll ?? "30s");
-    const graceMs = durationMsOf("grace", values.grace ?? "10s");
+    const pollMs = timerMsOf("poll", values.poll ?? "30s");
+    const graceMs = timerMsOf("grace", values.grace ?? "10s");
     const api = connect({ namespace: values.namespace }, io);
     const sources = new Sources(api, { isUpper: values.upper, isForFiles: values.files !== undefined });
     const child = new Child(args, graceMs);

@@ -16,9 +16,13 @@ export class SecretFiles {
   write(values: ReadonlyMap<string, string>): void {
     for (const [name, value] of values) {
       const part = join(this.#dir, `.${name}.part`);
-      writeFileSync(part, value, { mode: 0o600 });
-      chmodSync(part, 0o600);
-      renameSync(part, join(this.#dir, name));
+      try {
+        writeFileSync(part, value, { mode: 0o600 });
+        chmodSync(part, 0o600);
+        renameSync(part, join(this.#dir, name));
+      } finally {
+        rmSync(part, { force: true });
+      }
       this.#names.add(name);
     }
     for (const name of this.#names) if (!values.has(name)) this.#remove(name);
