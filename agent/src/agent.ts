@@ -144,6 +144,7 @@ export class Agent {
       hello: () => this.#hello(session),
       onWelcome: (welcome) => this.#welcome(session, welcome),
       onFrame: (frame) => this.#receive(frame),
+      onMalformed: (op, message) => this.#operations.reject(op, message),
       onServiceTime: (time) => this.#compareClocks(time),
     });
     const session: Session = { connection, welcomed: false, takesChanges: false, seq: 0 };

@@ -65,6 +65,22 @@ it.each([
     "csi.plugins.0.roles: ",
   ],
   [
+    "a CSI plugin with more topology segments than a report may have",
+    {
+      service,
+      csi: {
+        plugins: [
+          {
+            id: "x",
+            socket: "/s",
+            topology: Object.fromEntries(Array.from({ length: 65 }, (_, at) => [`k${at}`, "a"])),
+          },
+        ],
+      },
+    },
+    "csi.plugins.0.topology: has more than 64 entries",
+  ],
+  [
     "a CSI plugin twice",
     { service, csi: { plugins: ["/a", "/b"].map((socket) => ({ id: "x", socket })) } },
     "csi.plugins: names a plugin twice",

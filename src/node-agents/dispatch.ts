@@ -1,6 +1,15 @@
-import { describe, isMethod, METHODS, type Req, type Res } from "@sallyport/agent-protocol";
+import {
+  describe,
+  frameBytes,
+  isMethod,
+  MAX_FRAME_BYTES,
+  METHODS,
+  type Req,
+  type Res,
+  req,
+} from "@sallyport/agent-protocol";
 import type { Operation, OperationResult } from "../contracts/node-operation.ts";
-import { ok, type Result } from "../lib/result.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { warn } from "../platform/observability/log.ts";
@@ -83,9 +92,16 @@ export class Dispatch {
 
   /** Processes the agent's result of an operation. @returns the key of the owner to notify, or null */
   ended(socket: WebSocket, row: OperationRow | null, frame: Res): string | null {
+    const result = row && resultOf(row, frame);
+    const sealed = refuseIfSealed(() => ok(row && result ? this.#secrets.sealResult(row.id, result) : null));
+    if (!sealed.ok) {
+      // Not acknowledged, so the agent keeps it and sends it again when the operation is due.
+      warn("result-not-stored", { node: this.#object.name, operation: frame.op, because: sealed.message });
+      return null;
+    }
     const { outcome, next } = this.#object.commit(() => {
-      const outcome = row && this.#operations.end(row, resultOf(row, frame), Date.now());
-      if (outcome) this.#outcomes.enqueue(outcome);
+      const outcome = row && result && this.#operations.end(row, result, Date.now());
+      if (outcome) this.#outcomes.enqueue(outcome, sealed.value);
       return { outcome, next: this.#takeUnsent() };
     });
     // Acknowledged once the result is stored. Unknown operations are acknowledged too, so that the agent drops them. An
@@ -109,6 +125,18 @@ export class Dispatch {
       ...(secrets && { secrets }),
     };
   }
+}
+
+/**
+ * Why agents would not accept the frame of an operation, or null. Such a frame must not be sent: agents of earlier
+ * releases close the connection, and it would be sent again after each welcome.
+ */
+export function frameRefusal({ id, ...rest }: Operation): Refusal | null {
+  const frame = { t: "req", op: id, ...rest };
+  if (frameBytes(JSON.stringify(frame)) > MAX_FRAME_BYTES)
+    return refuse("too-large", `the operation is larger than ${MAX_FRAME_BYTES} bytes`);
+  const fault = req.safeParse(frame).error;
+  return fault ? refuse("invalid", `the operation is not a valid request: ${describe(fault)}`) : null;
 }
 
 /** Validates an agent's result against the schema of its method. */

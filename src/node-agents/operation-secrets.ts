@@ -1,9 +1,9 @@
-import type { Operation } from "../contracts/node-operation.ts";
+import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import { DataKeys } from "../platform/crypto/data-keys.ts";
 import { masterKey } from "../platform/crypto/master-key.ts";
 import type { ObjectContext } from "../platform/durable/object-context.ts";
 import { accessControl } from "../rpc/stubs.ts";
-import type { HiddenParams } from "../volume-requests/hidden-params.ts";
+import { type HiddenParams, hiding } from "../volume-requests/hidden-params.ts";
 import type { SessionRecord } from "./session-record.ts";
 
 /** The part of an operation that is stored sealed. */
@@ -34,6 +34,22 @@ export class OperationSecrets {
   /** @throws Sealed */
   open(operation: string, sealed: ArrayBuffer): SealedPart {
     return JSON.parse(this.#dataKeys().openText(sealed, contextOf(operation))) as SealedPart;
+  }
+
+  /**
+   * Seals a result with a publish context, which may hold passwords; null for other results. Call outside of a
+   * transaction.
+   * @throws Sealed
+   */
+  sealResult(operation: string, result: OperationResult): string | null {
+    if (result.state !== "done" || hiding(result.result)[1] === null) return null;
+    return Buffer.from(this.#dataKeys().seal(JSON.stringify(result), resultOf(operation))).toString("base64");
+  }
+
+  /** @throws Sealed */
+  openResult(operation: string, sealed: string): OperationResult {
+    const text = this.#dataKeys().openText(Buffer.from(sealed, "base64"), resultOf(operation));
+    return JSON.parse(text) as OperationResult;
   }
 
   /** Enqueues the registration as a holder of keys, unless it is registered; inside a transaction. */
@@ -70,3 +86,4 @@ export class OperationSecrets {
 }
 
 const contextOf = (operation: string): string => `node-session operation ${operation}`;
+const resultOf = (operation: string): string => `node-session result ${operation}`;

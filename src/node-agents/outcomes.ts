@@ -4,6 +4,10 @@ import type { OutboxRow } from "../platform/durable/outbox-delivery.ts";
 import { recordAction } from "../platform/observability/audit/actions.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
 import type { Outcome } from "./agent-operations.ts";
+import type { OperationSecrets } from "./operation-secrets.ts";
+
+/** The message of an outcome; `sealed` in place of a result with a publish context. */
+type Message = { readonly id: string } & ({ readonly result: OperationResult } | { readonly sealed: string });
 
 /**
  * Delivers the outcomes of a node's operations to their owner, the registry, through the outbox. Owned by
@@ -11,23 +15,28 @@ import type { Outcome } from "./agent-operations.ts";
  */
 export class Outcomes {
   readonly #object: ObjectContext;
+  readonly #secrets: OperationSecrets;
 
-  constructor(object: ObjectContext) {
+  constructor(object: ObjectContext, secrets: OperationSecrets) {
     this.#object = object;
+    this.#secrets = secrets;
   }
 
-  /** Enqueues an outcome; inside a transaction. */
-  enqueue({ id, key, result }: Outcome): void {
+  /** Enqueues an outcome; inside a transaction. @param sealed see `OperationSecrets.sealResult` */
+  enqueue({ id, key, result }: Outcome, sealed: string | null = null): void {
     recordAction("operation-ended", { node: this.#object.name, operation: id, about: key, state: result.state });
-    this.#object.outbox.enlist("result", key, { id, result });
+    if (sealed !== null) this.#secrets.register();
+    const message: Message = sealed === null ? { id, result } : { id, sealed };
+    this.#object.outbox.enlist("result", key, message);
   }
 
-  /** Delivers the outbox topic `result`. */
+  /** Delivers the outbox topic `result`. @throws Sealed */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
     const { env, name } = this.#object;
     for (const { body } of rows) {
-      const { id, result } = JSON.parse(body) as { id: string; result: OperationResult };
-      await clusterRegistry(env).operationDone(name, id, result);
+      const message = JSON.parse(body) as Message;
+      const result = "sealed" in message ? this.#secrets.openResult(message.id, message.sealed) : message.result;
+      await clusterRegistry(env).operationDone(name, message.id, result);
     }
   }
 }

@@ -19,3 +19,17 @@ it("reports a volume to the registry again only after a change", () => {
   record.volumesChanged(usable("/b"), 2);
   expect(record.change().volumes).toEqual({ put: [volume("/b")], gone: [] });
 });
+
+it("a hello without CSI plugins removes those of an earlier one", () => {
+  const record = new SessionRecord(memorySql(sessionMigrations));
+  const begin = (more: object) => {
+    const node = { Name: "node", HostVolumes: {}, ...more };
+    const hello = { boot: "b", epoch: 1, agent: "0.1.0", node, unavailableVolumes: [] } as unknown as Hello;
+    record.begin({ id: "link" } as Link, hello, 0);
+    return record.change().report?.node;
+  };
+  const plugins = { CSIControllerPlugins: { disk: { Healthy: true } }, CSINodePlugins: { disk: { Healthy: true } } };
+  expect(begin(plugins)).toMatchObject(plugins);
+  const node = begin({});
+  expect([node?.CSIControllerPlugins, node?.CSINodePlugins]).toEqual([{}, {}]);
+});

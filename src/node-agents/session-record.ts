@@ -103,7 +103,8 @@ export class SessionRecord {
       agent,
       now,
     );
-    this.#keepReport(node);
+    // A hello is the whole node. Agents of earlier releases omit these maps when they have no plugins.
+    this.#keepReport({ CSIControllerPlugins: {}, CSINodePlugins: {}, ...node });
     // Volumes that the report lists as held are unchanged, if they still exist.
     const kept = new Set(held).difference(new Set(unavailableVolumes.map((volume) => volume.id)));
     this.#keepVolumes(Object.values(node.HostVolumes), kept);

@@ -210,6 +210,19 @@ export class ClusterRegistry extends ClusterMethods implements ClusterRegistryAp
     this.#keys.rotate(term);
   }
 
+  /**
+   * Nodes refuse generations below the highest accepted one of a key, also of operations after the snapshot. The time
+   * in milliseconds is above all of them, also after earlier restores: fewer than 1,000 operations begin per second.
+   */
+  override swap(restore: string): Result<null> {
+    const swapped = super.swap(restore);
+    if (swapped.ok) {
+      this.#csi.operations.raiseGenerations(Date.now());
+      this.#host.store.raiseGenerations(Date.now());
+    }
+    return swapped;
+  }
+
   /** Deletes a flat namespace without content, with its ended reports and operations: see `EndedNamespaces`. */
   endNamespace(id: string, name: string): Result<null> {
     return this.commit(() => {

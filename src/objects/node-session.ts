@@ -1,7 +1,5 @@
 import {
   CLOSE,
-  frameBytes,
-  MAX_FRAME_BYTES,
   PING,
   PONG,
   parseAgentFrame,
@@ -17,7 +15,7 @@ import { ok, type Result, refuse } from "../lib/result.ts";
 import { within } from "../lib/timeout.ts";
 import { AgentOperations } from "../node-agents/agent-operations.ts";
 import { Connections } from "../node-agents/connections.ts";
-import { Dispatch } from "../node-agents/dispatch.ts";
+import { Dispatch, frameRefusal } from "../node-agents/dispatch.ts";
 import { FrameBudget } from "../node-agents/frame-budget.ts";
 import { close, type Link, linkOf } from "../node-agents/link.ts";
 import { OperationSecrets } from "../node-agents/operation-secrets.ts";
@@ -75,8 +73,8 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
     this.#node = this.context.name;
     this.#record = new SessionRecord(this.sql);
     this.#operations = new AgentOperations(this.sql);
-    this.#outcomes = new Outcomes(this.context);
     this.#secrets = new OperationSecrets(this.context, this.#record);
+    this.#outcomes = new Outcomes(this.context, this.#secrets);
     this.#connections = new Connections(this.context, ctx, this.#record, this.#operations);
     this.#dispatch = new Dispatch(this.context, this.#operations, this.#connections, this.#outcomes, this.#secrets);
     ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair(PING, PONG));
@@ -92,13 +90,13 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   /**
    * Accepts an operation: from then on its outcome will be delivered. Idempotent by id; a repeat for an unknown outcome
    * retries immediately.
-   * @returns a refusal, with nothing accepted, when the agent is not connected or a newer intent for the key was
-   * accepted
+   * @returns a refusal, with nothing accepted, when the agent is not connected, would not accept the frame, or a newer
+   * intent for the key was accepted
    */
   async start(operation: Operation): Promise<Result<null>> {
     if (this.#dispatch.isKnown(operation)) return ok(null);
-    if (frameBytes(JSON.stringify({ t: "req", ...operation })) > MAX_FRAME_BYTES)
-      return refuse("too-large", `the operation is larger than ${MAX_FRAME_BYTES} bytes`);
+    const refusal = frameRefusal(operation);
+    if (refusal) return refusal;
     // An agent that is gone without a close would be noticed at the next check only.
     if (!this.isFrozen) this.#connections.check(Date.now());
     if (!this.#connections.live()) {

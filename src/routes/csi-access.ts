@@ -2,7 +2,9 @@ import { createHash } from "node:crypto";
 import { firstHeader, requestHeader } from "../compat/dialect.ts";
 import type { ClusterRights, NamespaceRight } from "../contracts/cluster-rights.ts";
 import type { Texts } from "../contracts/csi-volumes.ts";
+import { badRequest } from "../platform/http/errors.ts";
 import { allowsNamespace, allowsNamespaceAny, allowsPlugin } from "../rights/cluster-rights.ts";
+import { MAX_SECRET_NAME, MAX_SECRET_VALUE, MAX_SECRETS } from "../volumes/csi/secrets.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
 import type { AuthorisedCall } from "./server/route.ts";
 
@@ -35,6 +37,7 @@ export const mayWrite = (rights: ClusterRights, { dialect }: AuthorisedCall, nam
 /**
  * Plugin secrets in a header: `k=v,k2=v2`, split at commas, then at the first equals sign. Parts without one are
  * ignored, and the last of equal names wins.
+ * @throws RequestError beyond the bounds of secrets
  */
 export function headerSecrets({ request }: Pick<AuthorisedCall, "request">): Texts {
   const pairs = (firstHeader(request.headers, requestHeader.csiSecrets) ?? "").split(",");
@@ -42,7 +45,13 @@ export function headerSecrets({ request }: Pick<AuthorisedCall, "request">): Tex
     const at = pair.indexOf("=");
     return at < 0 ? ["", ""] : [pair.slice(0, at), pair.slice(at + 1)];
   });
-  return Object.fromEntries(cut.filter(([name]) => name !== ""));
+  const secrets = Object.fromEntries(cut.filter(([name]) => name !== ""));
+  const all = Object.entries(secrets);
+  const [header] = requestHeader.csiSecrets;
+  if (all.length > MAX_SECRETS) throw badRequest(`${header}: at most ${MAX_SECRETS} secrets`);
+  if (all.some(([name, value]) => name.length > MAX_SECRET_NAME || value.length > MAX_SECRET_VALUE))
+    throw badRequest(`${header}: at most ${MAX_SECRET_NAME} characters per name and ${MAX_SECRET_VALUE} per value`);
+  return secrets;
 }
 
 /** Idempotency digest of a request by its caller. */

@@ -16,6 +16,7 @@ import { readQuery } from "../platform/http/read-query.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
 import { CSI_SNAPSHOT } from "../volumes/csi/csi-volumes.ts";
 import { answered } from "../volumes/csi/run-operation.ts";
+import { MAX_SECRET_VALUE } from "../volumes/csi/secrets.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import { joinedErrors } from "../volumes/joined-errors.ts";
 import { digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
@@ -133,7 +134,7 @@ export const SnapshotBody = caseless(
     SourceVolumeID: z.string().min(1).max(128),
     PluginID: z.string().max(128).nullish(),
     Name: z.string().max(256).nullish(),
-    Secrets: texts(16_384),
+    Secrets: texts(MAX_SECRET_VALUE),
     Parameters: texts(4096),
     ID: theirs,
     ExternalSourceVolumeID: theirs,

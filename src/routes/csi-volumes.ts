@@ -21,7 +21,7 @@ import { allowsNamespace, allowsPlugin } from "../rights/cluster-rights.ts";
 import { accessControl, clusterRegistry } from "../rpc/stubs.ts";
 import { shownClaim } from "../volumes/csi/claim-views.ts";
 import { shownOperation } from "../volumes/csi/csi-operations.ts";
-import { type CsiBody, parseBody, requestOf } from "../volumes/csi/request-body.ts";
+import { type CsiBody, NO_VOLUME, parseBody, requestOf } from "../volumes/csi/request-body.ts";
 import { runCsiOperation } from "../volumes/csi/run-operation.ts";
 import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import { type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume-views.ts";
@@ -44,7 +44,15 @@ type VolumePath = `/volume/csi/:id${"" | "/claims" | "/delete" | "/detach"}`;
 
 const nameOf = (call: VolumeCall): Name => ({ namespace: namespaceOf(call), id: call.params.id });
 
-const bodyOf = (given: Readonly<Record<string, unknown>>): CsiBody => validated(() => unwrap(parseBody(given)));
+/** Terraform repeats a refusal of a volume for minutes, unless its text says that it is one of validation. */
+function bodyOf(given: Readonly<Record<string, unknown>>): CsiBody {
+  try {
+    return validated(() => unwrap(parseBody(given)));
+  } catch (failure) {
+    if (!(failure instanceof RequestError) || failure.message === NO_VOLUME) throw failure;
+    throw badRequest(`validation: ${failure.message}`);
+  }
+}
 
 interface CheckedRequest {
   readonly request: CsiRequest;

@@ -97,6 +97,10 @@ it("keeps the record of a possibly created volume until it is deleted", async ()
 
   mkdirSync(join(node.volumesDir, volume.id));
   node.unflag("create.hold");
+  // Without its plugin, a repetition leaves the outcome open.
+  volumes.configure({ pluginDir: node.pluginDir, allowed: [], registerRoots: [] });
+  expect(await volumes.create(volume)).toMatchObject({ ok: false, kind: "forbidden", outcome: "unknown" });
+  volumes.configure({ pluginDir: node.pluginDir, allowed: [{ name: "p" }], registerRoots: [] });
   expect(await volumes.delete(volume)).toEqual({ ok: true });
   expect([node.volumes(), node.records()]).toEqual([[], {}]);
 });

@@ -262,12 +262,16 @@ it.each([
 
 type Send = (data: string | Buffer) => void;
 
-it("ignores unknown frame types", async () => {
+it("ignores unknown frame types and rejects malformed requests, on the same connection", async () => {
   const service = await fakeService();
   quickAgent(nodeDirectory(service.url).path);
   const session = await service.session();
   await session.welcome();
   session.socket.send(JSON.stringify({ t: "novelty" }));
+  const malformed = "01939b5e-7a10-7cc1-8b5e-000000000002";
+  session.request({ op: malformed, method: "agent.fingerprint", secrets: { ["k".repeat(300)]: "v" } });
+  expect(await session.result(malformed)).toMatchObject({ ok: false, error: { kind: "invalid", outcome: "failed" } });
+  expect(session.acks(malformed)).toEqual(["rejected"]);
   session.request({ op: "01939b5e-7a10-7cc1-8b5e-000000000001", method: "agent.fingerprint" });
   expect(await session.result("01939b5e-7a10-7cc1-8b5e-000000000001")).toMatchObject({
     ok: true,

@@ -1,7 +1,7 @@
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { status } from "@grpc/grpc-js";
-import type { Method, ParamsOf } from "@sallyport/agent-protocol";
+import { type Method, nodeReport, type ParamsOf } from "@sallyport/agent-protocol";
 import { CONTROLLER_RPC, NODE_RPC } from "@sallyport/csi-wire";
 import { expect, it, vi } from "vitest";
 import { Csi } from "../../agent/src/csi/index.ts";
@@ -273,6 +273,11 @@ it("a malformed answer is a plugin error with an unknown outcome", async () => {
   expect(await create("v")).toMatchObject({ ok: false, kind: "plugin", outcome: "unknown" });
   driver.misbehave({ contextBytes: 17 * 1024 * 1024 });
   expect(await create("v")).toMatchObject({ ok: false, kind: "plugin", outcome: "unknown", call: { code: 0 } });
+  // A failed query says nothing about an earlier run.
+  driver.misbehave({ calls: { ControllerGetCapabilities: { fail: { code: status.INTERNAL, times: 2 } } } });
+  const newer = { capabilities: [{ ...CAPABILITY, accessMode: "single-node-single-writer" }] };
+  expect(await create("v", newer)).toMatchObject({ ok: false, kind: "plugin", outcome: "failed" });
+  expect(await create("v", newer, { again: true })).toMatchObject({ ok: false, kind: "plugin", outcome: "unknown" });
   driver.misbehave({});
   expect(await create("v")).toMatchObject({ ok: true });
   expect(driver.directories("volumes").length).toBe(1);
@@ -324,7 +329,12 @@ it("a plugin that is not configured is not called", async () => {
   expect(await run("csi.controller.create", creation("v"))).toMatchObject({ ok: false, kind: "forbidden" });
   const elsewhere = { pluginId: "/etc/passwd", ...creation("v") };
   const how = { secrets: {}, limitMs: 1_000, again: false };
-  expect(await csi.handlers["csi.controller.create"](elsewhere, how)).toMatchObject({ ok: false, kind: "forbidden" });
+  const refused = { ok: false, kind: "forbidden", outcome: "failed" };
+  expect(await csi.handlers["csi.controller.create"](elsewhere, how)).toMatchObject(refused);
+  // An earlier run may have reached it before it was removed from the configuration.
+  const open = { ...refused, outcome: "unknown" };
+  expect(await csi.handlers["csi.controller.create"](elsewhere, { ...how, again: true })).toMatchObject(open);
+  expect(await run("csi.controller.create", creation("v"), { again: true })).toMatchObject(open);
   expect(driver.calls("CreateVolume")).toBe(0);
   await csi.probe();
   expect(csi.reported.CSIControllerPlugins).toEqual({});
@@ -439,6 +449,18 @@ it("reports a plugin as missing, present, not ready, gone or back, and keeps its
   expect(controller()).toMatchObject({ Healthy: false, ControllerInfo: { SupportsCreateDelete: true } });
   await driver.start();
   await eventually("the plugin's return", () => controller()?.Healthy || undefined, 20_000);
+});
+
+it("reports a plugin as unhealthy whose description of the node exceeds the bounds of a report", async () => {
+  const segments = Array.from({ length: 65 }, (_, at) => `key-${at}=a`);
+  const { csi } = csiOf(await startDriver({ CSI_DIR_TOPOLOGY: segments.join(",") }));
+  await csi.probe();
+  const { CSINodePlugins } = csi.reported;
+  expect(CSINodePlugins[PLUGIN]).toMatchObject({
+    Healthy: false,
+    HealthDescription: expect.stringContaining("Segments: has more than 64 entries"),
+  });
+  expect(nodeReport.shape.CSINodePlugins.safeParse(CSINodePlugins).success).toBe(true);
 });
 
 it("reports a published volume whose mount was removed, that the plugin does not find, or whose content is gone", async () => {

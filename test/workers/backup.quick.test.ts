@@ -1,5 +1,8 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import type { OperationResult } from "../../src/contracts/node-operation.ts";
+import { ok } from "../../src/lib/result.ts";
+import { NodeSession } from "../../src/objects/node-session.ts";
 import { clusterRegistry, eventLog } from "../../src/rpc/stubs.ts";
 import { eventsOf, issue } from "./access.ts";
 import {
@@ -16,11 +19,31 @@ import {
 } from "./backup-world.ts";
 import { get, put } from "./client.ts";
 import { objectIds } from "./created-objects.ts";
+import { controllers, create } from "./csi-world.ts";
 import { lookup, revoke } from "./engine-helpers.ts";
-import { nodeId } from "./host-volumes.ts";
+import { addNode, ask, make, nodeId } from "./host-volumes.ts";
 import { NAMESPACES } from "./object-namespaces.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import { eventually, objects } from "./sync-helpers.ts";
+
+const SEQUENCES = "cluster-registry main sqlite_sequence";
+
+/** A node that refuses generations below the highest one of a key, as agents do; else every operation succeeds. */
+function fencedNode(): void {
+  const fences = new Map<string, number>();
+  const given = { path: "/v", bytes: 0, externalId: "ext", capacityBytes: 2_048, context: {}, topologies: [] };
+  vi.spyOn(NodeSession.prototype, "start").mockImplementation(async function (this: NodeSession, { id, key, gen }) {
+    const { ctx } = this as unknown as { ctx: DurableObjectState };
+    const fence = fences.get(key) ?? 0;
+    fences.set(key, Math.max(fence, gen));
+    const result: OperationResult =
+      gen < fence
+        ? { state: "failed", error: { kind: "stale", message: "a newer operation was accepted" } }
+        : { state: "done", result: { ...given, nodeExpansionRequired: false } };
+    setTimeout(() => void clusterRegistry(env).operationDone(ctx.id.name ?? "", id, result), 2);
+    return ok(null);
+  });
+}
 
 describe("a snapshot restored into a new deployment", () => {
   it("restores every row of every object before any of them starts, and the lists", async () => {
@@ -56,8 +79,11 @@ describe("a snapshot restored into a new deployment", () => {
     const inPlace = lookBefore("stepRestore", all, allInPlace);
     const restored = await restore(file);
     expect(restored.status, restored.text).toBe(200);
-    // An object that wakes after its mount is gone makes itself a data key that it never uses.
-    const used = ({ [`kv-store ${destroyedMount} data_keys`]: _unused, ...rows }: ReturnType<typeof inPlace>) => rows;
+    // An object that wakes after its mount is gone makes itself a data key that it never uses. Generations are raised.
+    const used = ({ [`kv-store ${destroyedMount} data_keys`]: _unused, ...rows }: ReturnType<typeof inPlace>) => ({
+      ...rows,
+      [SEQUENCES]: rows[SEQUENCES]?.filter(({ name }) => name !== "csi_operations"),
+    });
     expect(used(inPlace())).toEqual(used(before));
     expect(await listed()).toEqual(listedBefore);
     expect(restored.body.data).toMatchObject({ objects: 12, listings: { destinations: 2, behind: 0 } });
@@ -100,6 +126,30 @@ describe("a snapshot restored into a new deployment", () => {
     expect(welcome.t).toBe("welcome");
     await socket.seen("req");
     expect(await clusterRegistry(env).agentIdentity(agent.node)).not.toBeNull();
+  });
+
+  it("operates on nodes that have accepted newer operations than those of the snapshot", async () => {
+    fencedNode();
+    await addNode(1, controllers());
+    const { ID } = await make();
+    expect((await create()).status).toBe(200);
+    const file = await snapshot();
+    let capacity = 4_096;
+    const change = async () => {
+      capacity += 1_024;
+      const answers = [
+        await ask({ ID, Parameters: { n: `${capacity}` } }),
+        await create({ RequestedCapacityMin: capacity }),
+      ];
+      expect(answers.map(({ status, text }) => [status, status === 200 ? "" : text])).toEqual([
+        [200, ""],
+        [200, ""],
+      ]);
+    };
+    for (let count = 0; count < 3; count++) await change();
+    await loseEverything();
+    expect((await restore(file)).status).toBe(200);
+    await change();
   });
 
   it("has no secret in the file", async () => {

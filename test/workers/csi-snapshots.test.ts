@@ -49,6 +49,22 @@ describe("snapshots", () => {
     expect((await list()).body.Snapshots).toEqual([]);
   });
 
+  itRows<[string, string]>([
+    ["129 names", Array.from({ length: 129 }, (_, at) => `k${at}=v`).join()],
+    ["a name of 129 characters", `${"k".repeat(129)}=v`],
+    ["a value of 16,385 characters", `k=${"v".repeat(16_385)}`],
+  ])("and secrets in a header with %s are refused, and no plugin is called", async (_what, secrets) => {
+    const headers = { "X-Orch-CSI-Secrets": secrets };
+    const gone = `/v1/volumes/snapshot?plugin_id=${PLUGIN}&snapshot_id=s`;
+    for (const answer of [
+      await get(`/v1/volumes/snapshot?plugin_id=${PLUGIN}&per_page=10`, { headers }),
+      await del(gone, { headers }),
+      await snapshot({}, headers),
+    ])
+      expect(refusal(answer)).toEqual([400, expect.stringMatching(/^X-Orch-CSI-Secrets: at most /)]);
+    expect(csi.sent).toEqual([]);
+  });
+
   it("are polled until ready under the same name, and returned as they are when polling fails", async () => {
     await create();
     const snapshots = () => csi.sent.filter(({ operation }) => operation.method.endsWith("snapshotCreate"));

@@ -41,7 +41,7 @@ describe("creating a CSI volume", () => {
     const { ExternalID } = await make({ Name: "same" });
     const second = () => create({ ID: "v2", Name: "same" });
     const taken = (whose: string) =>
-      `controller create volume: plugin "disk" has a volume of this name, which is ${whose}: choose another Name`;
+      `controller create volume: a volume of this Name already exists at plugin "disk": it is ${whose}`;
     expect(refusal(await second())).toEqual([409, taken('volume "v1"')]);
     expect((await get("/v1/volume/csi/v2")).status).toBe(404);
     await put("/v1/namespace", { Name: "dev" });
@@ -188,6 +188,14 @@ describe("creating a CSI volume", () => {
     expect([first.id, first.params]).toEqual([second.id, second.params]);
   });
 
+  it("calls the next controller when the plugin was removed from the node of one", async () => {
+    await addCsiNode(2);
+    const forbidden = { state: "failed", error: { kind: "forbidden", message: "not configured" } } as const;
+    csi.behave = (_operation, node) => (node === nodeId(1) ? forbidden : "work");
+    await make();
+    expect(csi.sent.map(({ node }) => node)).toEqual([nodeId(1), nodeId(2)]);
+  });
+
   it("calls no other controller after a refusal", async () => {
     await addCsiNode(2);
     csi.behave = () => ({ state: "failed", error: { kind: "conflict", message: "other size" } });
@@ -234,16 +242,16 @@ describe("creating a CSI volume", () => {
       "a segment of a topology that is too long",
       { RequestedTopologies: { Required: [{ Segments: { zone: "z".repeat(257) } }] } },
       400,
-      "Volumes.0.RequestedTopologies.Required.0.Segments.zone: Too big: expected string to have <=256 characters",
+      "validation: Volumes.0.RequestedTopologies.Required.0.Segments.zone: Too big: expected string to have <=256 characters",
     ],
     ["an unknown plugin", { PluginID: "nope" }, 404, "no CSI plugin named: nope could be found"],
     ["an unknown namespace", { Namespace: "nope" }, 400, "volume v1 is in nonexistent namespace nope"],
-    ["an unknown field", { Colour: "red" }, 400, "Volumes.0: unknown field Colour"],
+    ["an unknown field", { Colour: "red" }, 400, "validation: Volumes.0: unknown field Colour"],
     [
       "a secret that is not text",
       { Secrets: { a: 1 } },
       400,
-      "Volumes.0.Secrets.a: Invalid input: expected string, received number",
+      "validation: Volumes.0.Secrets.a: Invalid input: expected string, received number",
     ],
   ])("refuses %s without a change", async (_what, more, status, said) => {
     expect(refusal(await create(more))).toEqual([status, said]);
@@ -531,6 +539,16 @@ describe("secrets of a CSI volume", () => {
     await make({ Secrets: { a: "1", b: "2" } });
     await del("/v1/volume/csi/v1/delete", { headers: { "X-Orch-CSI-Secrets": "one,b=3=4,c=5,c=6" } });
     expect(csi.sent.at(-1)?.operation.secrets).toEqual({ a: "1", b: "3=4", c: "6" });
+  });
+
+  it("are at most 128 with those of the header", async () => {
+    await make({ Secrets: Object.fromEntries(Array.from({ length: 128 }, (_, at) => [`k${at}`, "v"])) });
+    const headers = { "X-Orch-CSI-Secrets": "another=v" };
+    expect(refusal(await del("/v1/volume/csi/v1/delete", { headers }))).toEqual([
+      400,
+      "secrets: at most 128, with those of the volume",
+    ]);
+    expect((await del("/v1/volume/csi/v1/delete", { headers: { "X-Orch-CSI-Secrets": "k0=w" } })).status).toBe(200);
   });
 
   it("are resealed under a new master key", async () => {

@@ -136,6 +136,14 @@ describe("an operation", () => {
     expect(await agent.session.start(huge)).toMatchObject({ ok: false, reason: "too-large" });
   });
 
+  it("that agents would not accept is refused and not stored", async () => {
+    const [agent] = await ScriptedAgent.connected();
+    const many = Object.fromEntries(Array.from({ length: 129 }, (_, at) => [`k${at}`, "v"]));
+    for (const secrets of [{ ["k".repeat(300)]: "v" }, many])
+      expect(await agent.session.start(operation({ secrets }))).toMatchObject({ ok: false, reason: "invalid" });
+    expect(await agent.rows("SELECT * FROM operations")).toEqual([]);
+  });
+
   it("above 32 waits for a free slot", async () => {
     const owner = outcomes();
     const [agent, socket] = await ScriptedAgent.connected();
@@ -339,6 +347,26 @@ describe("secrets", () => {
     next.send(done(wanted.id));
     await next.seen("done");
     expect(await everything(agent)).not.toContain(CANARY);
+  });
+
+  it("are equally protected in a result with a publish context, which its owner receives unchanged", async () => {
+    const owner = Promise.withResolvers<unknown>();
+    const down = Promise.withResolvers<void>();
+    vi.spyOn(ClusterRegistry.prototype, "operationDone").mockImplementation(async (_node, _id, result) => {
+      await down.promise;
+      owner.resolve(result);
+    });
+    const [agent, socket] = await ScriptedAgent.connected();
+    const wanted = operation({ method: "csi.controller.publish" });
+    await agent.session.start(wanted);
+    await socket.seen("req");
+    const result = { publishContext: { token: CANARY } };
+    socket.send(done(wanted.id, result));
+    await socket.seen("done");
+    expect(await agent.rows("SELECT body FROM outbox WHERE topic = 'result'")).toHaveLength(1);
+    expect(await everything(agent)).not.toContain(CANARY);
+    down.resolve();
+    expect(await owner.promise).toEqual({ state: "done", result });
   });
 
   it("are sealed under a key that is rotated with all others", async () => {

@@ -1,3 +1,4 @@
+import { csiSegments } from "@sallyport/agent-protocol";
 import * as z from "zod";
 
 /** Letters, digits, dot, dash, underscore: ids are part of paths. */
@@ -21,7 +22,7 @@ export const csiConfig = (path: z.ZodType<string, string>) =>
             .min(1)
             .default([...ROLES]),
           /** Topology segments of the node, for a plugin that reports none. */
-          topology: z.record(z.string().min(1).max(128), z.string().max(256)).optional(),
+          topology: csiSegments.optional(),
         }),
       )
       .max(64)

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
-import type { NodeReport, ParamsOf, ResultOf } from "@sallyport/agent-protocol";
+import { type ErrorKind, METHODS, type NodeReport, type ParamsOf, type ResultOf } from "@sallyport/agent-protocol";
 import { KeyedQueue } from "../keyed-queue.ts";
 import type { Handlers, Outcome, Run } from "../ops/handler.ts";
 import type { CsiConfig, Role } from "./config.ts";
@@ -17,7 +17,9 @@ const DESTRUCTIVE: readonly CsiOperation[] = [
   ...(["csi.controller.snapshotCreate", "csi.controller.snapshotDelete"] as const),
 ];
 
-type Reported = Pick<NodeReport, "CSIControllerPlugins" | "CSINodePlugins">;
+type Reported = {
+  readonly [Role in "CSIControllerPlugins" | "CSINodePlugins"]: NonNullable<NodeReport[Role]>;
+};
 
 /**
  * The CSI plugins of this node: their health and their operations. Plugins outside the configuration are never
@@ -28,8 +30,6 @@ export class Csi {
   readonly #works: Works<CsiOperation>;
   readonly #queue = new KeyedQueue();
   readonly #uses: Uses;
-  /** Whether a plugin was ever configured: then an empty map reports that the last one is removed. */
-  #hadPlugins = false;
   /** Called when a plugin's report changes. */
   onChange: () => void = () => {};
 
@@ -41,7 +41,6 @@ export class Csi {
 
   /** Replaces the plugins; unchanged ones keep their connection and health. Operations of a removed one complete. */
   configure(plugins: CsiConfig["plugins"]): void {
-    this.#hadPlugins ||= plugins.length > 0;
     const kept = new Set(plugins.map(({ id }) => id));
     for (const [id, plugin] of this.#plugins) if (!kept.has(id)) this.#remove(id, plugin);
     for (const config of plugins) {
@@ -85,7 +84,7 @@ export class Csi {
     for (const plugin of this.#plugins.values()) plugin.stop();
   }
 
-  /** The plugins' part of the node report. */
+  /** The plugins' part of the node report, with both maps: an absent one would leave removed plugins at the service. */
   get reported(): Reported {
     const plugins = [...this.#plugins.values()];
     const named = <T>(of: (plugin: CsiPlugin) => T | undefined) =>
@@ -93,7 +92,6 @@ export class Csi {
         const info = of(plugin);
         return info === undefined ? [] : [[plugin.config.id, info] as const];
       });
-    if (!this.#hadPlugins) return {};
     return {
       CSIControllerPlugins: Object.fromEntries(named(({ controller }) => controller)),
       CSINodePlugins: Object.fromEntries(named(({ node }) => node)),
@@ -122,22 +120,25 @@ export class Csi {
   async #run<M extends CsiOperation>(method: M, params: ParamsOf<M>, run: Run): Promise<Outcome<ResultOf<M>>> {
     const { pluginId } = params;
     const plugin = this.#plugins.get(pluginId);
-    if (!plugin) return failed("forbidden", `CSI plugin "${pluginId}" is not in this node's configuration`);
+    // An earlier run may have reached the plugin.
+    const outcome = run.again && !METHODS[method].reads ? "unknown" : "failed";
+    const refuse = (kind: ErrorKind, message: string) => ({ ...failed(kind, message), outcome }) as const;
+    if (!plugin) return refuse("forbidden", `CSI plugin "${pluginId}" is not in this node's configuration`);
     const role: Role = method.startsWith("csi.node.") ? "node" : "controller";
     if (!plugin.config.roles.includes(role))
-      return failed("forbidden", `CSI plugin "${pluginId}" is no ${role} in this node's configuration`);
+      return refuse("forbidden", `CSI plugin "${pluginId}" is no ${role} in this node's configuration`);
     const until = Date.now() + run.limitMs;
     return this.#queue.run(turnOf(method, params), async () => {
-      if (Date.now() >= until) return failed("timeout", `${method} has waited for others of its plugin for too long`);
+      if (Date.now() >= until) return refuse("timeout", `${method} has waited for others of its plugin for too long`);
       const { client } = plugin;
       const { secrets, again } = run;
       const work = this.#works[method];
-      const outcome = await plugin.during(() =>
+      const ended = await plugin.during(() =>
         outcomeOf(method, pluginId, again, () => work(params, { client, secrets, until })),
       );
       // The service may try another controller next, so the plugin's state is refreshed.
-      if (!outcome.ok && (outcome.kind === "unavailable" || outcome.kind === "unsupported")) void plugin.probe();
-      return outcome;
+      if (!ended.ok && (ended.kind === "unavailable" || ended.kind === "unsupported")) void plugin.probe();
+      return ended;
     });
   }
 }

@@ -6,7 +6,7 @@ import type { Rpc } from "@sallyport/csi-wire";
 export class CallFailure extends Error {
   readonly pluginId: string;
   readonly rpc: Rpc;
-  /** The gRPC status code; 0 for an invalid response. */
+  /** The gRPC status code; 0 for an invalid response, and UNKNOWN for a number that is no code. */
   readonly code: number;
   /** Whether the plugin may have received the request, in this or an earlier attempt. */
   readonly reached: boolean;
@@ -15,7 +15,8 @@ export class CallFailure extends Error {
     super(details);
     this.pluginId = pluginId;
     this.rpc = rpc;
-    this.code = code;
+    // The library passes on any number, also NaN, with which the result would be malformed.
+    this.code = status[code] === undefined ? status.UNKNOWN : code;
     this.reached = reached;
   }
 }
@@ -44,6 +45,8 @@ const UNCERTAIN: readonly number[] = [
 ];
 
 const LISTS: readonly Rpc[] = ["ListVolumes", "ListSnapshots"];
+/** Calls before the one that changes something: their failure says nothing about an earlier run. */
+const QUERIES: readonly Rpc[] = ["ControllerGetCapabilities", "NodeGetCapabilities"];
 
 /**
  * The operation error for a failed call.
@@ -54,7 +57,7 @@ export function errorOf(failure: CallFailure, changes: boolean, again: boolean):
   const { pluginId, rpc, code, reached, message } = failure;
   // An aborted list call means an invalid token.
   const kind = code === status.ABORTED && LISTS.includes(rpc) ? "invalid" : (KINDS[code] ?? "plugin");
-  const uncertain = changes && UNCERTAIN.includes(code) && (reached || again);
+  const uncertain = changes && (UNCERTAIN.includes(code) ? reached || again : again && QUERIES.includes(rpc));
   const name = code === 0 ? "no answer" : (status[code] ?? `code ${code}`);
   return {
     kind,

@@ -1,5 +1,5 @@
 import { status } from "@grpc/grpc-js";
-import type { ReportedCsiController, ReportedCsiNode } from "@sallyport/agent-protocol";
+import { csiNodeInfo, describe, type ReportedCsiController, type ReportedCsiNode } from "@sallyport/agent-protocol";
 import { CONTROLLER_RPC, NODE_RPC, PLUGIN_SERVICE, type Response, type Rpc } from "@sallyport/csi-wire";
 import type { PluginClient } from "./client.ts";
 import type { CsiPluginConfig } from "./config.ts";
@@ -51,6 +51,9 @@ export async function probePlugin(client: PluginClient, { roles, topology }: Csi
           nodeInfo(await ask("NodeGetInfo"), await unlessLacking(() => ask("NodeGetCapabilities")), topology),
         )
       : null;
+    // The report of the whole node would be refused with it.
+    const fault = node === null ? undefined : csiNodeInfo.safeParse(node).error;
+    if (fault) return { ok: false, reason: `NodeGetInfo: its answer is not one: ${describe(fault)}`, gone: false };
     const fingerprint: PluginFingerprint = {
       provider: name.slice(0, 256),
       version: vendorVersion.slice(0, 256),
@@ -130,7 +133,7 @@ export function nodeInfo(
   const segments = info?.accessibleTopology?.segments ?? topology;
   return {
     AccessibleTopology: segments ? { Segments: { ...segments } } : null,
-    ID: (info?.nodeId ?? "").slice(0, 256),
+    ID: info?.nodeId ?? "",
     MaxVolumes: countOf(info?.maxVolumesPerNode ?? "0"),
     RequiresNodeStageVolume: has(NODE_RPC.stageUnstageVolume),
     SupportsCondition: has(NODE_RPC.volumeCondition),

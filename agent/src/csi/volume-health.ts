@@ -1,5 +1,5 @@
 import { status } from "@grpc/grpc-js";
-import { type CsiVolumeProblem, MAX_CSI_PROBLEMS, type ReportedCsiNode } from "@sallyport/agent-protocol";
+import { type CsiVolumeProblem, frameBytes, MAX_CSI_PROBLEMS, type ReportedCsiNode } from "@sallyport/agent-protocol";
 import { USAGE_UNIT } from "@sallyport/csi-wire";
 import type { PluginClient } from "./client.ts";
 import { countOf } from "./convert.ts";
@@ -10,6 +10,8 @@ import type { Published, Uses } from "./uses.ts";
 /** Timeout of one statistics call, so that hung storage delays the other volumes little. */
 const STATS_MS = 5_000;
 const MAX_REASON_LENGTH = 1_024;
+/** Upper bound of a plugin's problems as JSON: the report of the whole node has to fit a frame. */
+const MAX_PROBLEM_BYTES = 64 * 1024;
 
 interface VolumeUsage {
   readonly externalId: string;
@@ -51,7 +53,16 @@ export async function inspectVolumes({ uses, pluginId, ...inspection }: Inspecti
       problems.push({ ExternalID: externalId, AllocID: allocId, Reason: Reason.slice(0, MAX_REASON_LENGTH) });
     if (seen?.usage) usage.set(externalId, seen.usage);
   }
-  return { problems: problems.slice(0, MAX_CSI_PROBLEMS), usage: [...usage.values()] };
+  return { problems: reportable(problems), usage: [...usage.values()] };
+}
+
+/** The first problems, up to the bounds of a report. */
+export function reportable(problems: readonly CsiVolumeProblem[]): CsiVolumeProblem[] {
+  let room = MAX_PROBLEM_BYTES;
+  return problems.slice(0, MAX_CSI_PROBLEMS).filter((problem) => {
+    room -= frameBytes(JSON.stringify(problem));
+    return room >= 0;
+  });
 }
 
 interface Seen {

@@ -67,7 +67,8 @@ export class HostVolumes {
       const fault = textFault(request) ?? pluginFault(old, request.pluginId);
       if (fault !== undefined) return fault;
       const found = await this.#plugin(request.pluginId);
-      if (!found.ok) return during(doing, found);
+      // An interrupted creation may have happened, and runs again once the plugin is there.
+      if (!found.ok) return during(doing, old?.state === "creating" ? { ...found, outcome: "unknown" } : found);
       return this.#named(request, old, async () => {
         const made = await this.#create(found.plugin, request, old);
         return made.ok ? made : during(doing, made);

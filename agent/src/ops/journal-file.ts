@@ -70,6 +70,11 @@ export class JournalFile {
     });
   }
 
+  /** Replaces the file now. Called before the first `append`. */
+  compact(): Promise<void> {
+    return this.#replace();
+  }
+
   async #write(): Promise<void> {
     // Appends of one event form one batch.
     await null;

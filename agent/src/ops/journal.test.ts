@@ -1,4 +1,4 @@
-import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -187,6 +187,32 @@ it("keeps the newest 1,000 results", async () => {
   await Promise.all(ops.map((op) => journal.end(op, worked)));
   expect(journal.entries().map(({ op }) => op)).toEqual(ops.slice(10));
   await journal.close();
+});
+
+it("has no publish context on disk, also of an earlier release, and keeps its operation for a repetition", async () => {
+  const attached: Ending = { ok: true, result: { publishContext: { token: "canary" } }, ms: 5 };
+  const onDisk = () => readFileSync(path, "utf8");
+  const journal = await Journal.open(path, { compactAbove: 0 });
+  await journal.accept(operation("a"));
+  await journal.end("a", attached);
+  expect(journal.get("a")?.ended?.ending).toEqual(attached);
+  await journal.accept(operation("b", { key: "l" }));
+  expect(onDisk()).not.toContain("canary");
+  await journal.close();
+  const at = Date.now();
+  const lines = [
+    { r: "accepted", at, ...operation("c", { key: "m" }), params: { publishContext: { token: "canary" } } },
+    { r: "ended", at, op: "b", ending: attached },
+  ];
+  appendFileSync(path, lines.map((line) => `${JSON.stringify(line)}\n`).join(""));
+  const next = await Journal.open(path);
+  expect(onDisk()).not.toContain("canary");
+  expect(next.entries().map(({ op, secret, ended }) => [op, secret, ended])).toEqual([
+    ["a", false, undefined],
+    ["b", false, undefined],
+    ["c", true, undefined],
+  ]);
+  await next.close();
 });
 
 it("is readable by its owner only", async () => {

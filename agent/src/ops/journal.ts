@@ -1,6 +1,7 @@
 import { MAX_KEPT_OPERATIONS, operationError } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { JournalFile } from "./journal-file.ts";
+import { isSensitive, withoutSensitive } from "./sensitive-params.ts";
 
 /** The result of an operation. */
 const ending = z.discriminatedUnion("ok", [
@@ -41,14 +42,17 @@ const KEEP_FENCES_MS = 30 * DAY_MS;
 const COMPACT_ABOVE_BYTES = 256 * 1024;
 
 /**
- * The write-ahead log of operations and their results: each is on disk before it is reported to the service. It also
- * stores the fence of each key, the highest accepted generation. Single writer: `Operations`.
+ * The write-ahead log of operations and their results: each is on disk before it is reported to the service, except
+ * results with a publish context, which stay in memory. It also stores the fence of each key, the highest accepted
+ * generation. Single writer: `Operations`.
  */
 export class Journal {
   readonly #entries = new Map<string, Entry>();
   readonly #fences = new Map<string, { gen: number; at: number }>();
   readonly #now: () => number;
   #file!: JournalFile;
+  /** The file has sensitive values, which earlier releases wrote. */
+  #hasSensitive = false;
 
   private constructor(now: () => number) {
     this.#now = now;
@@ -62,6 +66,7 @@ export class Journal {
       snapshot: () => journal.#snapshot().map((line) => JSON.stringify(line)),
       replaceAbove: compactAbove,
     });
+    if (journal.#hasSensitive) await journal.#file.compact();
     return journal;
   }
 
@@ -92,9 +97,14 @@ export class Journal {
     }
   }
 
-  /** Resolves when on disk. A failure keeps the result in memory, so that it is sent nevertheless. */
+  /**
+   * Resolves when on disk. A failure keeps the result in memory, so that it is sent nevertheless. A result with a
+   * publish context stays in memory only: after a crash its operation runs again, which is idempotent.
+   */
   async end(op: string, ending: Ending): Promise<void> {
-    await this.#write({ r: "ended", at: this.#now(), op, ending });
+    const line: Line = { r: "ended", at: this.#now(), op, ending };
+    if (isPublished(ending)) this.#apply(line);
+    else await this.#write(line);
   }
 
   /** Removes an operation; the fence of its key stays. */
@@ -113,7 +123,10 @@ export class Journal {
 
   #read(line: string): boolean {
     try {
-      this.#apply(record.parse(JSON.parse(line)));
+      const written = record.parse(JSON.parse(line));
+      const clean = cleaned(written);
+      this.#hasSensitive ||= clean !== written;
+      if (clean) this.#apply(clean);
       return true;
     } catch {
       return false;
@@ -153,7 +166,7 @@ export class Journal {
     for (const [key, { gen, at }] of this.#fences) lines.push({ r: "fence", key, gen, at });
     for (const { acceptedAt, ended, ...operation } of this.#entries.values()) {
       lines.push({ r: "accepted", at: acceptedAt, ...operation });
-      if (ended) lines.push({ r: "ended", op: operation.op, ...ended });
+      if (ended && !isPublished(ended.ending)) lines.push({ r: "ended", op: operation.op, ...ended });
     }
     return lines;
   }
@@ -171,4 +184,14 @@ export class Journal {
     for (const [key, { at }] of this.#fences)
       if (at + KEEP_FENCES_MS <= now && !inUse.has(key)) this.#fences.delete(key);
   }
+}
+
+const isPublished = (ending: Ending): boolean => ending.ok && isSensitive(ending.result);
+
+/** A line without sensitive values; the same when it has none, and null when nothing else is in it. */
+function cleaned(line: Line): Line | null {
+  if (line.r === "ended") return isPublished(line.ending) ? null : line;
+  if (line.r !== "accepted") return line;
+  const params = withoutSensitive(line.params);
+  return params === line.params ? line : { ...line, params, secret: true };
 }

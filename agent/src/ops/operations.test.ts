@@ -27,13 +27,16 @@ async function operationsOn(journal?: Journal) {
     id: string;
     name: string;
     secrets: object;
+    again: boolean;
     end: (outcome: Made) => void;
     fail: (e: Error) => void;
   }> = [];
   const handlers: Handlers = {
     ...({} as Handlers),
-    "dhv.create": ({ id, name }, { secrets }) =>
-      new Promise((end, fail) => begun.push({ id, name, secrets, end, fail })) as Promise<Made>,
+    "dhv.create": ({ id, name }, { secrets, again }) =>
+      new Promise((end, fail) => begun.push({ id, name, secrets, again, end, fail })) as Promise<Made>,
+    "csi.node.publish": async ({ publishContext }) =>
+      ({ ok: false, kind: "plugin", message: `no device ${publishContext["device"]}`, outcome: "failed" }) as const,
     "dhv.register": async () => ({ ok: true }),
     "dhv.delete": async () => ({ ok: true }),
     "agent.fingerprint": async () => ({ ok: true, node: {}, unavailableVolumes: [] }) as never,
@@ -190,17 +193,29 @@ it.each([
   expect(journal.fence(create(A).key)).toBe(0);
 });
 
+it("rejects a malformed request, and leaves the outcome of a known operation open", async () => {
+  const { operations, nowBegun, acks, results } = await operationsOn();
+  operations.reject(A, "req: secrets: has more than 128 entries");
+  expect(acks(A)).toEqual(["rejected"]);
+  const message = expect.stringContaining("128 entries");
+  expect(results(A)).toMatchObject([{ ok: false, error: { kind: "invalid", message, outcome: "failed" } }]);
+  operations.receive(create(B));
+  await nowBegun(1);
+  operations.reject(B, "req: gen: is wrong");
+  expect(results(B)).toMatchObject([{ error: { kind: "invalid", outcome: "unknown" } }]);
+});
+
 it("refuses operations beyond the limit as busy until one has completed", async () => {
   const { operations, begun, nowBegun, results, acks, welcome } = await operationsOn();
   welcome({ maxInflight: 2 });
   operations.receive(create(A));
-  operations.receive(create(B));
-  operations.receive(create(C));
+  operations.receive(create(B, { gen: 2 }));
+  operations.receive(create(C, { gen: 3 }));
   expect(results(C)).toMatchObject([{ error: { kind: "busy", outcome: "failed" } }]);
   await nowBegun(1);
   begun[0]?.end(made);
   await vi.waitFor(() => expect(results(A)).toHaveLength(1));
-  operations.receive(create(C));
+  operations.receive(create(C, { gen: 3 }));
   await vi.waitFor(() => expect(acks(C)).toEqual(["rejected", "accepted"]));
 });
 
@@ -244,10 +259,53 @@ it("repeats an operation of unknown outcome on request", async () => {
   expect(results(A)[1]).toMatchObject({ ok: true });
 });
 
+it("repeats an operation that the journal has dropped, and refuses it with an unknown outcome", async () => {
+  let now = 0;
+  const journal = await Journal.open(join(directory, "journal"), { now: () => now });
+  const { operations, begun, nowBegun, results, welcome } = await operationsOn(journal);
+  operations.receive(create(A));
+  await nowBegun(1);
+  begun[0]?.end({ ok: false, kind: "timeout", message: "the plugin hung", outcome: "unknown" });
+  await vi.waitFor(() => expect(results(A)).toHaveLength(1));
+  now = 2 * 24 * 3_600_000;
+  expect(journal.entries()).toEqual([]);
+  welcome({ maxInflight: 1 });
+  operations.receive(create(B, { key: "dhv:other" }));
+  operations.receive(create(A));
+  expect(results(A)[1]).toMatchObject({ error: { kind: "busy", outcome: "unknown" } });
+  welcome();
+  operations.receive(create(A));
+  await nowBegun(3);
+  expect(begun.map(({ name, again }) => [name, again])).toEqual([
+    [A, false],
+    [B, false],
+    [A, true],
+  ]);
+});
+
+it("keeps publish contexts out of the journal and redacts them in messages", async () => {
+  const { operations, results, journal } = await operationsOn();
+  const params = {
+    pluginId: "p",
+    externalId: "v",
+    allocId: "a",
+    capability: { accessMode: "single-node-writer", attachmentMode: "file-system" },
+    mount: null,
+    readOnly: false,
+    context: {},
+    publishContext: { device: "s3cr3t-canary" },
+  };
+  operations.receive(create(A, { method: "csi.node.publish", params }));
+  await vi.waitFor(() => expect(results(A)).toMatchObject([{ error: { message: "no device [REDACTED]" } }]));
+  expect(journal.get(A)?.secret).toBe(true);
+  expect(journal.get(A)?.params["publishContext"]).toEqual({});
+  expect(readFileSync(join(directory, "journal"), "utf8")).not.toContain("canary");
+});
+
 it("drops a cancelled operation that is queued and continues a running one", async () => {
   const { operations, begun, nowBegun, results } = await operationsOn();
   operations.receive(create(A));
-  operations.receive(create(B));
+  operations.receive(create(B, { gen: 2 }));
   await nowBegun(1);
   operations.cancel(A);
   operations.cancel(B);

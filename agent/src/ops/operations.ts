@@ -1,6 +1,7 @@
 import {
   type AgentFrame,
   describe,
+  type ErrorKind,
   frameBytes,
   isMethod,
   MAX_FRAME_BYTES,
@@ -17,7 +18,7 @@ import { error, textOf, warn } from "../log.ts";
 import { endingOf, isFinal, refusal, withoutSecrets } from "./ending.ts";
 import type { Handlers, Outcome, Run, Secrets } from "./handler.ts";
 import type { Accepted, Ending, Entry, Journal } from "./journal.ts";
-import { mountFlagsOf, withoutMountFlags } from "./mount-flags.ts";
+import { sensitiveIn, withoutSensitive } from "./sensitive-params.ts";
 
 interface OperationsOptions {
   readonly journal: Journal;
@@ -100,6 +101,12 @@ export class Operations {
     else this.#begin(request);
   }
 
+  /** Rejects a malformed request. A known operation was well-formed before, so its outcome stays open. */
+  reject(op: string, message: string): void {
+    const isKnown = this.#live.has(op) || this.#journal.get(op) !== undefined;
+    this.#reject(op, refusal("invalid", message, outcomeOf(isKnown)));
+  }
+
   cancel(op: string): void {
     const live = this.#live.get(op);
     if (live) live.cancelled = true;
@@ -154,12 +161,14 @@ export class Operations {
 
   #begin(request: Req): void {
     const { op, method, key, gen, deadlineMs, params, secrets } = request;
-    const refused = this.#refusalOf(request);
+    // A generation is of one operation: it was accepted before, and the journal has dropped it since.
+    const again = !reads(method) && gen === this.#journal.fence(key);
+    const refused = this.#refusalOf(request, again);
     if (refused) {
       this.#reject(op, refused);
       return;
     }
-    const written = withoutMountFlags(params);
+    const written = withoutSensitive(params);
     const secret = secrets !== undefined || written !== params;
     const operation = { op, method, key, gen, deadlineMs, params, secret };
     const kept = reads(method) ? Promise.resolve() : this.#journal.accept({ ...operation, params: written });
@@ -168,19 +177,21 @@ export class Operations {
     });
     accepted.catch((failure) => {
       error("journal_failed", { op, message: textOf(failure) });
-      this.#reject(op, refusal("internal", "the node cannot write its journal"));
+      this.#reject(op, refusal("internal", "the node cannot write its journal", outcomeOf(again)));
     });
-    this.#start(operation, secrets ?? {}, accepted, false);
+    this.#start(operation, secrets ?? {}, accepted, again);
   }
 
-  #refusalOf({ method, key, gen, params }: Req): Ending | undefined {
-    if (this.#stopping) return refusal("unavailable", "the agent is stopping");
-    if (!isMethod(method)) return refusal("unsupported", `this agent has no method ${method}`);
+  /** @param again an earlier run began and its outcome is unknown */
+  #refusalOf({ method, key, gen, params }: Req, again: boolean): Ending | undefined {
+    const refuse = (kind: ErrorKind, message: string) => refusal(kind, message, outcomeOf(again));
+    if (this.#stopping) return refuse("unavailable", "the agent is stopping");
+    if (!isMethod(method)) return refuse("unsupported", `this agent has no method ${method}`);
     const checked = METHODS[method].params.safeParse(params);
-    if (!checked.success) return refusal("invalid", `${method}: ${describe(checked.error)}`);
+    if (!checked.success) return refuse("invalid", `${method}: ${describe(checked.error)}`);
     const fence = reads(method) ? 0 : this.#journal.fence(key);
-    if (gen < fence) return refusal("stale", `generation ${gen} is older than ${fence}, which was accepted before`);
-    if (this.#live.size >= this.#most) return refusal("busy", `${this.#most} operations are in flight on this node`);
+    if (gen < fence) return refuse("stale", `generation ${gen} is older than ${fence}, which was accepted before`);
+    if (this.#live.size >= this.#most) return refuse("busy", `${this.#most} operations are in flight on this node`);
     return undefined;
   }
 
@@ -202,13 +213,13 @@ export class Operations {
 
   /** Undefined when it is left for the next start. */
   async #work(operation: Accepted, run: Omit<Run, "limitMs">, live: Live): Promise<Ending | undefined> {
-    if (live.cancelled) return refusal("cancelled", "it was cancelled before it began");
+    if (live.cancelled) return refusal("cancelled", "it was cancelled before it began", outcomeOf(run.again));
     if (this.#stopping) return undefined;
     live.started = true;
     const { op, method, params, deadlineMs } = operation;
     const begun = performance.now();
     const elapsed = () => Math.round(performance.now() - begun);
-    const sensitive = [...Object.values(run.secrets), ...mountFlagsOf(params)];
+    const sensitive = [...Object.values(run.secrets), ...sensitiveIn(params)];
     const limitMs = isMethod(method) ? Math.min(deadlineMs, METHODS[method].deadlineMs) : deadlineMs;
     const timer = setTimeout(() => {
       live.late = { ...refusal("timeout", `${method} has not ended within ${limitMs} ms`, "unknown"), ms: elapsed() };
@@ -273,6 +284,9 @@ export class Operations {
 }
 
 const reads = (method: string): boolean => isMethod(method) && METHODS[method].reads;
+
+/** The outcome of an operation that this run refuses: an earlier run may have carried it out. */
+const outcomeOf = (again: boolean) => (again ? "unknown" : "failed");
 
 /** Type-safe dispatch of a method to its handler. */
 function callWith<M extends Method>(handlers: Handlers, method: M, params: unknown, run: Run) {

@@ -93,11 +93,14 @@ function lineIn(file: string): string {
   }
 }
 
+/** In bytes. Network file systems may state more than a report can hold. */
+export const capacityOf = ({ blocks, bsize }: { blocks: number; bsize: number }): number =>
+  Math.min(blocks * bsize, Number.MAX_SAFE_INTEGER);
+
 /** The size of the file system of a directory or its closest existing parent. */
 async function roomAt(directory: string): Promise<number> {
   try {
-    const { blocks, bsize } = await statfs(directory);
-    return blocks * bsize;
+    return capacityOf(await statfs(directory));
   } catch {
     const parent = dirname(directory);
     return parent === directory ? 0 : roomAt(parent);

@@ -28,7 +28,7 @@ const volume: HostVolume = {
 const well: PluginStatus = { name: "nfs", ok: true, version: "1.2.3" };
 const unwell: PluginStatus = { name: "nfs", ok: false, kind: "plugin", message: "no", outcome: "failed" };
 
-const noCsi = { probe: async () => {}, reported: {} };
+const noCsi = { probe: async () => {}, reported: { CSIControllerPlugins: {}, CSINodePlugins: {} } };
 
 /** A reporter of a node with the given plugins and volumes. */
 function reporter(node: { plugins: PluginStatus[]; volumes: HostVolume[] }) {
@@ -71,6 +71,8 @@ it("reports an unusable volume with its reason", async () => {
   const whole = await reporter({ plugins: [], volumes: [{ ...volume, problem: "its plugin is gone" }] }).inspect();
   expect(whole.node.HostVolumes).toEqual({});
   expect(whole.unavailableVolumes).toEqual([{ id: ID, name: "db", reason: "its plugin is gone" }]);
+  const long = await reporter({ plugins: [], volumes: [{ ...volume, problem: "x".repeat(2_000) }] }).inspect();
+  expect(report.safeParse(long).success).toBe(true);
 });
 
 it("reports a plugin until it has failed twice in a row", async () => {

@@ -9,6 +9,9 @@ import { machineFacts } from "./machine.ts";
 /** Consecutive failures until a plugin is reported unhealthy, since probes also fail on a busy machine. */
 const FAILURES_UNTIL_UNHEALTHY = 2;
 
+/** The protocol's bound; a longer reason would make the whole report invalid. */
+const MAX_REASON_LENGTH = 1024;
+
 /**
  * Builds the reports of this node from the machine, host volumes and CSI plugins. A full inspection runs every
  * plugin; a volume inspection costs one read of the volume list.
@@ -136,7 +139,7 @@ export class Reporter {
         ),
       },
       unavailableVolumes: volumes.flatMap(({ id, name, problem }) =>
-        problem === undefined ? [] : [{ id, name, reason: problem }],
+        problem === undefined ? [] : [{ id, name, reason: problem.slice(0, MAX_REASON_LENGTH) }],
       ),
     };
   }

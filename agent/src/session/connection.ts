@@ -27,6 +27,8 @@ interface ConnectionOptions {
   readonly hello: () => Promise<Hello>;
   readonly onWelcome: (welcome: Welcome) => void;
   readonly onFrame: (frame: Exclude<ServiceFrame, Welcome>) => void;
+  /** Called for a malformed `req` with a readable operation. */
+  readonly onMalformed: (op: string, message: string) => void;
   /** Called with the service's clock (Unix ms) when it refuses the upgrade. */
   readonly onServiceTime: (serverTime: number) => void;
 }
@@ -117,8 +119,11 @@ export class Connection {
   /** The fault of a frame; undefined without one. */
   #read(text: string): string | undefined {
     const parsed = parseServiceFrame(text);
-    if (!parsed.ok && parsed.reason !== "unknown") return parsed.message;
-    if (!parsed.ok) warn("frame_ignored", { message: parsed.message });
+    if (!parsed.ok && parsed.op !== undefined && this.#welcome) {
+      warn("request_malformed", { op: parsed.op, message: parsed.message });
+      this.#options.onMalformed(parsed.op, parsed.message);
+    } else if (!parsed.ok && parsed.reason !== "unknown") return parsed.message;
+    else if (!parsed.ok) warn("frame_ignored", { message: parsed.message });
     else if (parsed.frame.t === "welcome") return this.#welcomed(parsed.frame);
     else if (this.#welcome) this.#options.onFrame(parsed.frame);
     else return `${parsed.frame.t} came before welcome`;

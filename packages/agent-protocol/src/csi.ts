@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { amount, mapOf, text } from "./bounds.ts";
+import { csiSegments } from "./report.ts";
 
 /** Operations on a node's CSI plugins (CSI 1.13). Secrets are transferred beside `params`. */
 
@@ -11,8 +12,7 @@ const capabilities = z.array(capability).max(128);
 /** Mount options of a `file-system`. Flags are as sensitive as secrets and appear in no error and no log. */
 const mount = z.object({ fsType: text(128), mountFlags: z.array(text(4096)).max(128) }).nullable();
 const texts = mapOf(text(4096), 256);
-const segments = mapOf(text(256), 64);
-const topologies = z.array(segments).max(128);
+const topologies = z.array(csiSegments).max(128);
 /** Sizes in bytes; 0 means unset, in results unknown. */
 const capacity = { capacityMin: amount, capacityMax: amount };
 const page = { maxEntries: amount, startingToken: text(4096) };

@@ -46,6 +46,17 @@ it("never quotes a secret in a message", () => {
   const parsed = parseServiceFrame(JSON.stringify({ ...req, secrets: { token: ["canary"] } }));
   expect(parsed).toMatchObject({ ok: false, reason: "malformed" });
   expect(JSON.stringify(parsed)).not.toContain("canary");
+  // The name of a secret may be a piece of one.
+  const named = parseServiceFrame(JSON.stringify({ ...req, secrets: { ["canary".repeat(50)]: "v" } }));
+  expect(named).toMatchObject({ ok: false, message: expect.stringMatching(/^req: secrets: /) });
+  expect(JSON.stringify(named)).not.toContain("canary");
+});
+
+it("names the operation of a malformed request, and of no other frame", () => {
+  const many = Object.fromEntries(Array.from({ length: 129 }, (_, number) => [`k${number}`, "v"]));
+  expect(parseServiceFrame(JSON.stringify({ ...req, secrets: many }))).toMatchObject({ reason: "malformed", op });
+  expect(parseServiceFrame(JSON.stringify({ ...req, op: "1" }))).not.toHaveProperty("op");
+  expect(parseAgentFrame(JSON.stringify({ t: "ack", op, state: "odd" }))).not.toHaveProperty("op");
 });
 
 it("accepts a frame of exactly 1 MiB of UTF-8", () => {

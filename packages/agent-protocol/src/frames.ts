@@ -118,10 +118,13 @@ const fromService = { welcome, req, done, cancel };
 export type AgentFrame = z.infer<(typeof fromAgent)[keyof typeof fromAgent]>;
 export type ServiceFrame = z.infer<(typeof fromService)[keyof typeof fromService]>;
 
-/** `unknown`: a frame type of a newer version, which is ignored. */
+/**
+ * `unknown`: a frame type of a newer version, which is ignored. `op`: the operation of a malformed `req`, which the
+ * agent rejects instead of closing the connection: the service would send it again after each `welcome`.
+ */
 export type Parsed<F> =
   | { ok: true; frame: F }
-  | { ok: false; reason: "too-large" | "malformed" | "unknown"; message: string };
+  | { ok: false; reason: "too-large" | "malformed" | "unknown"; message: string; op?: string };
 
 const utf8 = new TextEncoder();
 
@@ -147,13 +150,24 @@ function parse(schemas: Record<string, z.ZodType>, frame: string): Parsed<unknow
   if (schema === undefined) return { ok: false, reason: "unknown", message: `there is no frame ${kind.slice(0, 64)}` };
   const parsed = schema.safeParse(json);
   if (parsed.success) return { ok: true, frame: parsed.data };
-  return { ok: false, reason: "malformed", message: `${kind}: ${describe(parsed.error)}` };
+  const rejectable = kind === "req" ? op.safeParse(object.data["op"]).data : undefined;
+  return {
+    ok: false,
+    reason: "malformed",
+    message: `${kind}: ${describe(parsed.error)}`,
+    ...(rejectable !== undefined && { op: rejectable }),
+  };
 }
 
-/** The first fault of a value: its path and the violated rule, never the value. */
+/**
+ * The first fault of a value: its path and the violated rule, never the value. An invalid key is part of a value: the
+ * name of a secret may be a piece of one.
+ */
 export function describe(error: z.ZodError): string {
   const issue = error.issues[0];
-  return issue === undefined ? "is wrong" : `${issue.path.join(".").slice(0, 256)}: ${issue.message}`;
+  if (issue === undefined) return "is wrong";
+  const path = issue.code === "invalid_key" ? issue.path.slice(0, -1) : issue.path;
+  return `${path.join(".").slice(0, 256)}: ${issue.message}`;
 }
 
 /** Parses a frame received by the service. */

@@ -61,18 +61,21 @@ const csiVolumeProblem = z.object({ ExternalID: text(1024, 1), AllocID: text(128
 export type CsiVolumeProblem = z.infer<typeof csiVolumeProblem>;
 /** Upper bound of reported problems per plugin. */
 export const MAX_CSI_PROBLEMS = 100;
+/** Topology segments of a node. */
+export const csiSegments = mapOf(text(256), 64);
+export const csiNodeInfo = z.object({
+  /** The node's id at the provider. */
+  ID: text(256),
+  /** 0 = no limit. */
+  MaxVolumes: amount,
+  AccessibleTopology: z.object({ Segments: csiSegments }).nullable(),
+  RequiresNodeStageVolume: z.boolean(),
+  SupportsStats: z.boolean(),
+  SupportsExpand: z.boolean(),
+  SupportsCondition: z.boolean(),
+});
 const csiNode = csiPlugin.extend({
-  NodeInfo: z.object({
-    /** The node's id at the provider. */
-    ID: text(256),
-    /** 0 = no limit. */
-    MaxVolumes: amount,
-    AccessibleTopology: z.object({ Segments: mapOf(text(256), 64) }).nullable(),
-    RequiresNodeStageVolume: z.boolean(),
-    SupportsStats: z.boolean(),
-    SupportsExpand: z.boolean(),
-    SupportsCondition: z.boolean(),
-  }),
+  NodeInfo: csiNodeInfo,
   VolumeProblems: z.array(csiVolumeProblem).max(MAX_CSI_PROBLEMS).optional(),
 });
 export type ReportedCsiController = z.infer<typeof csiController>;
@@ -105,7 +108,7 @@ export const nodeReport = z.object({
   Drivers: mapOf(driver, 64),
   /** The usable volumes by name; names are unique per node. */
   HostVolumes: mapOf(hostVolume, MAX_VOLUMES),
-  /** By plugin id. Absent from agents without CSI support. */
+  /** By plugin id. Earlier releases omit them when they have no plugins; in a whole report that means none. */
   CSIControllerPlugins: mapOf(csiController, 64).optional(),
   CSINodePlugins: mapOf(csiNode, 64).optional(),
 });

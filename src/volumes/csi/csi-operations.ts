@@ -97,6 +97,17 @@ export class CsiOperations implements IndexedRows {
     this.#store = new OperationStore(sql, { name: CSI_OPERATION, open: OPEN, started: STARTED, order: "gen" });
   }
 
+  /** Continues with generations above this one, after a restore. */
+  raiseGenerations(least: number): void {
+    const { seq } = this.#sql
+      .exec<{ seq: number }>("SELECT ifnull(max(seq), 0) AS seq FROM sqlite_sequence WHERE name = 'csi_operations'")
+      .one();
+    this.#sql.exec("DELETE FROM sqlite_sequence WHERE name = 'csi_operations'");
+    // The column has no type, and bound numbers are floating-point.
+    const insert = "INSERT INTO sqlite_sequence (name, seq) VALUES ('csi_operations', CAST(? AS INTEGER))";
+    this.#sql.exec(insert, Math.max(seq, least));
+  }
+
   find(id: string): CsiOperation | null {
     return this.#one("id = ?", id);
   }

@@ -18,7 +18,7 @@ import type { CsiOperations, NewCsiOperation } from "./csi-operations.ts";
 import { failedAt, isForClaim, needOf } from "./methods.ts";
 import { csiInfo } from "./plugin-views.ts";
 import type { CsiPlugins } from "./plugins.ts";
-import type { CsiSecrets } from "./secrets.ts";
+import { type CsiSecrets, MAX_SECRETS } from "./secrets.ts";
 
 /** The effects of an operation on volumes or claims. */
 export interface Effects {
@@ -44,8 +44,11 @@ interface CsiDispatcherDependencies {
   readonly secrets: CsiSecrets;
 }
 
-/** Error kinds that depend on the controller, not on the request; another controller is tried. */
-const ELSEWHERE: ReadonlySet<string> = new Set(["unavailable", "busy"]);
+/**
+ * Error kinds that depend on the controller, not on the request; another controller is tried. `forbidden`: the plugin
+ * was removed from that node's configuration.
+ */
+const ELSEWHERE: ReadonlySet<string> = new Set(["unavailable", "busy", "forbidden"]);
 
 /**
  * Dispatches operations to plugin controllers and commits their results. An operation that a controller cannot take
@@ -65,8 +68,10 @@ export class CsiDispatcher implements Timed, NodeFollower {
     this.#effects = { volumes, claims };
   }
 
-  /** Stores an operation and sends it. @throws Sealed */
+  /** Stores an operation and sends it. @param secrets those of the volume and of the request @throws Sealed */
   begin(given: Omit<NewCsiOperation, "sealed">, secrets: Texts): Result<string> {
+    if (Object.keys(secrets).length > MAX_SECRETS)
+      return refuse("invalid", `secrets: at most ${MAX_SECRETS}, with those of the volume`);
     const { publisher, operations, secrets: sealing } = this.#dependencies;
     const [params, hidden] = hiding(given.params);
     const sealed = sealing.seal({ secrets, params: hidden ?? {} });

@@ -81,6 +81,17 @@ describe("merged", () => {
     expect(change({ mount: shown }, true)).toMatchObject({ value: { volume: { mount: volume.mount } } });
   });
 
+  it("compares mount flags as a set, and takes absent options and lists for empty ones", () => {
+    const flags = (MountFlags: string[]) => ({ FSType: "", MountFlags });
+    const inUse = (stored: CsiVolume["mount"], mount: CsiRequest["mount"]) =>
+      merged({ ...volume, mount: stored }, { ...request, mount }, true, MODES).ok;
+    expect(inUse(null, flags([]))).toBe(true);
+    expect(inUse(flags(["a", "b"]), flags(["b", "a", "b"]))).toBe(true);
+    expect(inUse(flags(["a", "b"]), flags(["a"]))).toBe(false);
+    expect(inUse(null, { FSType: "xfs", MountFlags: [] })).toBe(false);
+    expect(change({ topologyRequest: { Required: [{ Segments: { zone: "a" } }], Preferred: [] } }).ok).toBe(true);
+  });
+
   it.each<[min: number, max: number, stored: [number, number], grows: boolean]>([
     [0, 0, [1000, 2000], false],
     [1000, 2000, [1000, 2000], false],

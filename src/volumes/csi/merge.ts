@@ -37,12 +37,12 @@ export function merged(
   if (!isEmpty(request.parameters) && !isDeepStrictEqual(request.parameters, volume.parameters))
     faults.push("volume parameters cannot be updated");
   const asked = request.topologyRequest;
-  if (asked && volume.topologies.length > 0 && !isDeepStrictEqual(asked, volume.topologyRequest))
+  if (asked && volume.topologies.length > 0 && !isDeepStrictEqual(plain(asked), plain(volume.topologyRequest)))
     faults.push("volume topology request update was not compatible with existing topology");
   if (modes && !request.capabilities.some((capability) => isDeepStrictEqual({ ...capability }, modes)))
     faults.push("volume requested capabilities update was not compatible with existing capability in use");
   const mount = mountOf(volume, request);
-  if (inUse && !isDeepStrictEqual(mount, volume.mount))
+  if (inUse && !isDeepStrictEqual(sorted(mount), sorted(volume.mount)))
     faults.push("can not update mount options while volume is in use");
   if (faults.length > 0) return refused(joinedErrors(faults));
   const size = sizeOf(volume, request);
@@ -67,6 +67,21 @@ export function merged(
 }
 
 const isEmpty = (map: Texts): boolean => Object.keys(map).length === 0;
+
+/** An absent list is an empty one, as upstream compares them (nomad/structs/csi.go, `CSITopologyRequest.Equal`). */
+const plain = (request: CsiVolume["topologyRequest"]) => ({
+  Required: request?.Required ?? [],
+  Preferred: request?.Preferred ?? [],
+});
+
+/**
+ * Mount options as upstream compares them: absent ones are empty, and flags are a set (nomad/structs/csi.go,
+ * `CSIMountOptions.Equal`). Terraform sends empty options where `nomad volume create` sends none.
+ */
+const sorted = (mount: CsiVolume["mount"]) => ({
+  FSType: mount?.FSType ?? "",
+  MountFlags: [...new Set(mount?.MountFlags)].sort(),
+});
 
 /** Redacted flags, as reads show them, keep the volume's flags. */
 function mountOf({ mount: is }: CsiVolume, { mount: asked }: CsiRequest): CsiVolume["mount"] {

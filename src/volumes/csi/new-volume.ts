@@ -30,6 +30,7 @@ export function volumeFrom(request: CsiRequest, plugin: CsiPlugin, known: Merged
 /** A name that the plugin has given away. Does not reveal the name of a volume in another namespace. */
 export function taken({ method, pluginId, namespace }: CsiOperation, holder: Name): Refusal {
   const whose = holder.namespace === namespace ? `volume ${JSON.stringify(holder.id)}` : "another volume";
-  const message = `plugin ${JSON.stringify(pluginId)} has a volume of this name, which is ${whose}: choose another Name`;
+  // Terraform repeats every refusal without such a text for minutes.
+  const message = `a volume of this Name already exists at plugin ${JSON.stringify(pluginId)}: it is ${whose}`;
   return failedAt(method, refuse("conflict", message));
 }

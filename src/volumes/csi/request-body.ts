@@ -3,6 +3,7 @@ import type { CsiRequest, Topology } from "../../contracts/csi-volumes.ts";
 import { isPlainObject } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { type Guesses, respelt, spelling } from "../host/spelling.ts";
+import { MAX_SECRET_VALUE, MAX_SECRETS } from "./secrets.ts";
 import { ACCESS_MODES, ATTACHMENT_MODES } from "./volume-views.ts";
 
 /** The body of register and create after spelling and type checks; `requestOf` validates the values. */
@@ -17,6 +18,8 @@ export interface CsiBody {
 /** Each volume is a plugin operation. */
 const MAX_VOLUMES = 50;
 const MAX_ENTRIES = 128;
+/** The refusal of a body without a volume, as upstream says it. */
+export const NO_VOLUME = "missing volume definition";
 
 const text = (most: number) => z.string().max(most);
 const line = (most: number) => text(most).regex(/^[^\p{Cc}\p{Zl}\p{Zp}\p{Cs}]*$/u, "must not hold control characters");
@@ -26,8 +29,11 @@ const texts = (longest = 4096, most = MAX_ENTRIES) =>
 
 /** Secret names also appear in a header, split at commas and equals signs (docs/internals/wire/volumes.md). */
 const secrets = z
-  .record(z.string().regex(/^[A-Za-z0-9._-]{1,128}$/, "names are letters, digits, '-', '_' and '.'"), text(16_384))
-  .refine((map) => Object.keys(map).length <= MAX_ENTRIES, `at most ${MAX_ENTRIES} entries`);
+  .record(
+    z.string().regex(/^[A-Za-z0-9._-]{1,128}$/, "names are letters, digits, '-', '_' and '.'"),
+    text(MAX_SECRET_VALUE),
+  )
+  .refine((map) => Object.keys(map).length <= MAX_SECRETS, `at most ${MAX_SECRETS} entries`);
 
 const Segments = z.strictObject({ Segments: texts(256, 64).optional() });
 const topologies = z.array(Segments).max(MAX_ENTRIES);
@@ -122,7 +128,7 @@ export function parseBody(given: Readonly<Record<string, unknown>>): Result<CsiB
   const respelled = respelt(wrapped, bodySpelling, "", guesses);
   if (guesses.faults.length > 0) return refuse("invalid", guesses.faults.join("; "));
   const volumes = isPlainObject(respelled) ? (respelled["Volumes"] ?? []) : [];
-  if (Array.isArray(volumes) && volumes.length === 0) return refuse("invalid", "missing volume definition");
+  if (Array.isArray(volumes) && volumes.length === 0) return refuse("invalid", NO_VOLUME);
   const body = CsiRequestBody.parse(respelled);
   return ok({
     volumes: body.Volumes as CsiFields[],

@@ -4,6 +4,11 @@ import type { HiddenParams } from "../../volume-requests/hidden-params.ts";
 import type { RegisteredKeys } from "../registered-keys.ts";
 import type { CsiVolumeStore } from "./volume-store.ts";
 
+/** Upper bounds of the secrets of one plugin call; the agent protocol permits no less. */
+export const MAX_SECRETS = 128;
+export const MAX_SECRET_NAME = 128;
+export const MAX_SECRET_VALUE = 16_384;
+
 interface Name {
   readonly namespace: string;
   readonly id: string;

@@ -124,6 +124,11 @@ export class HostVolumeStore implements IndexedRows {
       .gen;
   }
 
+  /** Raises the generation of every volume to this one, after a restore. */
+  raiseGenerations(least: number): void {
+    this.#sql.exec("UPDATE host_volumes SET gen = ?1 WHERE gen < ?1", least);
+  }
+
   insert(volume: Omit<StoredVolume, "createIndex" | "modifyIndex">): void {
     this.#sql.exec(
       `INSERT INTO host_volumes (id, namespace, name, node_id, node_pool, plugin_id, state, made, gen, wanted, capacity_bytes,
