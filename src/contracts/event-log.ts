@@ -9,6 +9,15 @@ export interface Bounds {
   readonly newest: number;
   /** The newest index given out, whose line readers may not see yet; absent from a log of version 0.2.0. */
   readonly assigned?: number;
+  /** All gaps of accounts; absent from a log of version 0.2.0. */
+  readonly gaps?: readonly AccountGap[];
+}
+
+/** Lines of one account that were evicted for its share of the buffer, while older lines of others are there. */
+export interface AccountGap {
+  readonly account: string;
+  /** Lines of the account up to this index are gone. */
+  readonly upTo: number;
 }
 
 /** A page of the backlog, for readers of a relay behind its own buffer. */
@@ -18,6 +27,8 @@ export interface FeedPage {
   readonly upTo: number;
   /** Lines up to this index have left the buffer. */
   readonly evicted: number;
+  /** Gaps that reach beyond the cursor and `evicted`; absent from a log of version 0.2.0. */
+  readonly gaps?: readonly AccountGap[];
 }
 
 /** A stored line: index, event headers if stored, events. */

@@ -57,6 +57,13 @@ export interface ExpiringSecret {
   readonly at: number;
 }
 
+/** Secrets of a mount that expire until a moment, the earliest first. */
+export interface ExpiringSecrets {
+  readonly secrets: readonly ExpiringSecret[];
+  /** Whether there are no further ones beyond the limit. */
+  readonly isWhole: boolean;
+}
+
 export interface MetadataView {
   readonly row: SecretRow;
   readonly versions: readonly VersionSummary[];
@@ -212,8 +219,8 @@ export interface KvStoreApi extends StoredObjectApi {
    * @param deep every path below, relative to the folder; else the names directly below
    */
   list(folder: string, after: string, limit: number, deep?: boolean): ListedPage;
-  /** Secrets that expire until a moment (ms since 1970) by their custom metadata, the earliest first. */
-  expiring(until: number, limit: number): ExpiringSecret[];
+  /** Secrets that expire until a moment (ms since 1970) by their custom metadata. */
+  expiring(until: number, limit: number): ExpiringSecrets;
   config(): KvConfig;
   setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void;
   rekey(term: number): void;

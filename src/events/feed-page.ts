@@ -16,5 +16,5 @@ export function feedPage(log: LogView, cursor: number, traces: readonly string[]
     upTo = line.index;
     break;
   }
-  return { lines, upTo, evicted };
+  return { lines, upTo, evicted, gaps: log.gaps(Math.max(cursor, evicted)) };
 }

@@ -1,9 +1,12 @@
 import { expect, it, vi } from "vitest";
 import { Feed, type FeedReaders, type FeedSource } from "./feed.ts";
 
-it("a gap in the feed makes readers fetch pages instead of skipping lines", async () => {
+it.each<[string, string[]]>([
+  ["between two chunks", ["3\t\t[]\n", "5\t\t[]\n"]],
+  ["within a chunk", ["3\t\t[]\n5\t\t[]\n"]],
+])("a gap in the feed %s makes readers fetch pages instead of skipping lines", async (_where, chunks) => {
   const arrived = vi.fn();
-  const chunks = ["3\t\t[]\n", "5\t\t[]\n"];
+  const count = chunks.length;
   const source: FeedSource = {
     bounds: async () => ({ oldest: 1, newest: 2 }),
     follow: async () =>
@@ -25,7 +28,8 @@ it("a gap in the feed makes readers fetch pages instead of skipping lines", asyn
   };
   const feed = new Feed(source, readers);
   await feed.join();
-  await vi.waitFor(() => expect(arrived).toHaveBeenCalledTimes(2));
+  await vi.waitFor(() => expect(arrived).toHaveBeenCalledTimes(count));
+  expect(arrived).toHaveBeenLastCalledWith(expect.anything(), true);
   expect(feed.newest()).toBe(5);
   expect([...(feed.after(4)?.lines ?? [])].map(({ index }) => index)).toEqual([5]);
   expect(feed.after(2), "line 4 may exist").toBeNull();

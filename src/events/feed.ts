@@ -1,4 +1,4 @@
-import type { Bounds, FeedPage } from "../contracts/event-log.ts";
+import type { AccountGap, Bounds, FeedPage } from "../contracts/event-log.ts";
 import { backoff } from "../lib/backoff.ts";
 import { within } from "../lib/timeout.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
@@ -48,6 +48,8 @@ export class Feed implements LogView {
   #newest = 0;
   /** The newest evicted index known here. */
   #evicted = 0;
+  /** The newest gaps of accounts known here. */
+  readonly #gaps = new Map<string, AccountGap>();
   #grown = Promise.withResolvers<void>();
   /** The current request for bounds, settled or not, and the next one. */
   #currentBounds: Promise<unknown> = Promise.resolve();
@@ -70,7 +72,7 @@ export class Feed implements LogView {
   async join(): Promise<Bounds> {
     const bounds = await this.#bounds();
     if (!this.#following) this.#start(bounds.newest);
-    this.#setEvicted(bounds.oldest - 1);
+    this.#setEvicted(bounds.oldest - 1, bounds.gaps);
     await within(TIMEOUT_MS, this.#reach(bounds.newest), `behind the log for ${TIMEOUT_MS} ms`);
     return bounds;
   }
@@ -84,6 +86,10 @@ export class Feed implements LogView {
     return Math.min(this.#evicted, (this.#ring.oldest ?? this.#newest + 1) - 1);
   }
 
+  gaps(cursor: number): readonly AccountGap[] {
+    return this.#ring.covers(cursor) ? [] : [...this.#gaps.values()].filter(({ upTo }) => upTo > cursor);
+  }
+
   after(cursor: number): Slice | null {
     const lines = this.#ring.after(cursor);
     return lines && { lines, upTo: this.#newest };
@@ -91,11 +97,11 @@ export class Feed implements LogView {
 
   async fetch(cursor: number, traces: readonly string[] | null): Promise<Slice> {
     try {
-      const { lines, upTo, evicted } = await this.#pages.run(() =>
+      const { lines, upTo, evicted, gaps } = await this.#pages.run(() =>
         within(TIMEOUT_MS, this.#source.lines(cursor, traces)),
       );
       // A reader before the gap is cut instead of skipping lines.
-      this.#setEvicted(evicted);
+      this.#setEvicted(evicted, gaps);
       return { lines: lines.map(lineFrom), upTo };
     } catch (failure) {
       warn("feed-page-failed", { after: cursor, because: textOf(failure) });
@@ -119,8 +125,12 @@ export class Feed implements LogView {
     while (this.#newest < index) await this.#grown.promise;
   }
 
-  #setEvicted(evicted: number): void {
+  #setEvicted(evicted: number, gaps: readonly AccountGap[] = []): void {
     this.#evicted = Math.max(this.#evicted, evicted);
+    for (const gap of gaps) {
+      if (gap.upTo > (this.#gaps.get(gap.account)?.upTo ?? 0)) this.#gaps.set(gap.account, gap);
+    }
+    for (const [account, { upTo }] of this.#gaps) if (upTo <= this.#evicted) this.#gaps.delete(account);
   }
 
   #start(newest: number): void {
@@ -155,12 +165,14 @@ export class Feed implements LogView {
   }
 
   #append(lines: readonly Line[]): void {
-    const [first] = lines;
-    if (!first) return;
-    // Lines between may still exist or be evicted; the next page shows which.
-    if (first.index !== this.#newest + 1) this.#ring = new Ring();
-    const lost = lines.some(({ index }, at) => index !== (lines[at - 1]?.index ?? this.#newest) + 1);
+    if (lines.length === 0) return;
+    let lost = false;
     for (const line of lines) {
+      if (line.index !== this.#newest + 1) {
+        // Lines between may still exist or be evicted; the next page shows which.
+        this.#ring = new Ring();
+        lost = true;
+      }
       this.#ring.push(line);
       this.#newest = line.index;
     }

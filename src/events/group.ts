@@ -1,3 +1,5 @@
+import type { AccountGap } from "../contracts/event-log.ts";
+import { seesAccount } from "./account-gaps.ts";
 import type { Framing } from "./framing.ts";
 import type { Line } from "./line.ts";
 import { type Filter, type Matcher, matcher } from "./subscription.ts";
@@ -17,6 +19,8 @@ export interface LogView {
   newest(): number;
   /** Lines up to this index are no longer available. */
   evicted(): number;
+  /** Accounts whose lines after `cursor` are not all there, although `evicted` is before it. */
+  gaps(cursor: number): readonly AccountGap[];
   /**
    * The lines after `cursor`; null when they must be fetched.
    * @param traces lines without any of these in their headers may be omitted
@@ -51,6 +55,7 @@ export const encode = (text: string): Uint8Array => encoder.encode(text);
 export class Group {
   readonly key: string;
   readonly framing: Framing;
+  readonly #filter: Filter;
   readonly #matcher: Matcher;
   readers = 0;
   /** Cached batches by start cursor. */
@@ -61,7 +66,13 @@ export class Group {
   constructor(key: string, filter: Filter, framing: Framing) {
     this.key = key;
     this.framing = framing;
+    this.#filter = filter;
     this.#matcher = matcher(filter);
+  }
+
+  /** Whether lines of an account may be for these readers. */
+  sees(account: string): boolean {
+    return seesAccount(this.#filter, account);
   }
 
   /** The batch after `cursor`, encoded once; null when it must be fetched. */

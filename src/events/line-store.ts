@@ -1,4 +1,5 @@
 import type { Append } from "../contracts/event.ts";
+import type { AccountGap } from "../contracts/event-log.ts";
 import type { Migration } from "../platform/durable/migrations.ts";
 import { warn } from "../platform/observability/log.ts";
 import { headersText } from "../publishing/event-headers.ts";
@@ -36,6 +37,13 @@ export const lineMigrations: Migration[] = [
       CREATE INDEX lines_by_account ON lines (account, fat, idx) WHERE account IS NOT NULL;
       CREATE TABLE accounts (account TEXT PRIMARY KEY, bytes INTEGER NOT NULL, lines INTEGER NOT NULL) STRICT, WITHOUT ROWID;
       CREATE TABLE books (id INTEGER PRIMARY KEY CHECK (id = 1), bytes INTEGER NOT NULL, lines INTEGER NOT NULL) STRICT`,
+  // The newest line of each account that was evicted for its share: a reader before it has missed lines. Of earlier
+  // evictions only their number is known; accounts lose their oldest lines first.
+  `CREATE TABLE account_gaps (account TEXT PRIMARY KEY, upto INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+      INSERT INTO account_gaps SELECT account, min(idx) - 1 FROM lines
+        WHERE (account = 'service' OR account LIKE 'namespace %') AND idx > (SELECT min(idx) FROM lines)
+          AND EXISTS (SELECT 1 FROM books WHERE lines > 0)
+        GROUP BY account`,
 ];
 
 type Last = { seq: number; idx: number };
@@ -61,8 +69,8 @@ const MAX_HEADERS = 60_000;
 const MAX_SOURCES = 1_000;
 
 /**
- * The buffered lines in storage, oldest to newest. Lines of an account over its share may be missing in between. The
- * newest line is never evicted: it determines the next index. Every query is an index seek. Writes belong in a
+ * The buffered lines in storage, oldest to newest. Lines of an account over its share may be missing in between, as
+ * `gaps` shows. The newest line is never evicted: it determines the next index. Every query is an index seek. Writes belong in a
  * transaction; after a rollback, call `reload`.
  */
 export class LineStore {
@@ -100,6 +108,11 @@ export class LineStore {
 
   get bytes(): number {
     return this.#upTo - this.#left - this.#evicted.bytes;
+  }
+
+  /** Accounts that have lost lines to their share which are newer than the oldest one here. */
+  get gaps(): readonly AccountGap[] {
+    return this.#shares.gaps;
   }
 
   /** Append time of the oldest line, ms since 1970; null when unknown or empty. */
@@ -152,9 +165,25 @@ export class LineStore {
   /** Evicts lines beyond the bounds: first lines over a share, then the oldest. The newest stays for live readers. */
   trim(maxLines: number, maxBytes: number): void {
     if (this.lines <= maxLines && this.bytes <= maxBytes) return;
-    const shrunk = this.#shares.shrink(maxLines, maxBytes, this.#oldest, this.#newest);
-    this.#recordEvicted({ bytes: this.#evicted.bytes + shrunk.bytes, lines: this.#evicted.lines + shrunk.lines });
-    if (this.lines <= maxLines && this.bytes <= maxBytes) return;
+    this.#shrinkAccounts(maxLines, maxBytes);
+    if (this.lines > maxLines || this.bytes > maxBytes) this.#evictOldest(maxLines, maxBytes);
+    this.#shares.forgetGapsBefore(this.#oldest);
+  }
+
+  #shrinkAccounts(maxLines: number, maxBytes: number): void {
+    const [lines, bytes] = [this.lines, this.bytes];
+    const shrunk = this.#shares.shrink(maxLines, maxBytes, this.#newest);
+    if (shrunk.lines === 0 && shrunk.bytes === 0) return;
+    const [oldest] = this.#endLine("ASC");
+    this.#oldest = oldest?.idx ?? this.#newest;
+    this.#left = oldest?.before ?? this.#left;
+    this.#recordEvicted({
+      bytes: this.#upTo - this.#left - (bytes - shrunk.bytes),
+      lines: this.#newest - this.#oldest + 1 - (lines - shrunk.lines),
+    });
+  }
+
+  #evictOldest(maxLines: number, maxBytes: number): void {
     const [keepLines, keepBytes] = [maxLines, maxBytes].map((most) => Math.floor(most * (1 - TRIM_SHARE)));
     const first = this.#firstToStay(keepLines ?? 0, keepBytes ?? 0);
     if (first <= this.#oldest) return;

@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import type { AccountGap } from "../contracts/event-log.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
 import { numbered } from "../publishing/numbered-events.ts";
 import type { LogView } from "./group.ts";
@@ -12,6 +13,8 @@ class SmallLog implements LogView {
   gone = 0;
   newest = () => this.lines.at(-1)?.index ?? 0;
   evicted = () => this.gone;
+  lost: AccountGap[] = [];
+  gaps = (cursor: number) => this.lost.filter(({ upTo }) => upTo > cursor);
   after = (cursor: number) => ({ lines: this.lines.filter(({ index }) => index > cursor), upTo: this.newest() });
 
   add(Topic: string, Key: string, Namespace = "default"): Line {
@@ -190,6 +193,25 @@ describe("a reader", () => {
     log.gone = 2;
     expect(await cut.next()).toEqual({ Error: { Code: "slow_consumer", LastIndex: 1 } });
     expect([await cut.next(), readers.stats.cut.slow_consumer, readers.count]).toEqual([null, 1, 1]);
+  });
+
+  it("is cut when lines of an account that it may see were evicted, unless its answer has told of them", async () => {
+    for (const key of ["a", "b", "c"]) log.add("Job", key);
+    const topics = { Job: ["*"], ACLToken: ["*"] };
+    const [cut, other] = [await open({ from: 1, topics }), await open({ from: 1 })];
+    log.lost = [{ account: "namespace n", upTo: 2 }];
+    expect(await cut.next()).toEqual({ Error: { Code: "slow_consumer", LastIndex: 0 } });
+    expect((await other.next())?.Index).toBe(1);
+    for (const [from, gap] of [
+      [1, 2],
+      [2, 2],
+      [3, 0],
+    ] as const) {
+      const opened = await readers.open(subscription({ from, topics }), new AbortController().signal);
+      const { value } = (await opened?.body.getReader().read()) ?? {};
+      const [line = ""] = new TextDecoder().decode(value).split("\n");
+      expect([opened?.gap, JSON.parse(line).Index], `from ${from}`).toEqual([gap, from]);
+    }
   });
 
   it("receives no line after a token event before its rights are checked again", async () => {

@@ -1,5 +1,6 @@
 import type { Scope, StreamQuestion } from "../contracts/stream-rights.ts";
 import { isServiceTopic } from "../rights/path-judge.ts";
+import { newestGap } from "./account-gaps.ts";
 import { type Framing, framingOf } from "./framing.ts";
 import { encode, type Group, Groups, type LogView } from "./group.ts";
 import type { Line } from "./line.ts";
@@ -24,6 +25,8 @@ interface OpenedStream {
   readonly body: ReadableStream<Uint8Array>;
   /** The first index of the stream. Greater than the asked one if lines were evicted before it was opened. */
   readonly first: number;
+  /** Lines from there up to this index are not all there, although those of others are; 0 for no gap. */
+  readonly gap: number;
 }
 
 interface Reader {
@@ -37,6 +40,8 @@ interface Reader {
   scope: Scope;
   /** The last index this reader has passed. */
   cursor: number;
+  /** The newest index up to which lines may be missing, as its client was told; 0 for no gap. */
+  gap: number;
   /** Remainder of a large batch: a stream gets one chunk at a time, since the runtime buffers its chunks. */
   rest: Uint8Array | null;
   /** The pending fetch of older lines. */
@@ -61,8 +66,8 @@ interface Pace {
 
 /**
  * All readers of the stream. Each reader is a cursor that pulls; it has no queue. A stalled reader costs its cursor and
- * at most one shared chunk. It is cut after `stallMs`, or when its next line is evicted, because continuing would hide
- * the loss. One timer serves all readers.
+ * at most one shared chunk. It is cut after `stallMs`, or when one of its next lines is evicted, because continuing
+ * would hide the loss. One timer serves all readers.
  *
  *   open ──slow_consumer, permission_denied──> closing ──last line sent──> closed
  *     └──────────────────cancelled, or without error lines────────────────> closed
@@ -130,7 +135,7 @@ export class Readers {
     const permission = await this.#permissions.admit(questionOf(subscription));
     if (!permission) return null;
     const reader = this.#add(subscription, permission, null);
-    return { first: reader.cursor + 1, body: this.#stream(reader, signal) };
+    return { first: reader.cursor + 1, gap: reader.gap, body: this.#stream(reader, signal) };
   }
 
   /** Opens a relay's reader: every line after a cursor, with its headers. */
@@ -164,6 +169,7 @@ export class Readers {
       group: this.#groups.join({ topics: subscription.topics, ...permission.scope }, framingOf(subscription)),
       scope: permission.scope,
       cursor: from < 0 ? this.#log.newest() : Math.max(from - 1, this.#log.evicted()),
+      gap: 0,
       rest: null,
       fetching: undefined,
       beat: null,
@@ -172,6 +178,7 @@ export class Readers {
       state: "open",
       lastLine: undefined,
     };
+    reader.gap = this.#gapOf(reader);
     this.#all.add(reader);
     this.#arm();
     return reader;
@@ -215,7 +222,7 @@ export class Readers {
     while (reader.state === "open") {
       const standing = reader.permission.stateAt(Date.now());
       if (standing === "denied") this.#cutStream(reader, "permission_denied");
-      else if (reader.cursor < this.#log.evicted()) this.#cutStream(reader, "slow_consumer");
+      else if (this.#hasLost(reader)) this.#cutStream(reader, "slow_consumer");
       else {
         const bytes = this.#available(reader, standing);
         if (bytes) {
@@ -229,6 +236,16 @@ export class Readers {
     const last = reader.lastLine;
     reader.lastLine = undefined;
     return last ?? null;
+  }
+
+  /** Whether lines after the reader's cursor were evicted since its stream was opened. */
+  #hasLost(reader: Reader): boolean {
+    return reader.cursor < this.#log.evicted() || this.#gapOf(reader) > reader.gap;
+  }
+
+  /** The newest gap after the reader's cursor. A relay finds gaps by the indexes, for its own readers. */
+  #gapOf({ relay, cursor, group }: Reader): number {
+    return relay === null ? newestGap(this.#log.gaps(cursor), (account) => group.sees(account)) : 0;
   }
 
   #piece(reader: Reader, bytes: Uint8Array): Uint8Array {

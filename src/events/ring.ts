@@ -27,6 +27,12 @@ export class Ring {
     return this.#lines[this.#first]?.index ?? null;
   }
 
+  /** Whether every line after a cursor is in the ring. */
+  covers(cursor: number): boolean {
+    const { oldest } = this;
+    return oldest !== null && oldest <= cursor + 1;
+  }
+
   /** Lines arrive in order. The newest always stays, regardless of its size. */
   push(line: Line): void {
     this.#lines.push(line);
@@ -51,8 +57,7 @@ export class Ring {
    * Every line after `cursor`, or null when some are no longer in the ring. The log may have evicted lines in between.
    */
   after(cursor: number): readonly Line[] | null {
-    const { oldest } = this;
-    if (oldest === null || oldest > cursor + 1) return null;
+    if (!this.covers(cursor)) return null;
     let [low, high] = [this.#first, this.#lines.length];
     while (low < high) {
       const middle = Math.floor((low + high) / 2);

@@ -4,7 +4,7 @@ import { TENANT } from "../publishing/event-accounts.ts";
 import { lineMigrations } from "./line-store.ts";
 import { Shares } from "./shares.ts";
 
-it("evicts the oldest lines of an account above its share and keeps the oldest and newest line of the buffer", () => {
+it("evicts the oldest lines of an account above its share, and keeps their gap until older lines are gone", () => {
   const sql = memorySql(lineMigrations);
   const [account, events, lines] = [`${TENANT}a`, "[]", 40];
   for (let idx = 1; idx <= lines; idx++) {
@@ -20,7 +20,13 @@ it("evicts the oldest lines of an account above its share and keeps the oldest a
   const shares = new Shares(sql);
   shares.add(Array.from({ length: lines }, () => ({ account, events })));
   // A sixteenth of 320 lines are 20; shrinking goes 2 % below.
-  expect(shares.shrink(320, 1_000_000, 1, lines).lines).toBe(21);
+  expect(shares.shrink(320, 1_000_000, lines).lines).toBe(21);
   const left = sql.exec<{ idx: number }>("SELECT idx FROM lines ORDER BY idx").toArray();
-  expect(left.map(({ idx }) => idx)).toEqual([1, ...Array.from({ length: 18 }, (_, at) => 23 + at)]);
+  expect(left.map(({ idx }) => idx)).toEqual(Array.from({ length: 19 }, (_, at) => 22 + at));
+  const gap = [{ account, upTo: 21 }];
+  expect([shares.gaps, new Shares(sql).gaps]).toEqual([gap, gap]);
+  shares.forgetGapsBefore(21);
+  expect(shares.gaps).toEqual(gap);
+  shares.forgetGapsBefore(22);
+  expect([shares.gaps, new Shares(sql).gaps]).toEqual([[], []]);
 });

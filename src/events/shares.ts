@@ -1,4 +1,5 @@
 import type { Append, StreamEvent } from "../contracts/event.ts";
+import type { AccountGap } from "../contracts/event-log.ts";
 import { ACCESS_ACCOUNT, SERVICE_ACCOUNT, TENANT } from "../publishing/event-accounts.ts";
 import { headersText } from "../publishing/event-headers.ts";
 import { Line } from "./line.ts";
@@ -52,15 +53,34 @@ const SLACK = 0.02;
 export class Shares {
   readonly #sql: SqlStorage;
   readonly #held = new Map<string, Held>();
+  /** Null until read from the rows. */
+  #gaps: readonly AccountGap[] | null = null;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
   }
 
   reload(): void {
+    this.#gaps = null;
     this.#held.clear();
     for (const { account, bytes, lines } of this.#sql.exec<AccountRow>("SELECT account, bytes, lines FROM accounts"))
       this.#held.set(account, { bytes, lines });
+  }
+
+  /** The newest line of each account that was evicted for its share, while older lines are in the buffer. */
+  get gaps(): readonly AccountGap[] {
+    this.#gaps ??= this.#sql
+      .exec<GapRow>("SELECT account, upto FROM account_gaps")
+      .toArray()
+      .map(({ account, upto }) => ({ account, upTo: upto }));
+    return this.#gaps;
+  }
+
+  /** Forgets gaps before the oldest line of the buffer: its index shows them. */
+  forgetGapsBefore(oldest: number): void {
+    if (!this.gaps.some(({ upTo }) => upTo < oldest)) return;
+    this.#sql.exec("DELETE FROM account_gaps WHERE upto < ?", oldest);
+    this.#gaps = null;
   }
 
   /** Adds new lines. */
@@ -106,15 +126,15 @@ export class Shares {
 
   /**
    * Shrinks accounts to their shares, oldest lines first: lines lose their payloads and, in accounts with a line bound,
-   * are evicted. Both ends of the buffer stay.
+   * are evicted. The newest line of the buffer stays.
    */
-  shrink(maxLines: number, maxBytes: number, oldest: number, newest: number): Shrunk {
+  shrink(maxLines: number, maxBytes: number, newest: number): Shrunk {
     const total = { bytes: 0, lines: 0 };
     for (const [account, held] of [...this.#held]) {
       const share = this.#shareOf(account);
       const [most, mostLines] = [share.bytes * maxBytes, share.lines * maxLines];
       if (held.bytes <= most && held.lines <= mostLines) continue;
-      const shrunk = this.#shrink(account, most * (1 - SLACK), mostLines * (1 - SLACK), oldest, newest);
+      const shrunk = this.#shrink(account, most * (1 - SLACK), mostLines * (1 - SLACK), newest);
       total.bytes += shrunk.bytes;
       total.lines += shrunk.lines;
     }
@@ -130,7 +150,7 @@ export class Shares {
     return { bytes: each, lines: each };
   }
 
-  #shrink(account: string, bytes: number, lines: number, oldest: number, newest: number): Shrunk {
+  #shrink(account: string, bytes: number, lines: number, newest: number): Shrunk {
     const held = () => this.#held.get(account) ?? NOTHING;
     const total = { bytes: 0, lines: 0 };
     const counted = (shrunk: Shrunk) => {
@@ -142,7 +162,7 @@ export class Shares {
     while (held().bytes > bytes && counted(this.#removePayloads(account, newest)));
     // Accounts bounded only by bytes keep their lines without payloads.
     const leaves = () => held().lines > lines || (Number.isFinite(lines) && held().bytes > bytes);
-    while (leaves() && counted(this.#evict(account, held().lines - lines, oldest, newest)));
+    while (leaves() && counted(this.#evict(account, held().lines - lines, newest)));
     return total;
   }
 
@@ -173,16 +193,15 @@ export class Shares {
   }
 
   /** Evicts the oldest lines of an account, at most one page. Lines without payloads are the oldest. */
-  #evict(account: string, wanted: number, oldest: number, newest: number): Shrunk {
+  #evict(account: string, wanted: number, newest: number): Shrunk {
     const limit = Math.max(1, Math.min(PAGE, Math.ceil(wanted)));
     const oldestOf = (fat: number) =>
       this.#sql
         .exec<{ idx: number; source: string; seq: number; bytes: number }>(
           `SELECT idx, source, seq, octet_length(events) AS bytes FROM lines
-           WHERE account = ? AND fat = ? AND idx > ? AND idx < ? ORDER BY idx LIMIT ?`,
+           WHERE account = ? AND fat = ? AND idx < ? ORDER BY idx LIMIT ?`,
           account,
           fat,
-          oldest,
           newest,
           limit,
         )
@@ -199,8 +218,25 @@ export class Shares {
       );
       this.#sql.exec("DELETE FROM lines WHERE idx = ?", idx);
     }
+    const last = rows.at(-1);
+    if (last) this.#recordGap(account, last.idx);
     return { bytes: rows.reduce((sum, { bytes }) => sum + bytes, 0), lines: rows.length };
   }
+
+  #recordGap(account: string, upTo: number): void {
+    this.#sql.exec(
+      `INSERT INTO account_gaps VALUES (?, ?)
+       ON CONFLICT (account) DO UPDATE SET upto = max(upto, excluded.upto)`,
+      account,
+      upTo,
+    );
+    this.#gaps = null;
+  }
+}
+
+interface GapRow extends Record<string, SqlStorageValue> {
+  account: string;
+  upto: number;
 }
 
 interface AccountRow extends Record<string, SqlStorageValue> {

@@ -1,4 +1,4 @@
-import type { ExpiringSecret } from "../contracts/kv-store.ts";
+import type { ExpiringSecrets } from "../contracts/kv-store.ts";
 
 const DAY_MS = 86_400_000;
 /** A date, or a time of RFC 3339. */
@@ -11,14 +11,15 @@ export function expiryOf(text: string): number | null {
 }
 
 /**
- * Secrets whose `custom_metadata.expires_at` is not after a moment, the earliest first. Reads the rows that it finds, by an
- * index of secrets that have one.
+ * Secrets whose `custom_metadata.expires_at` is not after a moment. Reads the rows that it finds, by an index of secrets
+ * that have one.
  * @param until ms since 1970
+ * @param limit of the rows
  */
-export function expiringSecrets(sql: SqlStorage, until: number, limit: number): ExpiringSecret[] {
+export function expiringSecrets(sql: SqlStorage, until: number, limit: number): ExpiringSecrets {
   // Texts are compared, and an offset moves a time by less than a day.
   const beyond = new Date(until + DAY_MS).toISOString();
-  return sql
+  const rows = sql
     .exec<{ path: string; expires: string }>(
       `SELECT path, json_extract(custom_metadata, '$.expires_at') AS expires FROM secrets
        WHERE json_extract(custom_metadata, '$.expires_at') IS NOT NULL
@@ -27,9 +28,10 @@ export function expiringSecrets(sql: SqlStorage, until: number, limit: number): 
       beyond,
       limit,
     )
-    .toArray()
-    .flatMap(({ path, expires }) => {
-      const at = expiryOf(expires);
-      return at === null || at > until ? [] : [{ path, at }];
-    });
+    .toArray();
+  const secrets = rows.flatMap(({ path, expires }) => {
+    const at = expiryOf(expires);
+    return at === null || at > until ? [] : [{ path, at }];
+  });
+  return { secrets, isWhole: rows.length < limit };
 }

@@ -42,10 +42,10 @@ export function tryParseObject(text: string): Record<string, unknown> | null {
 
 /**
  * Parses JSON so that stringifying restores every number verbatim, beyond 2^53 and with all its digits.
- * @throws SyntaxError, also when it is nested deeper than 128
+ * @throws SyntaxError, also when it is nested deeper than `maxDepth`
  */
-export function parseLossless(text: string): unknown {
-  checkDepth(text);
+export function parseLossless(text: string, maxDepth = MAX_DEPTH): unknown {
+  checkDepth(text, maxDepth);
   if (!RISKY_NUMBER.test(text)) return JSON.parse(text);
   return json.parse(text, (_key, value, { source }) =>
     typeof value === "number" && source !== undefined && String(value) !== source ? json.rawJSON(source) : value,
@@ -53,7 +53,7 @@ export function parseLossless(text: string): unknown {
 }
 
 /** Deeply nested input would exhaust the stack of recursive consumers. Each body passes here: one loop, no calls. */
-function checkDepth(text: string): void {
+function checkDepth(text: string, maxDepth = MAX_DEPTH): void {
   let depth = 0;
   let inString = false;
   for (let at = 0; at < text.length; at++) {
@@ -63,7 +63,7 @@ function checkDepth(text: string): void {
       else if (code === 0x22) inString = false;
     } else if (code === 0x22) inString = true;
     else if (code === 0x7b || code === 0x5b) {
-      if (++depth > MAX_DEPTH) throw new SyntaxError(`nested deeper than ${MAX_DEPTH}`);
+      if (++depth > maxDepth) throw new SyntaxError(`nested deeper than ${maxDepth}`);
     } else if (code === 0x7d || code === 0x5d) depth--;
   }
 }

@@ -55,7 +55,7 @@ class Round {
   }
 
   skipped(kind: string, n: number): void {
-    if (n > 0) this.#skipped.set(kind, n);
+    if (n > 0) this.#skipped.set(kind, (this.#skipped.get(kind) ?? 0) + n);
   }
 
   /** Contains every object type, also without failures: alerts need existing series. */
@@ -85,11 +85,15 @@ export async function scrapeObjects(env: Env, own: HealthStats): Promise<Series[
   ];
   const many = await Promise.all([mountsOf, destinationsOf, relaysOf, subscriptionsOf].map((list) => list(env, round)));
   await scrapeAll([...singles, ...many.flat()], round);
+  const lastSnapshot = await lastSnapshotSeries(env).catch((failure: unknown) => {
+    round.failed("AccessControl", failure);
+    return [];
+  });
   return [
     series("sallyport_build_info", 1, RELEASE),
     ...round.series,
     ...((await snapshotState(env))?.series ?? []),
-    ...(await lastSnapshotSeries(env)),
+    ...lastSnapshot,
     ...round.sums(),
     series("sallyport_scrape_duration_seconds", Math.max(0, Date.now() - began) / 1000),
   ];

@@ -51,20 +51,20 @@ export async function snapshotState(env: Env): Promise<SnapshotState | null> {
 }
 
 /**
- * Seconds since a snapshot was last read to its end, by a caller or for the bucket; none if none was, or without an
+ * Seconds since a snapshot was last read to its end, by a caller or for the bucket; none if none was. Rejects without an
  * answer.
  */
 export async function lastSnapshotSeries(env: Env): Promise<Series[]> {
-  const status = await within(DEADLINE_MS, accessControl(env).status()).catch(() => null);
-  if (!status?.lastSnapshot) return [];
-  return [series("sallyport_snapshot_read_age_seconds", Math.max(0, Date.now() - status.lastSnapshot) / 1000)];
+  const { lastSnapshot } = await within(DEADLINE_MS, accessControl(env).status());
+  if (!lastSnapshot) return [];
+  return [series("sallyport_snapshot_read_age_seconds", Math.max(0, Date.now() - lastSnapshot) / 1000)];
 }
 
-/** The deployment's snapshots, up to a minute old; null when the bucket does not answer. */
+/** The deployment's snapshots, up to a minute old; none without a bucket, null when it does not answer. */
 async function listed(env: Env, bucket: R2Bucket | undefined): Promise<StoredSnapshot[] | null> {
   if (last && Math.abs(Date.now() - last.at) < CACHE_TTL_MS) return last.stored;
-  const ask = async (): Promise<StoredSnapshot[] | null> =>
-    bucket ? storedSnapshots(bucket, (await accessControl(env).status()).clusterId) : null;
+  const ask = async (): Promise<StoredSnapshot[]> =>
+    bucket ? storedSnapshots(bucket, (await accessControl(env).status()).clusterId) : [];
   const stored = await within(DEADLINE_MS, ask()).catch((failure: unknown) => {
     warn("snapshots-not-listed", { because: textOf(failure) });
     return null;

@@ -53,6 +53,7 @@ export class EventLog extends StoredObject implements EventLogApi {
     this.#view = {
       newest: () => this.#durable,
       evicted: () => Math.max(0, this.#store.oldest - 1),
+      gaps: (cursor) => (this.#ring.covers(cursor) ? [] : this.#store.gaps.filter(({ upTo }) => upTo > cursor)),
       after: (cursor, traces) => {
         const lines = this.#ring.after(cursor);
         return lines ? { lines, upTo: this.#store.newest } : this.#store.after(cursor, traces);
@@ -128,7 +129,8 @@ export class EventLog extends StoredObject implements EventLogApi {
 
   /** Bounds of the published lines. */
   bounds(): Bounds {
-    return { oldest: this.#store.oldest, newest: this.#durable, assigned: this.newest() };
+    const { oldest, gaps } = this.#store;
+    return { oldest, newest: this.#durable, assigned: this.newest(), gaps };
   }
 
   /** Lines after a cursor, for a relay. */

@@ -39,7 +39,8 @@ function startOf(from: number, { oldest, newest, assigned = newest }: Bounds): {
 
 /**
  * Opens the stream of a subscription. 403 when its token lacks rights, 503 when access control is unreachable. The
- * answer names the oldest index, and the first one of the stream if it is before the asked one.
+ * answer names the oldest index from which on no line of the reader's is missing, and the first one of the stream if it
+ * is before the asked one.
  * @param bounds of the log
  */
 export async function stream(
@@ -52,9 +53,10 @@ export async function stream(
     const { from, isMoved } = startOf(subscription.from, bounds);
     const opened = await readers.open({ ...subscription, from }, signal);
     if (!opened) return new Response(null, { status: 403 });
-    const { body, first } = opened;
+    const { body, first, gap } = opened;
     // Lines that were evicted while the rights were asked for are a gap, and the answer shows it.
-    const oldest = first > Math.max(from, 1) ? first : bounds.oldest;
+    const evicted = first > Math.max(from, 1) ? first : bounds.oldest;
+    const oldest = gap === 0 ? evicted : Math.max(evicted, gap + 1);
     const headers = new Headers({ "x-oldest-index": String(oldest) });
     if (isMoved) headers.set("x-start-index", String(first));
     return new Response(body, { headers });

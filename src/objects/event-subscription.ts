@@ -9,6 +9,7 @@ import type {
   SubscriptionWrite,
   Target,
 } from "../contracts/event-subscription.ts";
+import { newestGap, seesAccount } from "../events/account-gaps.ts";
 import { matcher } from "../events/subscription.ts";
 import { batchOf } from "../events/subscriptions/batch.ts";
 import { formats, isMessageType } from "../events/subscriptions/formats/formats.ts";
@@ -240,7 +241,9 @@ export class EventSubscription extends StoredObject implements EventSubscription
       }
       if (page.upTo <= row.cursor) return this.commit(() => this.#record.caughtUp(row.newest), NOTHING);
       const batch = batchOf(page, filter, type);
-      const oldest = page.evicted > row.cursor ? page.evicted + 1 : row.oldest;
+      const sees = (account: string) => seesAccount({ topics, paths: null }, account);
+      const gap = Math.max(page.evicted, newestGap(page.gaps ?? [], sees));
+      const oldest = gap > Math.max(row.cursor, row.told) ? gap + 1 : row.oldest;
       const about = `"Subscription":"${this.#name}"${oldest > 0 ? `,"OldestIndex":${oldest}` : ""}`;
       this.commit(() => this.#record.store(batch, oldest, about, Date.now()), NOTHING);
       if (batch.lines !== null) return;

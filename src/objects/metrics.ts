@@ -6,12 +6,15 @@ import { textOf, warn } from "../platform/observability/log.ts";
 import { Counters, counterMigrations } from "../platform/observability/metrics/counters.ts";
 import { type Key, keyOf } from "../platform/observability/metrics/isolate-counters.ts";
 import type { Series } from "../platform/observability/metrics/series.ts";
+import { isExporting } from "../platform/observability/otlp/export.ts";
 import { exportMetrics } from "../platform/observability/otlp/metrics.ts";
 
 /** Scrapes within this time share one result, so that scraping cannot load the service. */
 const CACHE_TTL_MS = 1_000;
 /** Counts wait this long in memory before they are written. */
 const WRITE_AFTER_MS = 60_000;
+/** Interval of the exports to a collector while counts arrive. */
+const EXPORT_EVERY_MS = 60_000;
 
 const CRON_RUN = "sallyport_cron_last_run_timestamp_seconds";
 const CRON_AWAITED = "sallyport_cron_awaited_since_timestamp_seconds";
@@ -25,6 +28,8 @@ export class Metrics extends StoredObject implements MetricsApi {
   #scraped: { readonly at: number; readonly series: readonly Series[] } | undefined;
   /** Keeps the object in memory, in contrast to an alarm, until its counts are written. */
   #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Runs from the first count after an export to the next one. Reads write the counts, and leave it as it is. */
+  #exportTimer: ReturnType<typeof setTimeout> | undefined;
   #gathering: Promise<readonly Series[]> | undefined;
 
   constructor(ctx: DurableObjectState, env: Env) {
@@ -36,12 +41,17 @@ export class Metrics extends StoredObject implements MetricsApi {
   add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[], now = false): void {
     this.#counters.add(reporter, batch, increments, Date.now());
     this.#awaitCron();
-    if (now) this.#write();
-    else
-      this.#timer ??= setTimeout(() => {
-        this.#write();
-        void exportMetrics(this.env, () => this.read());
-      }, WRITE_AFTER_MS);
+    if (now) {
+      this.#write();
+      return;
+    }
+    this.#timer ??= setTimeout(() => this.#write(), WRITE_AFTER_MS);
+    if (isExporting(this.env)) this.#exportTimer ??= setTimeout(() => this.#export(), EXPORT_EVERY_MS);
+  }
+
+  #export(): void {
+    this.#exportTimer = undefined;
+    void exportMetrics(this.env, () => this.read());
   }
 
   /** Stores when the first run of the cron trigger began to be awaited. The local runtime has no triggers. */

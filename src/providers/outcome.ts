@@ -9,7 +9,7 @@ const maxBodyBytes = 1024 * 1024;
 /** The longest wait accepted from a provider, in milliseconds, so that one header cannot park work for days. */
 export const maxRetryAfterMs = 60 * 60 * 1000;
 
-/** An answer of any status (except a redirect), with its complete body as UTF-8 text. */
+/** An answer of any status (except a redirect), with its complete body as UTF-8 text, unless the limits ignore it. */
 interface Answered {
   ok: true;
   response: Response;
@@ -23,6 +23,8 @@ export interface CallLimits {
   deadlineMs: number;
   /** The network that carries the request where `PRIVATE_NETWORKS` has none; by default the Worker's own. */
   network?: Network | undefined;
+  /** Whether the status alone decides: the body is not read, and `text` is empty. */
+  ignoresBody?: boolean;
 }
 
 /** Sends one request of an operation and reads the answer: `callProvider` with the operation's remaining time. */
@@ -121,6 +123,10 @@ export async function callProvider(
       // Some APIs redirect to what a write has made.
       const isRead = method === "GET" || method === "HEAD";
       return { ok: false, outcome: isRead ? redirected : { ...redirected, unsure: true } };
+    }
+    if (limits.ignoresBody) {
+      response.body?.cancel().catch(() => {});
+      return { ok: true, response, text: "" };
     }
     const text = await readBounded(response, expired.promise);
     if (text === null) {

@@ -2,6 +2,7 @@ import * as z from "zod";
 import type { DeadLetter, SubscriptionView } from "../contracts/event-subscription.ts";
 import { STREAM_TOPICS } from "../contracts/stream-topics.ts";
 import { channelOf } from "../events/alerts/channel-names.ts";
+import { parseLossless } from "../lib/json.ts";
 import { mapLimit } from "../lib/map-limit.ts";
 import type { Result } from "../lib/result.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
@@ -132,12 +133,15 @@ async function list(call: AuthorisedCall): Promise<Response> {
   return clusterJson(call, found.flat());
 }
 
+/** The events of a delivery are nested as deep as a report may be, within the delivery. */
+const MAX_DELIVERY_DEPTH = 256;
+
 const letter = ({ id, attempts, error, at, body }: DeadLetter) => ({
   Id: id,
   Attempts: attempts,
   Error: error,
   FailedAt: timeOf(at),
-  Delivery: JSON.parse(body) as unknown,
+  Delivery: parseLossless(body, MAX_DELIVERY_DEPTH),
 });
 
 const done = async (result: Promise<Result<null>>): Promise<Response> => {

@@ -6,6 +6,8 @@ import { bodyOf, startLoopback } from "./loopback.ts";
 interface HookAnswer {
   readonly status?: number;
   readonly headers?: Record<string, string>;
+  /** Whether its body is larger than the service reads of any, and does not end. */
+  readonly endless?: boolean;
 }
 
 /** A request that a hook has received. */
@@ -52,10 +54,13 @@ export async function startWebhookReceiver(): Promise<{ url: string; close: () =
       return;
     }
     const fault = request.method === "POST" ? faultOf(body, request.headers, hook.secret) : `${request.method}`;
-    const { status = 204, headers = {} } = fault === null ? (hook.answers.shift() ?? {}) : { status: 401 };
+    const answer: HookAnswer = fault === null ? (hook.answers.shift() ?? {}) : { status: 401 };
+    const { status = 204, headers = {}, endless = false } = answer;
     const { "webhook-id": id, traceparent = "" } = request.headers;
     hook.received.push({ id: String(id), body, status, fault, trace: String(traceparent) });
-    response.writeHead(status, headers).end();
+    response.writeHead(status, headers);
+    if (endless) response.write("x".repeat(2 * 1024 * 1024));
+    else response.end();
   }
 
   return startLoopback(serve);

@@ -254,6 +254,43 @@ describe("accounts of the buffer", () => {
     });
   });
 
+  it("show the newest line that they lost, until all older lines are gone, also after a restart", async () => {
+    await inStorage((storage) => {
+      const { sql } = storage;
+      const store = new LineStore(sql);
+      const flood = (from: number, count: number) => entries(from, count).map((each) => of(accessAccount("a/"), each));
+      store.append("registry", [entry(1)]);
+      store.append("flood", flood(1, 100));
+      // A sixteenth of 80 lines are 5; shrinking goes 2 % below.
+      store.trim(80, 1_000_000);
+      const gaps = [{ account: accessAccount("a/"), upTo: 97 }];
+      expect([store.oldest, store.lines, store.gaps]).toEqual([1, 5, gaps]);
+      // Evictions by an earlier release, of which there is only the number.
+      sql.exec("DROP TABLE account_gaps");
+      sql.exec("UPDATE migrations SET applied = ? WHERE module = 'events'", lineMigrations.length - 1);
+      migrate(storage, "events", lineMigrations);
+      expect(new LineStore(sql).gaps).toEqual(gaps);
+      store.reload();
+      store.append("registry", entries(2, 200));
+      store.trim(80, 1_000_000);
+      expect([store.oldest > 97, store.gaps, new LineStore(sql).gaps]).toEqual([true, [], []]);
+      expect(booked(store, sql)).toEqual(counted(sql));
+    });
+  });
+
+  it("of the oldest lines lose these, too", async () => {
+    await inStorage((storage) => {
+      const store = new LineStore(storage.sql);
+      store.append(
+        "flood",
+        entries(1, 100).map((each) => of(accessAccount("a/"), each)),
+      );
+      store.trim(80, 1_000_000);
+      expect([store.oldest, store.lines, store.gaps]).toEqual([97, 4, []]);
+      expect(booked(store, storage.sql)).toEqual(counted(storage.sql));
+    });
+  });
+
   it("keep lines about root policies and volumes, without their payloads if necessary", async () => {
     await inStorage((storage) => {
       const store = new LineStore(storage.sql);
@@ -337,7 +374,7 @@ it("lines stored before headers existed are returned, also by filters", async ()
   await inStorage((storage) => {
     const { sql } = storage;
     sql.exec(
-      "DROP TABLE lines; DROP TABLE sources; DROP TABLE accounts; DROP TABLE books; DELETE FROM migrations WHERE module = 'events'",
+      "DROP TABLE lines; DROP TABLE sources; DROP TABLE accounts; DROP TABLE books; DROP TABLE account_gaps; DELETE FROM migrations WHERE module = 'events'",
     );
     migrate(storage, "events", lineMigrations.slice(0, 3));
     for (let idx = 5; idx <= 8; idx++) {

@@ -3,6 +3,7 @@ import { env, exports } from "cloudflare:workers";
 import { afterAll, afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { placedName } from "../../src/platform/place.ts";
 import { Settings } from "../../src/platform/settings.ts";
+import { SERVICE_ACCOUNT } from "../../src/publishing/event-accounts.ts";
 import { eventLog } from "../../src/rpc/stubs.ts";
 import { randomFrom } from "../crash/random.ts";
 import { amount } from "../support/long.ts";
@@ -12,7 +13,7 @@ import { del, get, mountKv, put, send } from "./client.ts";
 import { creds, dynamicRole, mountEngine, openTenant, revoke, succeeded, writeRole } from "./engine-helpers.ts";
 import { evictObject } from "./evict-all.ts";
 import { closeSockets, requestSubscription, subscribe } from "./notification-sockets.ts";
-import { append, appendKeys, enableServiceEvents, killOnly, withSettings } from "./streams.ts";
+import { append, appendKeys, enableServiceEvents, event, killOnly, withSettings } from "./streams.ts";
 
 /* Event notifications: rights, resume, namespaces and the life of a subscription. */
 
@@ -355,6 +356,30 @@ describe("resume", () => {
     ]);
     await write("next");
     expect(await stream.events(1)).toEqual(["kv-v2/data-write kv/data/next"]);
+  });
+
+  it("says a gap of its account's lines as an event, also while older lines of others are there", async () => {
+    const [older] = await appendKeys("older");
+    await withSettings({ EVENT_BUFFER_LINES: "20" }, [log() as DurableObjectStub]);
+    const Secret = { Namespace: "", Mount: "kv/", MountType: "kv", Api: 2, Operation: "data-write", Path: "a" };
+    const written = event({
+      Topic: "Secret",
+      Namespace: "",
+      FilterKeys: ["kv/data/a"],
+      Account: SERVICE_ACCOUNT,
+      Payload: { Secret },
+    });
+    await append(...Array.from({ length: 30 }, () => [written]));
+    const [gap] = (await eventLog(env).bounds()).gaps ?? [];
+    await evictObject(log() as DurableObjectStub);
+    const stream = await subscribe(`kv*?json=true&index=${older}`);
+    expect(stream.response.headers.get("X-Nomad-Oldest-Index")).toBe(String(Number(gap?.upTo) + 1));
+    const { data } = await stream.nextEvent();
+    expect([data.event_type, data.event.metadata]).toEqual([
+      "events/gap",
+      { operation: "gap", modified: "false", from: String(older), index: String(gap?.upTo) },
+    ]);
+    expect(await stream.events(2)).toEqual(Array(2).fill("kv-v2/data-write kv/data/a"));
   });
 
   it("has each event once and in order, over kills of the relay, the log and the store", { timeout: 0 }, async () => {

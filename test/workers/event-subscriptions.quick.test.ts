@@ -3,12 +3,13 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { STREAM_TOPICS } from "../../src/contracts/stream-topics.ts";
 import type { EventSubscription } from "../../src/objects/event-subscription.ts";
+import { SERVICE_ACCOUNT } from "../../src/publishing/event-accounts.ts";
 import { eventSubscription } from "../../src/rpc/stubs.ts";
 import { cut } from "../crash/crash-point.ts";
 import { itRows } from "../support/rows.ts";
 import { del, get, put } from "./client.ts";
 import { evictObject } from "./evict-all.ts";
-import { append, appendKeys, event, withSettings } from "./streams.ts";
+import { append, appendKeys, event, evict, withSettings } from "./streams.ts";
 import { command, keysIn, newHook, SECRET, subscribe, subscription } from "./webhooks.ts";
 
 const stub = () => env.EVENT_SUBSCRIPTION.getByName("s") as DurableObjectStub<EventSubscription>;
@@ -202,6 +203,28 @@ describe("a subscription", () => {
     expect(indexes).toHaveLength(5);
   });
 
+  it("reports a gap of lines that left for their account's share once, and again after a replay", async () => {
+    await withSettings({ EVENT_BUFFER_LINES: "400" });
+    const jobs = Array.from({ length: 150 }, () => [event()]);
+    const leases = Array.from({ length: 300 }, () => [
+      event({ Topic: "Lease", Namespace: "", FilterKeys: ["azure/creds/r"], Account: SERVICE_ACCOUNT }),
+    ]);
+    await append(...jobs, ...leases);
+    await evict();
+    const hook = await newHook();
+    const oldest = async () => (await hook.received()).map(({ oldestIndex }) => oldestIndex);
+    await subscribe("s", hook.url, { StartIndex: 1, Topics: { Job: ["*"], Lease: ["*"] } });
+    await expect.poll(async () => (await hook.keys()).length).toBe(346);
+    expect(await oldest()).toEqual([255, undefined, undefined, undefined]);
+    expect((await command("s", "replay", { Index: 200 })).status).toBe(200);
+    await expect.poll(async () => (await oldest()).slice(4)).toEqual([255, undefined]);
+    // Lines of other accounts are all there.
+    const other = await newHook();
+    await subscribe("t", other.url, { StartIndex: 1, Topics: { Job: ["*"] } });
+    await expect.poll(async () => (await other.keys()).length).toBe(150);
+    expect((await other.received()).map(({ oldestIndex }) => oldestIndex)).toEqual([undefined, undefined]);
+  });
+
   it("reports a gap with the first line that it wants, also after a change in between", async () => {
     await withSettings({ EVENT_BUFFER_LINES: "2" });
     const newest = (await appendKeys("a", "b", "c", "d", "e")).at(-1);
@@ -236,6 +259,17 @@ describe("a subscription", () => {
     expect(stored).not.toContain("127.0.0.1");
   });
 });
+
+/** A time in nanoseconds, beyond 2^53. */
+const SUBMITTED = "1764525000123456789";
+
+/** Appends the line of a reported job, nested as deep as a report may be. @returns its index */
+async function reported(Key: string): Promise<number> {
+  const deep = `${"[".repeat(125)}${"]".repeat(125)}`;
+  const Payload = [`{"Job":{"ID":"${Key}","SubmitTime":${SUBMITTED},"Meta":${deep}}}`];
+  const [index = 0] = await append([event({ Key, Payload })]);
+  return index;
+}
 
 describe("a failed delivery", () => {
   it("is repeated with the same id and body, before any later line", async () => {
@@ -273,6 +307,16 @@ describe("a failed delivery", () => {
     expect(Date.parse(RetryAt) - Date.now()).toBeGreaterThan(500_000);
   });
 
+  it("is one by the status of its answer, whose body may be large and without an end", async () => {
+    const hook = await newHook({ status: 200, endless: true }, { status: 410, endless: true });
+    await subscribe("s", hook.url);
+    const [index] = await appendKeys("a");
+    await expect.poll(async () => (await subscription("s")).DeliveredIndex).toBe(index);
+    await appendKeys("b");
+    await expect.poll(async () => (await subscription("s")).Paused).toBe("the receiver answered with status 410");
+    expect((await hook.received()).map(({ status }) => status)).toEqual([200, 410]);
+  });
+
   it("does not follow a redirect", async () => {
     const target = await newHook();
     const hook = await newHook({ status: 307, headers: { Location: target.url } });
@@ -285,13 +329,18 @@ describe("a failed delivery", () => {
   it("becomes a dead letter after MaxAttempts, and later lines are delivered", async () => {
     const hook = await newHook({ status: 400 }, { status: 400 });
     await subscribe("s", hook.url, { MaxAttempts: 2 });
-    const [index] = await appendKeys("a");
+    const index = await reported("a");
     await expect.poll(async () => (await subscription("s")).Attempts).toBe(1);
     await retryNow();
     await expect.poll(async () => (await subscription("s")).DeadLetters).toBe(1);
     await appendKeys("b");
     await expect.poll(hook.keys).toEqual(["b"]);
     const [first] = await hook.received();
+    // With all digits of its numbers.
+    expect(first?.body).toContain(SUBMITTED);
+    for (const query of ["", "?pretty"]) {
+      expect((await get(`/v1/event/subscription/s/dead-letters${query}`)).text).toContain(SUBMITTED);
+    }
     expect((await get("/v1/event/subscription/s/dead-letters")).body).toEqual([
       {
         Id: first?.id,

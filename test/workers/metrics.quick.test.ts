@@ -1,6 +1,7 @@
 import { createScheduledController, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
+import { AccessControl } from "../../src/objects/access-control.ts";
 import { EventLog } from "../../src/objects/event-log.ts";
 import { KvStore } from "../../src/objects/kv-store.ts";
 import { Metrics } from "../../src/objects/metrics.ts";
@@ -305,6 +306,13 @@ describe("an object without health stats", () => {
     expect(valueIn(samples, "sallyport_event_streams")).toBeUndefined();
     expect(valueIn(samples, "sallyport_sync_paused")).toBe(0);
     expect(samples.filter(({ labels }) => labels["class"] === "KvStore" && labels["object"])).toHaveLength(4);
+  });
+
+  it("counts as failed when it does not tell of the last snapshot", async () => {
+    vi.spyOn(AccessControl.prototype, "status").mockRejectedValue(new Error("broken") as never);
+    const samples = await scrape();
+    expect(valueIn(samples, "sallyport_scrape_errors", { class: "AccessControl" })).toBe(1);
+    expect(valueIn(samples, "sallyport_snapshot_read_age_seconds")).toBeUndefined();
   });
 
   it("is called at most once a second, for any number of scrapes", async () => {

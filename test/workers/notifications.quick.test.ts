@@ -276,12 +276,13 @@ describe("notifications", () => {
       [(await mountKv("a")).uuid, 1_000],
       [(await mountKv("b")).uuid, 3],
     ]);
-    expiringIn(async (uuid) =>
-      Array.from({ length: counts.get(uuid) ?? 0 }, (_, at) => ({
+    expiringIn(async (uuid) => ({
+      secrets: Array.from({ length: counts.get(uuid) ?? 0 }, (_, at) => ({
         path: `s${1_000 + at}`,
         at: Date.now() + 86_400_000,
       })),
-    );
+      isWhole: true,
+    }));
     await rule("b", { condition: "secret-expires", channels: ["ops"], subjects: ["b/*"] });
     await rule("all", { condition: "secret-expires", channels: ["ops"], for: "1h" });
     await pass(61);

@@ -1,6 +1,13 @@
-import { createExecutionContext, createScheduledController, waitOnExecutionContext } from "cloudflare:test";
+import {
+  createExecutionContext,
+  createScheduledController,
+  runInDurableObject,
+  waitOnExecutionContext,
+} from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { Metrics } from "../../src/objects/metrics.ts";
+import { keyOf } from "../../src/platform/observability/metrics/isolate-counters.ts";
 import worker from "../../src/worker.ts";
 import type { Received } from "../doubles/otlp-receiver.ts";
 import { get, patch, put } from "./client.ts";
@@ -159,6 +166,38 @@ it("metrics are exported at the trigger, with the names and labels of the scrape
   expect(metric("sallyport_http_request_duration_seconds").histogram.dataPoints.length).toBeGreaterThan(0);
   await worker.scheduled(createScheduledController(), env as unknown as Env);
   expect((await received("/v1/metrics")).length).toBe(before + 1);
+});
+
+it("metrics are exported a minute after a count, also while they are read more often", async () => {
+  const before = (await received("/v1/metrics")).length;
+  const [set, clear] = [setTimeout, clearTimeout];
+  await runInDurableObject(env.METRICS.getByName("main") as DurableObjectStub<Metrics>, async (object) => {
+    const held = object as unknown as { env: object };
+    const { env: own } = held;
+    held.env = exporting;
+    /** The timers of a minute. */
+    const minute = new Map<object, () => void>();
+    const setting = vi.spyOn(globalThis, "setTimeout").mockImplementation(((run: () => void, ms: number) => {
+      if (ms !== 60_000) return set(run, ms);
+      const timer = {};
+      minute.set(timer, run);
+      return timer;
+    }) as never);
+    const clearing = vi.spyOn(globalThis, "clearTimeout").mockImplementation((timer) => {
+      if (!minute.delete(timer as unknown as object)) clear(timer);
+    });
+    try {
+      object.add("counting", 1, [[keyOf("sallyport_http_requests_total", ["/v1/x", "GET", "200"]), 1]]);
+      // A scrape after half of it.
+      await object.read();
+      for (const run of [...minute.values()]) run();
+    } finally {
+      setting.mockRestore();
+      clearing.mockRestore();
+      held.env = own;
+    }
+  });
+  await expect.poll(async () => (await received("/v1/metrics")).length).toBe(before + 1);
 });
 
 /** Runs a test while the queue's consumer exports traces. */

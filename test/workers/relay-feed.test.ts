@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it, vi } from "vitest";
+import type { AccountGap } from "../../src/contracts/event-log.ts";
 import type { StreamAnswer } from "../../src/contracts/stream-rights.ts";
 import { Feed } from "../../src/events/feed.ts";
 import { feedText } from "../../src/events/feed-line.ts";
@@ -24,17 +25,20 @@ afterEach(() => {
 function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
   const lines: Line[] = [];
   let evicted = 0;
+  let gaps: readonly AccountGap[] = [];
+  let isThere: (line: Line) => boolean = () => true;
   let news = Promise.withResolvers<void>();
   const view = {
     newest: () => lines.length,
     evicted: () => evicted,
-    after: (cursor: number) => ({ lines: lines.slice(cursor), upTo: lines.length }),
+    gaps: (cursor: number) => gaps.filter(({ upTo }) => upTo > cursor),
+    after: (cursor: number) => ({ lines: lines.slice(cursor).filter(isThere), upTo: lines.length }),
   };
   /** Breaks or delays calls between the relay and the log. */
   const trouble = { bounds: async () => {}, follow: async () => {}, chunk: async () => {}, page: async () => {} };
   const bounds = vi.fn(async () => {
     await trouble.bounds();
-    return { oldest: lines.length === 0 ? 0 : evicted + 1, newest: lines.length };
+    return { oldest: lines.length === 0 ? 0 : evicted + 1, newest: lines.length, gaps };
   });
   let pages = 0;
   const atOnce = { pages: 0 };
@@ -109,7 +113,12 @@ function relayed({ stallMs = 60_000, heartbeatMs = 50 } = {}) {
   const evict = (upTo: number) => {
     evicted = upTo;
   };
-  return { lines, readers, feed, ask, bounds, trouble, atOnce, append, open, evict };
+  /** Evicts lines of an account up to an index, while those of others stay. */
+  const evictOf = (account: string, upTo: number, isOf: (line: Line) => boolean) => {
+    gaps = [{ account, upTo }];
+    isThere = (line) => line.index > upTo || !isOf(line);
+  };
+  return { lines, readers, feed, ask, bounds, trouble, atOnce, append, open, evict, evictOf };
 }
 
 type Opened = Awaited<ReturnType<ReturnType<typeof relayed>["open"]>>;
@@ -229,6 +238,7 @@ it("a page contains no line before it is visible, and no evicted one", () => {
   const log = {
     newest: () => 4,
     evicted: () => 1,
+    gaps: () => [],
     after: (cursor: number) => ({ lines: lines.slice(cursor), upTo: 5 }),
   };
   const page = feedPage(log, 0, null);
@@ -246,6 +256,23 @@ it("a reader whose next line is evicted before it is fetched is cut instead of s
   evict(20);
   held.resolve();
   await expect(reading).rejects.toThrow("slow_consumer");
+});
+
+it("a reader of an account's lines is cut when these are evicted before they are fetched, and other readers go on", async () => {
+  const { append, open, trouble, evictOf } = relayed();
+  append(50, (index) => ({ Topic: index % 2 === 1 ? "ACLToken" : "Job" }));
+  const held = Promise.withResolvers<void>();
+  trouble.page = () => held.promise;
+  const tokens = indexesTo(await open({ topics: { ACLToken: ["*"] } }), 49);
+  const jobs = indexesTo(await open({ topics: { Job: ["*"] } }), 50);
+  await scheduler.wait(20);
+  evictOf("namespace a", 21, ({ index }) => index % 2 === 1);
+  held.resolve();
+  await expect(tokens).rejects.toThrow("slow_consumer");
+  expect(await jobs).toEqual(upTo(50).filter((index) => index % 2 === 0));
+  // A later stream is told of it, and has the lines that are left.
+  const left = upTo(49, 23).filter((index) => index % 2 === 1);
+  expect(await indexesTo(await open({ topics: { ACLToken: ["*"] } }), 49)).toEqual(left);
 });
 
 it("a reader continues while the relay has its lines, although the log has evicted them", async () => {

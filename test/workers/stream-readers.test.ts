@@ -31,6 +31,7 @@ function withReaders({ heartbeatMs = 50, stallMs = 150, onAsk = () => {} } = {})
   const log = {
     newest: () => lines.length,
     evicted: () => evicted,
+    gaps: () => [],
     after: vi.fn((cursor: number) => ({ lines: lines.slice(cursor), upTo: lines.length })),
   };
   const readers = new Readers(

@@ -1,5 +1,7 @@
-import { exports } from "cloudflare:workers";
+import { env, exports } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
+import { SERVICE_ACCOUNT } from "../../src/publishing/event-accounts.ts";
+import { eventLog } from "../../src/rpc/stubs.ts";
 import { itRows } from "../support/rows.ts";
 import { del, put, send } from "./client.ts";
 import { append, appendKeys, closeAll, event, evict, kill, noReaders, openStream, withSettings } from "./streams.ts";
@@ -85,6 +87,28 @@ describe("the index parameter", () => {
     await appendKeys("c");
     const first = (await stream.nextLine()).Index;
     expect(first).toBe({ "": 1, 0: 1, 1: 1, 2: 2 }[index] ?? 3);
+  });
+
+  it("of a line that left for its account's share begins there, and the header names the line after the gap", async () => {
+    await withSettings({ EVENT_BUFFER_LINES: "20" });
+    const lease = event({ Topic: "Lease", Namespace: "", FilterKeys: ["azure/creds/r"], Account: SERVICE_ACCOUNT });
+    await append([event({ Key: "first" })], ...Array.from({ length: 30 }, () => [lease]));
+    const [gap] = (await eventLog(env).bounds()).gaps ?? [];
+    expect(gap).toEqual({ account: SERVICE_ACCOUNT, upTo: 22 });
+    // Lines in memory are not lost.
+    expect((await (await openStream("?index=2&topic=Lease")).nextLine()).Index).toBe(2);
+    await closeAll();
+    await evict();
+    for (const [query, oldest, first] of [
+      ["index=2&topic=Lease", 23, 23],
+      ["index=0", 23, 1],
+      ["index=1&topic=Job", 1, 1],
+      ["index=23", 1, 23],
+    ] as const) {
+      const stream = await openStream(`?${query}`);
+      expect([query, stream.response.headers.get("X-Orch-Oldest-Index")]).toEqual([query, String(oldest)]);
+      expect([query, (await stream.nextLine()).Index]).toEqual([query, first]);
+    }
   });
 
   // Proves: C.stream.index.too-old, E.limits.event-buffer

@@ -10,6 +10,8 @@ export const SECRET = `whsec_${Buffer.from("a signing key of 24 bytes").toString
 interface HookAnswer {
   readonly status?: number;
   readonly headers?: Record<string, string>;
+  /** Whether its body is larger than the service reads of any, and does not end. */
+  readonly endless?: boolean;
 }
 
 const base = (): string => env.TEST_DOUBLES.webhooks;

@@ -153,9 +153,9 @@ function failed(failure: unknown, rule?: string): string {
 
 /** The subjects that the rule watches, the first by name. Of more than it may have, none counts as ended. */
 async function look(round: Round, rule: NamedRule): Promise<Seen> {
-  const { subjects, isWhole } = await conditions[rule.condition].seen(round, rule);
-  const watched = [...subjects].filter(([subject]) => watches(rule, subject));
-  if (watched.length <= MAX_SUBJECTS) return { subjects: new Map(watched), isWhole };
+  const seen = await conditions[rule.condition].seen(round, rule);
+  const watched = [...seen.subjects].filter(([subject]) => watches(rule, subject));
+  if (watched.length <= MAX_SUBJECTS) return { ...seen, subjects: new Map(watched) };
   const first = watched.toSorted(([a], [b]) => (a < b ? -1 : 1)).slice(0, MAX_SUBJECTS);
   return { subjects: new Map(first), isWhole: false };
 }

@@ -12,6 +12,10 @@ function labelled(name: MetricName, value: number, labels: Readonly<Record<strin
 }
 
 const answered = (kind: string, errors = 0): Series => labelled("sallyport_scrape_errors", errors, { class: kind });
+const skipped = (kind: string, objects: number): Series =>
+  labelled("sallyport_scrape_skipped_objects", objects, { class: kind });
+const object = (kind: string, name: string): Series =>
+  labelled("sallyport_object_size_bytes", 1, { class: kind, object: name });
 
 type Limits = Pick<NotificationRule, "withinSeconds" | "percent">;
 
@@ -34,6 +38,13 @@ const letters = (subscription: string, count: number) =>
   labelled("sallyport_event_dead_letters", count, { subscription });
 const DAY_S = 86_400;
 const ends = (mount: string, days: number) => labelled("sallyport_engine_root_ends_seconds", days * DAY_S, { mount });
+
+const snapshots = (ageS: number) => [
+  labelled("sallyport_snapshot_read_age_seconds", ageS),
+  labelled("sallyport_snapshot_late", 1),
+];
+
+const NO_LIMITS: Limits = { withinSeconds: null, percent: null };
 
 const rows: readonly Row[] = [
   [
@@ -78,6 +89,11 @@ const rows: readonly Row[] = [
     { snapshot: "the last snapshot is 25 h old" },
   ],
   ["backup-missing", [], { snapshot: "no snapshot was taken" }],
+  [
+    "backup-missing",
+    [...snapshots(3_600), labelled("sallyport_snapshots_stored", 2)],
+    { snapshot: "the last snapshot is 1 h old" },
+  ],
   ["delivery-failing", [letters("hook", 3), letters("other", 0)], { hook: "3 dead letters" }],
 ];
 
@@ -108,5 +124,71 @@ it.each(complete)("%s is seen in the metrics: row %#", async (condition, series,
   for (const silent of sources) {
     const some = await seen(sources.map((kind) => answered(kind, kind === silent ? 1 : 0)));
     expect([silent, some.isWhole]).toEqual([silent, false]);
+    const cut = await seen([...sources.map((kind) => answered(kind)), skipped(silent, 1)]);
+    expect([silent, cut.isWhole]).toEqual([silent, false]);
   }
+});
+
+it.each([
+  ["sync-failing", "SyncDestination"],
+  ["destination-key-ends", "SyncDestination"],
+  ["lease-irrevocable", "CredentialEngine"],
+  ["root-secret-ends", "CredentialEngine"],
+  ["delivery-failing", "EventSubscription"],
+] as const)("%s looks at the objects that have answered, although others were skipped", async (condition, kind) => {
+  const [a, b] = ["ns/in-mem/a", "ns/in-mem/b"];
+  const series = [answered(kind), answered("AccessControl"), skipped(kind, 5), object(kind, a), object("Other", b)];
+  const { isWhole, lookedAt } = await conditions[condition].seen({ env: {} as Env, series }, NO_LIMITS);
+  expect([isWhole, lookedAt?.(a), lookedAt?.(b)]).toEqual([false, true, false]);
+});
+
+it("sync-failing knows that a destination is gone before the last one that was asked, if all have answered", async () => {
+  const kind = "SyncDestination";
+  const names = ["in-mem/b", "a-b/in-mem/c", "a/z-type/d"];
+  for (const errors of [0, 1]) {
+    const series = [answered(kind, errors), skipped(kind, 5), ...names.map((name) => object(kind, name))];
+    const { lookedAt } = await conditions["sync-failing"].seen({ env: {} as Env, series }, NO_LIMITS);
+    const looked = ["in-mem/a", "a/in-mem/x", "a/z-type/e"].map((subject) => lookedAt?.(subject));
+    expect([errors, looked]).toEqual([errors, errors === 0 ? [true, true, false] : [false, false, false]]);
+  }
+});
+
+it("backup-missing does not know of late snapshots while the bucket cannot be listed", async () => {
+  const series = [answered("AccessControl"), ...snapshots(3_600)];
+  const seen = await conditions["backup-missing"].seen({ env: {} as Env, series }, NO_LIMITS);
+  expect([seen.subjects.size, seen.isWhole]).toEqual([0, false]);
+});
+
+/** An environment with these objects, whatever their names. */
+const envOf = (objects: Record<string, object>): Env =>
+  Object.fromEntries(Object.entries(objects).map(([name, found]) => [name, { getByName: () => found }])) as never;
+
+it("node-down is not seen whole when there are more nodes than it reads", async () => {
+  const row = { id: "n0000000-1", body: JSON.stringify({ Status: "down", Name: "n" }) };
+  const series = [answered("ClusterRegistry"), labelled("sallyport_nodes", 1, { status: "down" })];
+  for (const [pages, isWhole] of [
+    [2, true],
+    [30, false],
+  ] as const) {
+    let read = 0;
+    const nodes = async () => ({ rows: [row], next: ++read < pages ? "more" : null });
+    const seen = await conditions["node-down"].seen({ env: envOf({ CLUSTER_REGISTRY: { nodes } }), series }, NO_LIMITS);
+    expect([pages, seen.subjects.size, seen.isWhole]).toEqual([pages, 1, isWhole]);
+  }
+});
+
+it.each([
+  ["all mounts are read to the end", 2, true, true, [true, true, true, false]],
+  ["a mount has more secrets", 2, false, false, [true, false, true, false]],
+  ["there are more mounts", 3, true, false, [true, true, true, false]],
+])("secret-expires when %s", async (_when, total, isLast, isWhole, looked) => {
+  const some = ["a", "b"].map((name) => ({ name: `${name}/`, uuid: name }));
+  const everyMount = async () => ({ kv: { total, some } });
+  const expiring = async () => ({ secrets: [{ path: "s", at: 0 }], isWhole: isLast });
+  const whole = { expiring: async () => ({ secrets: [], isWhole: true }) };
+  const KV_STORE = { getByName: (uuid: string) => (uuid === "a" ? whole : { expiring }) };
+  const env = { ...envOf({ ACCESS_CONTROL: { everyMount } }), KV_STORE } as never;
+  const seen = await conditions["secret-expires"].seen({ env, series: [] }, NO_LIMITS);
+  expect([[...seen.subjects.keys()], seen.isWhole]).toEqual([["b/s"], isWhole]);
+  expect(["a/x", "b/x", "aa/x", "c/x"].map((subject) => seen.lookedAt?.(subject))).toEqual(looked);
 });

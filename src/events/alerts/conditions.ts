@@ -4,6 +4,7 @@ import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import type { MetricName } from "../../platform/observability/metrics/catalogue.ts";
 import type { Series } from "../../platform/observability/metrics/series.ts";
+import { destinationKeyOf } from "../../rpc/destination-name.ts";
 import { accessControl, clusterRegistry, kvStore } from "../../rpc/stubs.ts";
 import type { Seen } from "./judge.ts";
 
@@ -46,9 +47,39 @@ const ofName = ({ series }: Round, name: MetricName): readonly Series[] => serie
 const sumOf = (round: Round, name: MetricName): number =>
   ofName(round, name).reduce((total, each) => total + amountOf(each), 0);
 
-/** Whether all objects of a class have answered. Without it, missing subjects are no news. */
+/** Whether all objects of a class were asked, and have answered. Without it, missing subjects are no news. */
 const hasAnswered = (round: Round, kind: string): boolean =>
-  ofName(round, "sallyport_scrape_errors").some((each) => each.labels[0] === kind && amountOf(each) === 0);
+  ofName(round, "sallyport_scrape_errors").some((each) => each.labels[0] === kind && amountOf(each) === 0) &&
+  ofName(round, "sallyport_scrape_skipped_objects").every(({ labels, value }) => labels[0] !== kind || value === 0);
+
+/** Whether the object of a class with the name of a subject has answered. */
+function answering(round: Round, kind: string): (subject: string) => boolean {
+  const sizes = ofName(round, "sallyport_object_size_bytes").filter(({ labels }) => labels[0] === kind);
+  const names = new Set(sizes.map(({ labels }) => labels[1]));
+  return (subject) => names.has(subject);
+}
+
+/** The order in which destinations are listed. */
+function orderOf(destination: string): string {
+  const { namespace, type, name } = destinationKeyOf(destination);
+  return [namespace, type, name].join("\0");
+}
+
+/** As `answering`, of destinations: the first ones are asked, so that one before the last of them is gone. */
+function destinationAnswering(round: Round): (subject: string) => boolean {
+  const kind = "SyncDestination";
+  const asked = ofName(round, "sallyport_object_size_bytes").filter(({ labels }) => labels[0] === kind);
+  const last =
+    asked
+      .map(({ labels }) => orderOf(labels[1] ?? ""))
+      .sort()
+      .at(-1) ?? "";
+  const hasFailures = ofName(round, "sallyport_scrape_errors").some(
+    ({ labels, value }) => labels[0] === kind && value !== 0,
+  );
+  const hasAnswer = answering(round, kind);
+  return (subject) => hasAnswer(subject) || (!hasFailures && orderOf(subject) < last);
+}
 
 /** One subject, or none. */
 const one = (subject: string, holds: boolean, detail: string): Seen["subjects"] =>
@@ -71,7 +102,11 @@ function failingDestinations(round: Round): Seen {
     details.set(destination, [...(details.get(destination) ?? []), `${value} ${status}`]);
   }
   const subjects = new Map([...details].map(([destination, parts]) => [destination, parts.join(", ")]));
-  return { subjects, isWhole: hasAnswered(round, "SyncDestination") };
+  return {
+    subjects,
+    isWhole: hasAnswered(round, "SyncDestination"),
+    lookedAt: destinationAnswering(round),
+  };
 }
 
 async function nodesDown(round: Round): Promise<Seen> {
@@ -90,7 +125,7 @@ async function nodesDown(round: Round): Promise<Seen> {
     }
     from = page.next;
   }
-  return { subjects, isWhole };
+  return { subjects, isWhole: isWhole && from === null };
 }
 
 /** Before an end, the default of `within`. */
@@ -104,30 +139,39 @@ function endText(ms: number): string {
 
 /** Secrets by their custom metadata; an expired one counts until that is changed, or the secret is deleted. */
 async function secretsExpiring({ env }: Round, withinSeconds: number): Promise<Seen> {
-  const { kv } = await accessControl(env).everyMount(MAX_MOUNTS);
+  const { total, some } = (await accessControl(env).everyMount(MAX_MOUNTS))["kv"] ?? { total: 0, some: [] };
   const now = Date.now();
   const subjects = new Map<string, string>();
-  let isWhole = true;
-  await mapLimit(kv?.some ?? [], MAX_CONCURRENT, async ({ name, uuid }) => {
+  /** Mounts of which all such secrets were read. */
+  const whole: string[] = [];
+  await mapLimit(some, MAX_CONCURRENT, async ({ name, uuid }) => {
     const asked = kvStore(env, uuid).expiring(now + withinSeconds * 1000, MAX_SECRETS);
     // An engine that does not answer hides no other.
     const found = await within(MOUNT_MS, asked).catch((failure: unknown) => {
       warn("secrets-not-looked-at", { mount: name, because: textOf(failure) });
-      isWhole = false;
-      return [];
+      return { secrets: [], isWhole: false };
     });
-    for (const { path, at } of found) subjects.set(name + path, `${endText(at - now)} (${new Date(at).toISOString()})`);
+    if (found.isWhole) whole.push(name);
+    for (const { path, at } of found.secrets) {
+      subjects.set(name + path, `${endText(at - now)} (${new Date(at).toISOString()})`);
+    }
   });
-  return { subjects, isWhole };
+  const last = some.at(-1)?.name ?? "";
+  // The first mounts by name are read, so that another one before the last of them is gone.
+  const isGone = (subject: string) => subject < last && !some.some(({ name }) => subject.startsWith(name));
+  const lookedAt = (subject: string) => whole.some((mount) => subject.startsWith(mount)) || isGone(subject);
+  return { subjects, isWhole: whole.length === total, lookedAt };
 }
 
-/** Subjects whose end, a gauge of seconds by subject, is near or past. */
+/** Subjects whose end, a gauge of seconds by object of a class, is near or past. */
 const ending =
-  (gauge: MetricName, ...kinds: readonly string[]): Condition["seen"] =>
+  (gauge: MetricName, kind: string, ...listed: readonly string[]): Condition["seen"] =>
   (round, { withinSeconds }) => {
     const near = ofName(round, gauge).filter((each) => amountOf(each) <= (withinSeconds ?? WARNED_S));
     const subjects = new Map(near.map((each) => [each.labels[0] ?? "", endText(amountOf(each) * 1000)]));
-    return { subjects, isWhole: kinds.every((kind) => hasAnswered(round, kind)) };
+    const isWhole = [kind, ...listed].every((each) => hasAnswered(round, each));
+    const lookedAt = kind === "SyncDestination" ? destinationAnswering(round) : answering(round, kind);
+    return { subjects, isWhole, lookedAt };
   };
 
 /** The limits of each condition, and its subjects in a round. */
@@ -158,7 +202,8 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
         ({ labels, value }) => labels[1] === "irrevocable" && value !== 0,
       );
       const subjects = new Map(stuck.map(({ labels, value }) => [labels[0] ?? "", `${value} leases`]));
-      return { subjects, isWhole: hasAnswered(round, "CredentialEngine") && hasAnswered(round, "AccessControl") };
+      const isWhole = hasAnswered(round, "CredentialEngine") && hasAnswered(round, "AccessControl");
+      return { subjects, isWhole, lookedAt: answering(round, "CredentialEngine") };
     },
   },
   "secret-expires": {
@@ -186,12 +231,15 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
     limits: { withinSeconds: 86_400 },
     seen: (round, { withinSeconds }) => {
       const age = ofName(round, "sallyport_snapshot_read_age_seconds")[0];
+      // A bucket that could not be listed counts as late, too; the age tells if that lasts.
+      const isListed = ofName(round, "sallyport_snapshots_stored").length > 0;
       const isLate = sumOf(round, "sallyport_snapshot_late") > 0;
       const isOld = age === undefined || amountOf(age) > (withinSeconds ?? 86_400);
       const detail = age === undefined ? "no snapshot was taken" : `the last snapshot is ${hours(amountOf(age))} old`;
       const known = hasAnswered(round, "AccessControl");
       // Without an answer of its object the age is missing, too.
-      return { subjects: one("snapshot", known && (isOld || isLate), detail), isWhole: known };
+      const holds = known && (isOld || (isLate && isListed));
+      return { subjects: one("snapshot", holds, detail), isWhole: known && (isListed || !isLate) };
     },
   },
   "delivery-failing": {
@@ -199,7 +247,8 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
     seen: (round) => {
       const dead = ofName(round, "sallyport_event_dead_letters").filter(({ value }) => value !== 0);
       const subjects = new Map(dead.map(({ labels, value }) => [labels[0] ?? "", `${value} dead letters`]));
-      return { subjects, isWhole: hasAnswered(round, "EventSubscription") };
+      const kind = "EventSubscription";
+      return { subjects, isWhole: hasAnswered(round, kind), lookedAt: answering(round, kind) };
     },
   },
 };

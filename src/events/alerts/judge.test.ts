@@ -54,6 +54,19 @@ describe("a rule", () => {
     expect(rounds({}, ...seen)).toEqual([[], ["firing a,b"], [], [], ["firing b,a"]]);
   });
 
+  it("sends one recovery of an incident whose subject returns and ends again before it is sent", () => {
+    const seen = [["a", "b"], ["a", "b"], ["b"], ["a"], []];
+    expect(rounds({}, ...seen)).toEqual([[], ["firing a,b"], [], ["resolved b"], []]);
+  });
+
+  it("takes a subject for ended that was looked at, although not everything was", () => {
+    const alert = (subject: string): Alert => ({ subject, state: "firing", since: 0, notified: 1, detail: "" });
+    const lookedAt = (subject: string) => subject === "a";
+    const seen = { subjects: new Map(), isWhole: false, lookedAt };
+    const { alerts, due } = judge({ ...RULE, groupBy: "subject" }, [alert("a"), alert("b")], seen, 60_000);
+    expect([due.map(({ group, status }) => `${status} ${group}`), alerts]).toEqual([["resolved a"], [alert("b")]]);
+  });
+
   it("sends each subject by itself when it groups by subject", () => {
     const seen = [["a", "b"], ["a", "b"], ["b"]];
     expect(rounds({ groupBy: "subject" }, ...seen)).toEqual([[], ["firing a", "firing b"], ["resolved a"]]);

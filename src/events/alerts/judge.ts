@@ -14,8 +14,10 @@ import { isQuiet } from "./quiet-hours.ts";
 /** Subjects for which a condition holds, with details. */
 export interface Seen {
   readonly subjects: ReadonlyMap<string, string>;
-  /** Whether everything was looked at. If not, no subject counts as ended. */
+  /** Whether everything was looked at. If not, only the subjects that were looked at may count as ended. */
   readonly isWhole: boolean;
+  /** Whether a subject was looked at, although not everything was; absent for none. */
+  readonly lookedAt?: (subject: string) => boolean;
 }
 
 /** A message that is due. */
@@ -49,13 +51,14 @@ export function judge(rule: NotificationRule, before: readonly Alert[], seen: Se
   return { alerts: judged.flatMap((each) => each.alerts), due: judged.flatMap((each) => each.due) };
 }
 
-function observed(rule: NotificationRule, before: readonly Alert[], { subjects, isWhole }: Seen, now: number): Alert[] {
+function observed(rule: NotificationRule, before: readonly Alert[], seen: Seen, now: number): Alert[] {
+  const { subjects, isWhole, lookedAt } = seen;
   const known = new Set(before.map(({ subject }) => subject));
   const kept = before.flatMap((alert): Alert[] => {
     const detail = subjects.get(alert.subject);
     const holds = detail !== undefined && watches(rule, alert.subject);
     if (holds) return [{ ...alert, detail, ...(alert.state === "ended" && { state: "pending", since: now }) }];
-    if (!isWhole || alert.state === "ended") return [alert];
+    if (alert.state === "ended" || !(isWhole || lookedAt?.(alert.subject))) return [alert];
     // Also one that has returned since, and was not sent again: its message is still open.
     return alert.notified === null ? [] : [{ ...alert, state: "ended" }];
   });
@@ -79,5 +82,7 @@ function judgeGroup(rule: NotificationRule, group: string, members: readonly Ale
     return { alerts: [...sent, ...waiting, ...ended], due: [{ status: "firing", group, alerts: sent }] };
   }
   if (firing.length > 0 || ended.length === 0) return { alerts: members, due: [] };
-  return { alerts: pending, due: rule.recovery ? [{ status: "resolved", group, alerts: ended }] : [] };
+  // A pending one that was sent before belongs to the incident that ends here.
+  const rest = pending.map((alert): Alert => ({ ...alert, notified: null }));
+  return { alerts: rest, due: rule.recovery ? [{ status: "resolved", group, alerts: ended }] : [] };
 }

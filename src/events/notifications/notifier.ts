@@ -1,10 +1,11 @@
-import type { FeedPage } from "../../contracts/event-log.ts";
+import type { AccountGap, FeedPage } from "../../contracts/event-log.ts";
 import type { NotifiedPage } from "../../contracts/event-relay.ts";
 import type { NotificationRequest } from "../../contracts/notification.ts";
 import type { Scope, StreamQuestion } from "../../contracts/stream-rights.ts";
 import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { notificationJudge } from "../../rights/notification-rights.ts";
+import { newestGap, notifiesOfAccount } from "../account-gaps.ts";
 import { lineFrom } from "../feed-line.ts";
 import type { Line } from "../line.ts";
 import { type Ask, type Permission, Permissions, PermissionsUnavailable } from "../permissions.ts";
@@ -20,6 +21,11 @@ const TRY_AGAIN_LATER = 1013;
 
 /** Unsent bytes of a subscriber at which delivery to it pauses. */
 const FULL_BYTES = 256 * 1024;
+/** Unsent bytes of all subscribers together at which every delivery pauses. */
+const MAX_UNSENT_BYTES = 32 * 1024 * 1024;
+/** How long that may last until the fullest subscribers are closed, and the bytes that the others may keep. */
+const CROWDED_MS = 200;
+const KEPT_BYTES = MAX_UNSENT_BYTES / 2;
 /** How often paused subscribers are looked at. */
 const PAUSE_MS = 50;
 /** Pause after a failed read of the log, and its time limit. */
@@ -51,7 +57,11 @@ export interface Subscriber {
   permission: Permission | null;
   /** Lines up to here were delivered, or were not for it. */
   cursor: number;
+  /** The newest index up to which it was told that lines may be missing; 0 for none. */
+  told: number;
   isKept: boolean;
+  /** Its unsent bytes, as last read or added to. */
+  unsent: number;
   /** Since when it takes nothing. */
   fullSince: number | null;
 }
@@ -59,10 +69,11 @@ export interface Subscriber {
 /**
  * Delivers event notifications to any number of subscribers, each a cursor: in order, once a connection, by the rights
  * of the moment. A subscriber whose rights are being asked for, or that takes nothing, waits without a queue, and reads
- * the log again later.
+ * the log again later. Unsent bytes are bounded for each subscriber, and for all together.
  *
  *   open ──token revoked, right lost──> closed (1000)
- *     └──takes nothing for `stallMs`──> closed (1013)
+ *     ├──takes nothing for `stallMs`──> closed (1013)
+ *     └──among the fullest while all together have no room──> closed (1013)
  */
 export class Notifier {
   readonly #log: NotifiedLog;
@@ -71,6 +82,9 @@ export class Notifier {
   readonly #subscribers = new Set<Subscriber>();
   readonly #recent = new Recent();
   #newest = 0;
+  /** Unsent bytes of all subscribers, and since when they leave no room. */
+  #unsent = 0;
+  #crowdedSince: number | null = null;
   /** Changes of rights up to this index are known. */
   #observed = 0;
   #isRunning = false;
@@ -126,7 +140,17 @@ export class Notifier {
   /** @param permission null: to be asked for, before anything is sent */
   add(request: NotificationRequest, permission: Permission | null, cursor: number, sink: Sink): Subscriber {
     const selects = selectionOf(request);
-    const subscriber = { request, sink, selects, permission, cursor, isKept: true, fullSince: null };
+    const subscriber = {
+      request,
+      sink,
+      selects,
+      permission,
+      cursor,
+      told: 0,
+      isKept: true,
+      unsent: 0,
+      fullSince: null,
+    };
     this.#subscribers.add(subscriber);
     return subscriber;
   }
@@ -138,6 +162,7 @@ export class Notifier {
 
   remove(subscriber: Subscriber): void {
     if (!this.#subscribers.delete(subscriber)) return;
+    this.#unsent -= subscriber.unsent;
     if (subscriber.permission) this.#permissions.release(subscriber.permission);
   }
 
@@ -145,7 +170,8 @@ export class Notifier {
   lines(page: NotifiedPage): void {
     const lines = page.lines.map(lineFrom);
     this.#observe(lines, page);
-    this.#recent.push({ after: page.after, lines, upTo: page.upTo, evicted: page.evicted });
+    const { after, upTo, evicted, gaps = [] } = page;
+    this.#recent.push({ after, lines, upTo, evicted, gaps });
     this.reach(page.upTo);
   }
 
@@ -177,6 +203,7 @@ export class Notifier {
       this.#askForMissing();
       void this.#permissions.askDue();
       this.#dropDenied();
+      this.#makeRoom();
       this.#deliver(this.#recent);
       const behind = this.#furthestBehind();
       if (behind !== null) {
@@ -184,7 +211,8 @@ export class Notifier {
         if (page.upTo <= behind) throw new Error("the log has no line that it told of");
         const lines = page.lines.map(lineFrom);
         this.#observe(lines, { ...page, after: behind });
-        this.#deliver({ after: behind, lines, upTo: page.upTo, evicted: page.evicted });
+        const { upTo, evicted, gaps = [] } = page;
+        this.#deliver({ after: behind, lines, upTo, evicted, gaps });
         this.#runsAgain = true;
       }
     }
@@ -194,8 +222,9 @@ export class Notifier {
   }
 
   /** Changes of rights apply from the line on that reports them. Lines that were not told of may report others. */
-  #observe(lines: readonly Line[], { after, upTo, evicted }: Omit<NotifiedPage, "lines">): void {
-    if (after > this.#observed || (evicted > after && evicted > this.#observed)) this.#permissions.invalidateAll();
+  #observe(lines: readonly Line[], { after, upTo, evicted, gaps = [] }: Omit<NotifiedPage, "lines">): void {
+    const lost = newestGap([...gaps, { account: "", upTo: evicted }], () => true);
+    if (after > this.#observed || (lost > after && lost > this.#observed)) this.#permissions.invalidateAll();
     for (const { index, headers } of lines) if (index > this.#observed) this.#permissions.onHeaders(headers);
     this.#observed = Math.max(this.#observed, upTo);
   }
@@ -232,9 +261,10 @@ export class Notifier {
   /** Whether a subscriber may be sent something now. */
   #isReady(subscriber: Subscriber, now: number): boolean {
     if (subscriber.permission?.stateAt(now) !== "open") return false;
-    if (subscriber.sink.waiting < FULL_BYTES) {
+    this.#measure(subscriber);
+    if (subscriber.unsent < FULL_BYTES) {
       subscriber.fullSince = null;
-      return true;
+      return this.#unsent < MAX_UNSENT_BYTES;
     }
     subscriber.fullSince ??= now;
     if (now - subscriber.fullSince >= this.#stallMs()) this.#close(subscriber, TRY_AGAIN_LATER, "slow consumer");
@@ -254,23 +284,68 @@ export class Notifier {
   }
 
   /** Sends lines to the subscribers that have all lines before them. */
-  #deliver({ after, lines, upTo, evicted }: Delivered): void {
+  #deliver({ after, lines, upTo, evicted, gaps }: Delivered): void {
     const now = Date.now();
     const frames = framesIn(lines);
     for (const subscriber of this.#subscribers) {
-      const { cursor, request, sink } = subscriber;
+      const { cursor, request } = subscriber;
       if (cursor < after || cursor >= upTo || !this.#isReady(subscriber, now)) continue;
-      const judge = judgeOf(subscriber.permission?.scope);
-      if (evicted > cursor) sink.send(new Frames(gapNotice(cursor + 1, evicted + 1, now)).in(request.format));
-      for (let at = firstAfter(frames, cursor); at < frames.length; at += 1) {
-        const each = frames[at];
-        if (!each || !subscriber.selects(each.notification)) continue;
-        const { topic, type, namespace, metadata } = each.notification;
-        const isSeen = topic === "" || judge({ topic, type, namespace, path: metadata["path"] ?? "" });
-        if (isSeen) sink.send(each.in(request.format));
+      const sees = (account: string) => notifiesOfAccount(request, subscriber.permission?.scope.paths, account);
+      const [known, gap] = [Math.max(cursor, subscriber.told), Math.max(evicted, newestGap(gaps, sees))];
+      if (gap > known) {
+        this.#send(subscriber, new Frames(gapNotice(known + 1, gap + 1, now)));
+        subscriber.told = gap;
       }
-      subscriber.cursor = upTo;
+      subscriber.cursor = this.#sendAfter(subscriber, frames) ?? upTo;
       subscriber.isKept = false;
+    }
+  }
+
+  /**
+   * Sends the frames after a subscriber's cursor that it selects and may see, while there is room.
+   * @returns the index before the line that found none; null when all were sent
+   */
+  #sendAfter(subscriber: Subscriber, frames: readonly Frames[]): number | null {
+    const judge = judgeOf(subscriber.permission?.scope);
+    let last = subscriber.cursor;
+    for (let at = firstAfter(frames, subscriber.cursor); at < frames.length; at += 1) {
+      const each = frames[at];
+      if (!each || !subscriber.selects(each.notification)) continue;
+      const { index, topic, type, namespace, metadata } = each.notification;
+      if (topic !== "" && !judge({ topic, type, namespace, path: metadata["path"] ?? "" })) continue;
+      // The events of a line are sent together: the cursor is between lines.
+      const isFull = subscriber.unsent >= FULL_BYTES || this.#unsent >= MAX_UNSENT_BYTES;
+      if (index > last && isFull) return index - 1;
+      this.#send(subscriber, each);
+      last = index;
+    }
+    return null;
+  }
+
+  #send(subscriber: Subscriber, frames: Frames): void {
+    const frame = frames.in(subscriber.request.format);
+    subscriber.sink.send(frame);
+    subscriber.unsent += frame.length;
+    this.#unsent += frame.length;
+  }
+
+  #measure(subscriber: Subscriber): void {
+    const { waiting } = subscriber.sink;
+    this.#unsent += waiting - subscriber.unsent;
+    subscriber.unsent = waiting;
+  }
+
+  /** Closes the fullest subscribers when all together have had no room for a while. */
+  #makeRoom(): void {
+    if (this.#unsent >= MAX_UNSENT_BYTES) for (const subscriber of this.#subscribers) this.#measure(subscriber);
+    const now = Date.now();
+    const since = this.#unsent < MAX_UNSENT_BYTES ? null : (this.#crowdedSince ?? now);
+    this.#crowdedSince = since;
+    if (since === null || now - since < CROWDED_MS) return;
+    this.#crowdedSince = null;
+    for (const subscriber of [...this.#subscribers].sort((a, b) => b.unsent - a.unsent)) {
+      if (this.#unsent <= KEPT_BYTES) return;
+      this.#close(subscriber, TRY_AGAIN_LATER, "slow consumer");
     }
   }
 
@@ -297,7 +372,8 @@ export class Notifier {
   #waitForOthers(): void {
     const behind = [...this.#subscribers].filter(({ cursor }) => cursor < this.#newest);
     if (behind.length === 0) return;
-    if (behind.some(({ fullSince }) => fullSince !== null)) this.#again(PAUSE_MS);
+    const isCrowded = this.#unsent >= MAX_UNSENT_BYTES;
+    if (isCrowded || behind.some(({ fullSince }) => fullSince !== null)) this.#again(PAUSE_MS);
     else if (this.nextAsk !== Number.POSITIVE_INFINITY) this.#again(Math.max(PAUSE_MS, this.nextAsk - Date.now()));
   }
 
@@ -325,6 +401,7 @@ interface Delivered {
   readonly lines: readonly Line[];
   readonly upTo: number;
   readonly evicted: number;
+  readonly gaps: readonly AccountGap[];
 }
 
 /** No topic of a stream: an older release answers with rights that show nothing. */

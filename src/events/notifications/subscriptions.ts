@@ -6,6 +6,7 @@ import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { settings } from "../../platform/settings.ts";
 import { accessControl, eventLog } from "../../rpc/stubs.ts";
+import { newestGap, notifiesOfAccount } from "../account-gaps.ts";
 import { PermissionsUnavailable } from "../permissions.ts";
 import { Frames, serverSentHeartbeat } from "./frames.ts";
 import { Notifier, type Sink, type Subscriber } from "./notifier.ts";
@@ -77,7 +78,10 @@ export class NotificationSubscriptions {
       const permission = await this.#notifier.admit(request, bounds.newest);
       if (permission === null) return refused(403, "permission denied");
       const from = firstIndex(request.from, bounds);
-      const headers = { "x-oldest-index": String(bounds.oldest), "x-start-index": String(from) };
+      const sees = (account: string) => notifiesOfAccount(request, permission.scope.paths, account);
+      const gap = newestGap(bounds.gaps ?? [], sees);
+      const oldest = gap < from ? bounds.oldest : Math.max(bounds.oldest, gap + 1);
+      const headers = { "x-oldest-index": String(oldest), "x-start-index": String(from) };
       const hasGap = request.from >= 0 && from <= missing && mayWantSecrets(request.pattern);
       const add = (sink: Sink) => {
         const subscriber = this.#notifier.add(request, permission, from - 1, sink);

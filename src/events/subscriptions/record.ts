@@ -25,6 +25,8 @@ export interface SubscriptionRow extends Record<string, SqlStorageValue> {
   newest: number;
   /** The first index after a gap that was not reported yet; 0: none. */
   oldest: number;
+  /** The newest index up to which lines may be missing, as a batch has told or will tell; 0: none. */
+  told: number;
   paused: string | null;
   ready_at: number;
   lease: string | null;
@@ -113,7 +115,7 @@ export class SubscriptionRecord {
     this.#sql.exec("DELETE FROM batches WHERE dead = 0 OR upto > ?", cursor);
     this.#sql.exec(
       `UPDATE subscription SET version = version + 1, oldest = CASE WHEN cursor = ?1 THEN oldest ELSE 0 END,
-         cursor = ?1, lease = NULL, ready_at = ?2`,
+         told = CASE WHEN cursor = ?1 THEN told ELSE 0 END, cursor = ?1, lease = NULL, ready_at = ?2`,
       cursor,
       now,
     );
@@ -150,15 +152,15 @@ export class SubscriptionRecord {
    * @param about further fields of the body, as JSON text
    */
   store({ lines, upTo }: Batch, oldest: number, about: string, now: number): void {
+    // A batch that is built again tells of the gap again.
+    this.#sql.exec("UPDATE subscription SET oldest = ?1, told = max(told, ?1 - 1)", oldest);
     if (lines === null) {
-      this.#sql.exec("UPDATE subscription SET cursor = ?, oldest = ?", upTo, oldest);
+      this.#sql.exec("UPDATE subscription SET cursor = ?", upTo);
       return;
     }
     const id = crypto.randomUUID();
     const body = `{"Id":"${id}",${about},"Lines":[${lines}]}`;
     this.#sql.exec("INSERT INTO batches (id, upto, body, at) VALUES (?, ?, ?, ?)", id, upTo, body, now);
-    // A batch that is built again tells of the gap again.
-    this.#sql.exec("UPDATE subscription SET oldest = ?", oldest);
   }
 
   /** Leases the batch. @returns the lease */

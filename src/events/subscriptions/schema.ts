@@ -12,4 +12,6 @@ export const subscriptionMigrations: Migration[] = [
         seq INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL, upto INTEGER NOT NULL,
         attempts INTEGER NOT NULL DEFAULT 0, error TEXT, at INTEGER NOT NULL, dead INTEGER NOT NULL DEFAULT 0,
         body TEXT NOT NULL) STRICT`,
+  // The newest index up to which lines may be missing, as a batch has told or will tell; 0: none.
+  "ALTER TABLE subscription ADD COLUMN told INTEGER NOT NULL DEFAULT 0",
 ];

@@ -105,7 +105,7 @@ export const events = group(
       summary: "Stream events",
       description: [
         "The body is newline-delimited JSON, one object per line, and stays open; or server-sent events with `Accept: text/event-stream`.",
-        `\`${clusterHeader.oldestIndex[0]}\` is the index of the oldest buffered line.`,
+        `\`${clusterHeader.oldestIndex[0]}\` is the index of the oldest line from which on none is missing.`,
         `\`${clusterHeader.startIndex[0]}\` is the first index of a stream whose asked index was not given out yet.`,
         `\`${clusterHeader.disabledTopics[0]}\` names asked topics that \`SERVICE_EVENTS\` does not publish.`,
       ].join(" "),
@@ -137,7 +137,7 @@ export const events = group(
       description: [
         "Each message is a CloudEvents object as JSON text and a line feed, or without `json` upstream's protobuf message; the client sends nothing.",
         "With `Accept: text/event-stream` and no upgrade the body is server-sent events.",
-        `\`${clusterHeader.startIndex[0]}\` is the first index of the subscription, \`${clusterHeader.oldestIndex[0]}\` the oldest one in the buffer.`,
+        `\`${clusterHeader.startIndex[0]}\` is the first index of the subscription, \`${clusterHeader.oldestIndex[0]}\` the oldest one from which on no event is missing.`,
         "Of each event's path the token needs `list` and `subscribe`, with a matching entry of `subscribe_event_types`.",
       ].join(" "),
       path: { eventType: "A glob over event types, such as `kv*`." },

@@ -59,6 +59,11 @@ export interface HttpTarget {
   readonly token: string | undefined;
 }
 
+/** The status has decided, so that a body that breaks off changes nothing. */
+function discardBody(response: Response): void {
+  response.body?.cancel().catch(() => undefined);
+}
+
 /** @throws Error that names a status, and neither the URL nor a part of the answer */
 export async function sendLines({ url, format, token }: HttpTarget, lines: readonly string[]): Promise<void> {
   const { type, auth, body }: Format = FORMATS[format];
@@ -75,11 +80,11 @@ export async function sendLines({ url, format, token }: HttpTarget, lines: reado
       throw new Error("no answer");
     });
     if (response.ok) return response;
-    await response.body?.cancel();
+    discardBody(response);
     throw new Error(`status ${response.status}`);
   };
   const response = await post(url, body(lines));
-  if (format !== "splunk") return response.body?.cancel();
+  if (format !== "splunk") return discardBody(response);
   const { code, ackId } = (await response.json()) as { readonly code?: number; readonly ackId?: number };
   if (code !== 0) throw new Error("not accepted");
   // https://help.splunk.com/splunk-enterprise/get-data-in/collect-http-event-data/about-http-event-collector-indexer-acknowledgment

@@ -29,7 +29,10 @@ export async function exportNow(
         signal: AbortSignal.timeout(DEADLINE_MS),
         headers: { ...OTLP_HEADERS, "Content-Type": "application/json" },
       }).then(
-        (answer) => Promise.resolve(answer.body?.cancel()).then(() => answer.status),
+        (answer) => {
+          answer.body?.cancel().catch(() => undefined);
+          return answer.status;
+        },
         () => 0,
       );
       if (status === 200) return;
