@@ -8,8 +8,10 @@ function ledger() {
   const calls: string[] = [];
   const called = async (call: string, name: string) => {
     calls.push(`${call} ${name}`);
+    if (failing.has(call)) throw new Error(`no ${call}`);
     return ok(null);
   };
+  const failing = new Set<string>();
   const KV_STORE = {
     getByName: (name: string) => ({
       swap: () => called("swap", name),
@@ -31,7 +33,7 @@ function ledger() {
     release: () => undefined,
     restart: () => undefined,
   };
-  return { restores: new RestoreLedger(host), calls };
+  return { restores: new RestoreLedger(host), calls, failing };
 }
 
 const store = (name: string) => ({ kind: "kv-store", name }) as const;
@@ -58,4 +60,40 @@ it("releases the objects of an unfinished restore before the next starts", async
   expect((await restores.begin("second")).ok).toBe(true);
   expect(calls).toEqual(["hold first", "release a", "hold second"]);
   expect(restores.state()).toEqual({ restore: "second", phase: "loading" });
+});
+
+it("lets no object join while it is undone, and ends once for concurrent calls", async () => {
+  const { restores } = ledger();
+  await restores.begin("r");
+  restores.join("r", store("a"));
+  const undone = [restores.undo("r"), restores.undo(null), restores.step()];
+  expect(restores.state()).toEqual({ restore: "r", phase: "undoing" });
+  expect(restores.join("r", store("b"))).toMatchObject({ ok: false, reason: "conflict" });
+  expect(restores.complete("r").ok).toBe(false);
+  expect(await Promise.all(undone)).toEqual([ok(null), ok(null), false]);
+  expect([restores.state(), restores.has("r")]).toEqual([null, false]);
+});
+
+it("continues an undo that was cut off, by the alarm", async () => {
+  const { restores, calls, failing } = ledger();
+  await restores.begin("r");
+  restores.join("r", store("a"));
+  failing.add("release");
+  await expect(restores.undo("r")).rejects.toThrow("no release");
+  failing.clear();
+  expect(restores.nextDue(0)).toBe(1_000);
+  await restores.step();
+  expect([restores.state(), calls.at(-1)]).toEqual([null, "release a"]);
+});
+
+it("begins one of two concurrent restores, and leaves its ledger to it", async () => {
+  const { restores } = ledger();
+  await restores.begin("dead");
+  restores.join("dead", store("a"));
+  const [first, second] = await Promise.all([restores.begin("first"), restores.begin("second")]);
+  expect([first.ok, second.ok].sort()).toEqual([false, true]);
+  const begun = first.ok ? "first" : "second";
+  expect(restores.state()).toEqual({ restore: begun, phase: "loading" });
+  expect((await restores.undo("dead")).ok).toBe(true);
+  expect(restores.has(begun)).toBe(true);
 });

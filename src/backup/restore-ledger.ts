@@ -7,12 +7,13 @@ import { storedObject } from "../rpc/stored-objects.ts";
  * Phases of a restore.
  *
  *   loading ──complete──> swapping ──every object──> releasing ──every object──> done
- *      └──undo──> done
+ *      └──undo──> undoing ──every object──> done, or loading for the next restore
  *
  * loading: rows arrive in shadow tables. swapping: shadow tables replace the tables, one object after the other.
- * releasing: objects resume work. From swapping on, a restore cannot be undone.
+ * releasing: objects resume work. From swapping on, a restore cannot be undone. undoing: no object joins any more, and
+ * those that have joined are released; the alarm goes on after a crash.
  */
-type Phase = "loading" | "swapping" | "releasing";
+type Phase = "loading" | "swapping" | "releasing" | "undoing";
 
 interface RestoreState {
   readonly restore: string;
@@ -53,6 +54,10 @@ export class RestoreLedger {
     return this.#dependencies.storage.kv.get<RestoreState>(KEY) ?? null;
   }
 
+  has(restore: string): boolean {
+    return this.state()?.restore === restore;
+  }
+
   /** When the next step is due without a caller, ms since 1970, or null. */
   nextDue(now: number): number | null {
     const state = this.state();
@@ -62,8 +67,10 @@ export class RestoreLedger {
   /** Starts a restore. An abandoned one in phase loading is undone first. */
   async begin(restore: string): Promise<Result<null>> {
     const before = this.state();
-    if (before && before.phase !== "loading") return refuse("conflict", "a restore is about to end; wait for it");
+    if (before && !isLoading(before)) return refuse("conflict", "a restore is about to end; wait for it");
     if (before) await this.#letGo(before.restore);
+    const now = this.state();
+    if (now && now.restore !== before?.restore) return refuse("conflict", "another restore has begun meanwhile");
     const held = this.#dependencies.hold(restore);
     if (!held.ok) return held;
     this.#dependencies.storage.transactionSync(() => {
@@ -96,17 +103,21 @@ export class RestoreLedger {
   async undo(restore: string | null): Promise<Result<null>> {
     const state = this.state();
     if (!state || (restore !== null && state.restore !== restore)) return ok(null);
-    if (state.phase !== "loading")
-      return refuse("conflict", "all rows have come: the restore ends by itself in a moment");
+    if (!isLoading(state)) return refuse("conflict", "all rows have come: the restore ends by itself in a moment");
     await this.#letGo(state.restore);
-    this.#end(state.restore);
+    // A concurrent call may have ended it, or begun the next.
+    if (this.has(state.restore)) this.#end(state.restore);
     return ok(null);
   }
 
-  /** Performs the next step after all rows have arrived. @returns whether steps remain */
+  /** Performs the next step after all rows have arrived, or of an undo that was cut off. @returns whether steps remain */
   async step(): Promise<boolean> {
     const state = this.state();
     if (!state || state.phase === "loading") return false;
+    if (state.phase === "undoing") {
+      await this.undo(state.restore);
+      return false;
+    }
     // In a separate call: the swap is acknowledged and durable, and no request is served before the restart.
     if (this.#isStale) this.#dependencies.restart();
     const { restore, phase } = state;
@@ -163,12 +174,19 @@ export class RestoreLedger {
 
   async #release(restore: string, object: ObjectName): Promise<void> {
     await storedObject(this.#dependencies.env, object).release(restore);
+    // A concurrent call may have ended the restore, and the next one may have the object in its ledger.
+    if (!this.has(restore)) return;
     this.#sql.exec(`DELETE FROM ${LEDGER} WHERE kind = ? AND name = ?`, object.kind, object.name);
   }
 
+  /** Lets no more objects join, and releases those that have joined, unless a concurrent call ends the restore first. */
   async #letGo(restore: string): Promise<void> {
-    for (let page = this.#page(""); page.length > 0; page = this.#page(""))
+    if (this.#is(restore, "loading")) this.#move(restore, "undoing");
+    while (this.#is(restore, "undoing")) {
+      const page = this.#page("");
+      if (page.length === 0) return;
       await Promise.all(page.map((object) => this.#release(restore, object)));
+    }
   }
 
   #end(restore: string): void {
@@ -179,6 +197,9 @@ export class RestoreLedger {
     });
   }
 }
+
+/** Whether the rows of a restore have not all come, so that it can be undone. */
+const isLoading = ({ phase }: RestoreState): boolean => phase === "loading" || phase === "undoing";
 
 /** Refusal of other requests during a restore. */
 export const refusedByRestore = () => refuse("unavailable", RESTORE_RUNS);

@@ -1,3 +1,4 @@
+import { mapLimit } from "../lib/map-limit.ts";
 import { parseKeyring } from "../platform/crypto/keyring.ts";
 import { masterKey } from "../platform/crypto/master-key.ts";
 import { bornWith, isKind, type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
@@ -23,6 +24,8 @@ interface Restored {
 /** Longer final steps continue in the background. */
 const FINISH_MS = 60_000;
 const STEP_AGAIN_MS = 200;
+/** Objects released at a time. */
+const MAX_RELEASING = 16;
 
 /**
  * Restores a snapshot into an empty deployment. Until the last byte is verified the deployment only blocks writes; then
@@ -42,13 +45,14 @@ export async function restoreSnapshot(
   const restore = crypto.randomUUID();
   await judge();
   unwrap(await accessControl(env).beginRestore(restore));
+  const held: ObjectName[] = [];
   let loaded: { objects: number; rows: number };
   try {
-    loaded = await load(env, restore, opener, frames);
+    loaded = await load(env, { restore, held }, opener, frames);
     await judge();
     unwrap(await accessControl(env).completeRestore(restore));
   } catch (failure) {
-    await undo(env, restore);
+    await undo(env, restore, held);
     throw failure;
   }
   const { snapshot, taken } = opener.header;
@@ -57,16 +61,24 @@ export async function restoreSnapshot(
   return { snapshot, taken, ...loaded, listings: await listings(env) };
 }
 
+/** A restore as its loader sees it. */
+interface Loading {
+  readonly restore: string;
+  /** The objects that were asked to hold for it. */
+  readonly held: ObjectName[];
+}
+
 async function load(
   env: Env,
-  restore: string,
+  loading: Loading,
   opener: Opener,
   frames: AsyncGenerator<Uint8Array>,
 ): Promise<{ objects: number; rows: number }> {
+  const { restore } = loading;
   const masters = new Set(parseKeyring(masterKey(env)).byId.keys());
   const missing = new Set(SINGLETONS.map(textOfObject));
   // Locked before their rows arrive, so that they stay unused.
-  for (const object of SINGLETONS) if (object !== ACCESS_CONTROL) await hold(env, restore, object);
+  for (const object of SINGLETONS) if (object !== ACCESS_CONTROL) await hold(env, loading, object);
   let [object, objects, rows]: [ObjectName | null, number, number] = [null, 0, 0];
   const staging = new Staging();
   try {
@@ -75,7 +87,7 @@ async function load(
       if (record.type === "object") {
         const begun = objectOf(record);
         object = begun;
-        staging.begin(() => begin(env, restore, begun, record));
+        staging.begin(() => begin(env, loading, begun, record));
         missing.delete(textOfObject(begun));
         objects++;
       } else if (record.type === "rows") {
@@ -96,8 +108,9 @@ async function load(
   return { objects, rows };
 }
 
-async function hold(env: Env, restore: string, object: ObjectName): Promise<void> {
+async function hold(env: Env, { restore, held }: Loading, object: ObjectName): Promise<void> {
   unwrap(await accessControl(env).joinRestore(restore, object));
+  held.push(object);
   unwrap(await storedObject(env, object).holdForRestore(restore, bornWith(object.kind)));
 }
 
@@ -106,10 +119,10 @@ function objectOf({ kind, name }: ObjectRecord): ObjectName {
   return { kind, name };
 }
 
-async function begin(env: Env, restore: string, object: ObjectName, view: ObjectRecord): Promise<void> {
+async function begin(env: Env, loading: Loading, object: ObjectName, view: ObjectRecord): Promise<void> {
   const { versions, sequences } = view;
-  if (object.kind !== ACCESS_CONTROL.kind) await hold(env, restore, object);
-  unwrap(await storedObject(env, object).beginStaging(restore, { versions, sequences }));
+  if (object.kind !== ACCESS_CONTROL.kind) await hold(env, loading, object);
+  unwrap(await storedObject(env, object).beginStaging(loading.restore, { versions, sequences }));
 }
 
 /** Data keys that cannot be opened here would leave the service partially sealed. */
@@ -125,9 +138,14 @@ function refuseForeignKeys({ table, columns, rows }: RowsRecord, masters: Readon
   }
 }
 
-async function undo(env: Env, restore: string): Promise<void> {
+/**
+ * Undoes a restore. Another request may have undone it between the join of an object and its hold, so the loader
+ * releases the objects, too; none of its calls is under way any more.
+ */
+async function undo(env: Env, restore: string, held: readonly ObjectName[]): Promise<void> {
   try {
-    await accessControl(env).undoRestore(restore);
+    const undone = await accessControl(env).undoRestore(restore);
+    if (undone.ok) await mapLimit(held, MAX_RELEASING, (object) => storedObject(env, object).release(restore));
   } catch (failure) {
     // The deployment keeps reporting an unfinished restore.
     warn("restore-not-undone", { restore, because: textOf(failure) });

@@ -20,6 +20,14 @@ import { takeSnapshot } from "./take.ts";
  */
 const PART_BYTES = 5 * 1024 * 1024;
 
+/**
+ * R2 deletes up to 1 000 objects a call (https://developers.cloudflare.com/r2/api/workers/workers-api-reference/, read on
+ * 2026-11-30).
+ */
+const KEYS_PER_DELETE = 100;
+/** Single deletions that may be refused before the rest waits for the next snapshot. */
+const MAX_REFUSED = 10;
+
 /** `busy`: another snapshot is being read; the next call tries again. */
 type SnapshotOutcome = "ok" | "failed" | "busy" | "not-due";
 
@@ -79,12 +87,30 @@ async function upload(bucket: R2Bucket, name: string, snapshot: ReadableStream<U
   }
 }
 
-/** The new snapshot is whole, so a failure here fails nothing: the next one prunes again. */
+/**
+ * Deletes snapshots, the oldest first. The new one is whole, so a failure here fails nothing: the next one prunes again.
+ * A lock rule of the bucket may refuse a call as a whole, so its keys are then deleted one by one.
+ */
 async function prune(bucket: R2Bucket, old: readonly StoredSnapshot[]): Promise<void> {
-  if (old.length === 0) return;
-  await bucket
-    .delete(old.map(({ name }) => name))
-    .catch((failure: unknown) => warn("snapshots-not-pruned", { because: textOf(failure) }));
+  const names = old.map(({ name }) => name);
+  let [refused, because] = [0, ""];
+  const isDeleted = (keys: string | string[]): Promise<boolean> =>
+    bucket.delete(keys).then(
+      () => true,
+      (failure: unknown) => {
+        because ||= textOf(failure);
+        return false;
+      },
+    );
+  for (let at = 0; at < names.length; at += KEYS_PER_DELETE) {
+    const some = names.slice(at, at + KEYS_PER_DELETE);
+    if (await isDeleted(some)) continue;
+    for (const name of some) {
+      if (refused >= MAX_REFUSED) break;
+      if (!(await isDeleted(name))) refused++;
+    }
+  }
+  if (refused > 0) warn("snapshots-not-pruned", { because });
 }
 
 const NOT_BOUND = "object: no bucket is bound as SNAPSHOT_BUCKET";

@@ -2,6 +2,7 @@ import type { Migration } from "../platform/durable/migrations.ts";
 import { NOTHING, type ObjectContext } from "../platform/durable/object-context.ts";
 import type { OutboxRow } from "../platform/durable/outbox-delivery.ts";
 import { enlistStep } from "../platform/durable/outbox-lanes.ts";
+import { textOf, warn } from "../platform/observability/log.ts";
 import { dropNames, type NameKey, pageOfNames, projectNames } from "./names.ts";
 
 /**
@@ -12,6 +13,10 @@ import { dropNames, type NameKey, pageOfNames, projectNames } from "./names.ts";
  *
  *     change ──► row null ──► delivery: the changed names as they are
  *                   └─ of an earlier instance ──► row {add} … row {add} ──► row {drop} … row {drop}
+ *
+ *     changed ──delivery begins──► sending ──rows deleted──► forgotten
+ *        ▲                            └──next attempt, with what has changed meanwhile──► sending
+ *        └──a call ends after a later attempt has begun: it may have overwritten that one
  */
 
 /** The outbox topic. */
@@ -41,16 +46,42 @@ type Progress = { readonly add: string } | { readonly drop: NameKey | null };
 
 const START: Progress = { add: "" };
 
+/** Names that have changed, up to a bound. */
+class ChangedNames {
+  readonly names = new Set<string>();
+  /** Whether more names have changed than are remembered. */
+  hasForgotten = false;
+
+  add(name: string): void {
+    if (this.names.size < MAX_CHANGED) this.names.add(name);
+    else this.hasForgotten ||= !this.names.has(name);
+  }
+
+  /** Moves all names of another list here. */
+  take(from: ChangedNames): void {
+    for (const name of from.names) this.add(name);
+    this.hasForgotten ||= from.hasForgotten;
+    from.clear();
+  }
+
+  clear(): void {
+    this.names.clear();
+    this.hasForgotten = false;
+  }
+}
+
 export class NameFeed {
   readonly #object: ObjectContext;
   readonly #names: OwnNames;
-  readonly #changed = new Set<string>();
+  readonly #changed = new ChangedNames();
+  /** The names of deliveries whose rows are not deleted. */
+  readonly #sending = new ChangedNames();
+  /** Whether the transaction that deletes their rows was not rolled back. */
+  #isSent = false;
   /** Number of the first row that this instance has enlisted. */
   #firstRow: number | null = null;
   /** Whether a row of this instance waits that no delivery has begun. */
   #isEnlisted = false;
-  /** Whether more names have changed than are remembered. */
-  #hasForgotten = false;
   #deliveredAt = 0;
   #deliveries = 0;
   #isScheduled = false;
@@ -62,8 +93,7 @@ export class NameFeed {
 
   /** Records a name that was added or removed. Runs inside the transaction of the change. */
   changed(name: string): void {
-    if (this.#changed.size < MAX_CHANGED) this.#changed.add(name);
-    else this.#hasForgotten = true;
+    this.#changed.add(name);
     if (!this.#isEnlisted) {
       const row = this.#object.outbox.enlist(NAMES, LANE, null);
       this.#firstRow ??= row;
@@ -81,6 +111,7 @@ export class NameFeed {
   /** Forgets what is known of rows, after a rollback. */
   forgetRows(): void {
     this.#isEnlisted = false;
+    this.#isSent = false;
   }
 
   /** Forgets everything, after all rows were replaced. */
@@ -88,6 +119,7 @@ export class NameFeed {
     this.forgetRows();
     this.#firstRow = null;
     this.#changed.clear();
+    this.#sending.clear();
   }
 
   /** Compares all names with D1. @param deadline ms since 1970 @returns whether all were compared by then */
@@ -118,26 +150,37 @@ export class NameFeed {
   async deliver(lane: string, rows: readonly OutboxRow[]): Promise<() => void> {
     const { outbox } = this.#object;
     if (lane === UPGRADE) return () => void outbox.enlist(NAMES, LANE, START);
-    const changed = [...this.#changed];
-    const hasForgotten = this.#hasForgotten || rows.some((row) => this.#isForeign(row));
-    this.#changed.clear();
-    this.#hasForgotten = false;
+    if (this.#isSent) this.#sending.clear();
+    this.#isSent = false;
+    this.#sending.take(this.#changed);
+    const changed = [...this.#sending.names];
+    const hasForgotten = this.#sending.hasForgotten || rows.some((row) => this.#isForeign(row));
     this.#isEnlisted = false;
     this.#deliveredAt = Date.now();
-    this.#deliveries++;
+    const attempt = ++this.#deliveries;
     try {
       await this.#send(changed);
       const progress = hasForgotten ? START : first(rows);
       const next = progress && (await this.#comparePage(progress));
       return () => {
         if (next) outbox.enlist(NAMES, LANE, next);
+        this.#isSent = true;
       };
+    } finally {
+      if (attempt !== this.#deliveries) this.#sendAgain(changed);
+    }
+  }
+
+  /** Sends the names of a call that has ended too late: it may have overwritten a later one. */
+  #sendAgain(names: readonly string[]): void {
+    try {
+      this.#object.commit(() => {
+        for (const name of names) this.changed(name);
+      }, NOTHING);
     } catch (failure) {
-      // The rows wait for the next attempt, and so do the changes.
-      this.#isEnlisted = true;
-      this.#hasForgotten ||= hasForgotten;
-      for (const name of changed) this.#changed.add(name);
-      throw failure;
+      warn("names-not-enlisted", { mount: this.#object.name, because: textOf(failure) });
+      // The next change enlists them.
+      for (const name of names) this.#changed.add(name);
     }
   }
 

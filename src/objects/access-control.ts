@@ -51,6 +51,12 @@ const RESTORE_INDEXES_MS = 1_000;
 /** Fields of a refusal that was decided before any token was read. */
 const UNEXPLAINED = { tag: "", expires: null, unknown: false, counted: false };
 
+/** Begins all parts in their order, also after the failure of one. @throws the first failure, once all have ended */
+async function runAll(...parts: readonly (() => unknown)[]): Promise<void> {
+  const ended = await Promise.allSettled(parts.map(async (part) => part()));
+  for (const part of ended) if (part.status === "rejected") throw part.reason;
+}
+
 /** Whether an answer may be served to another equal request under a lease. */
 const isReusable = (answer: Grant | Refusal): boolean =>
   answer.ok ? answer.cacheable && !answer.self : answer.reason === "denied" || answer.reason === "missing";
@@ -222,6 +228,10 @@ export class AccessControl extends AccessMethods implements AccessControlApi {
     return this.#restores.join(restore, object);
   }
 
+  hasRestore(restore: string): boolean {
+    return this.#restores.has(restore);
+  }
+
   completeRestore(restore: string): Result<null> {
     return this.#restores.complete(restore);
   }
@@ -286,6 +296,10 @@ export class AccessControl extends AccessMethods implements AccessControlApi {
     return [sealed, ...this.parts.leaseQuotas.measured()];
   }
 
+  protected override async restoreExists(restore: string): Promise<boolean> {
+    return this.#restores.has(restore);
+  }
+
   protected override frozenDeadline(): number | null {
     return this.#restores.nextDue(Date.now());
   }
@@ -312,14 +326,14 @@ export class AccessControl extends AccessMethods implements AccessControlApi {
 
   protected override async onAlarm(now: number): Promise<void> {
     const { tokens, oneTimeTokens, approles, publisher, deletions, namespaces, clusterNamespaces } = this.parts;
-    tokens.expire(now, EXPIRED_PER_ALARM);
-    oneTimeTokens.expire(now);
-    approles.expire(now, EXPIRED_PER_ALARM);
-    await Promise.all([
-      publisher.delivered(),
-      this.#sweep.run(now),
-      deletions.resume([namespaces, clusterNamespaces], now),
-    ]);
+    await runAll(
+      () => tokens.expire(now, EXPIRED_PER_ALARM),
+      () => oneTimeTokens.expire(now),
+      () => approles.expire(now, EXPIRED_PER_ALARM),
+      () => publisher.delivered(),
+      () => this.#sweep.run(now),
+      () => deletions.resume([namespaces, clusterNamespaces], now),
+    );
   }
 
   /** Answers may have named indexes that the rows lack after a crash. The log has them; without it, requests go on. */

@@ -4,13 +4,13 @@ import type { IndexBackfill } from "../platform/durable/blocking/index-backfill.
 import { type ChangeSet, mergeChangeSets, publishChanges } from "./change-set.ts";
 import { EventPublisher } from "./event-publisher.ts";
 
-const event = (Topic: string, Key: string, bytes = 0): NewEvent => ({
+const event = (Topic: string, Key: string, length = 0, character = "x"): NewEvent => ({
   Topic,
   Type: "NodeEvent",
   Key,
   Namespace: "",
   FilterKeys: null,
-  Payload: { [Topic]: { ID: Key, text: "x".repeat(bytes) } },
+  Payload: { [Topic]: { ID: Key, text: character.repeat(length) } },
 });
 
 const volume = (id: string, bytes: number): ChangeSet => ({
@@ -27,10 +27,10 @@ const node: ChangeSet = {
 /** An entry as the outbox stores it. */
 type Stored = Omit<ChangeSet, "backfills"> & { readonly stamps: ChangeSet["backfills"] };
 
-/** The entries that a change becomes. */
-function published(changes: ChangeSet) {
+/** A publisher, and the entries that it enlists. */
+function publisher() {
   const lines: Stored[] = [];
-  const publisher = new EventPublisher<IndexBackfill>({
+  const events = new EventPublisher<IndexBackfill>({
     source: { append: async () => [] },
     outbox: {
       enlist: (_topic: string, _lane: string, entry: unknown) =>
@@ -41,9 +41,17 @@ function published(changes: ChangeSet) {
     rows: { setIndex: () => undefined },
     commit: (change) => change(),
   });
-  const first = publishChanges(publisher, () => changes);
+  return { events, lines };
+}
+
+/** The entries that a change becomes. */
+function published(changes: ChangeSet) {
+  const { events, lines } = publisher();
+  const first = publishChanges(events, () => changes);
   return { first, lines };
 }
+
+const bytesOf = (line: Stored): number => Buffer.byteLength(JSON.stringify(line));
 
 describe("a change set", () => {
   it("is published as one event line with all of its rows", () => {
@@ -70,5 +78,37 @@ describe("a change set", () => {
 
   it("keeps the positions of event indexes when change sets are merged", () => {
     expect(mergeChangeSets([volume("a", 1), node]).origins).toEqual([[1, 1, 5]]);
+  });
+
+  it("counts bytes of UTF-8, not characters", () => {
+    const volumes = ["a", "b", "c"].map((id) => ({
+      events: [event("HostVolume", id, 200_000, "\u7b56")],
+      backfills: [],
+    }));
+    const { lines } = published(mergeChangeSets([node, ...volumes]));
+    expect(lines.map(({ events }) => events.map(({ Key }) => Key))).toEqual([["n", "a"], ["b"], ["c"]]);
+  });
+});
+
+describe("the events of a change", () => {
+  it("are split into lines of bounded number and bytes", () => {
+    const { events, lines } = publisher();
+    events.emit(Array.from({ length: 70 }, (_, at) => event("ACLToken", `${at}`, 33_000, "\u7b56")));
+    events.emit(Array.from({ length: 101 }, (_, at) => event("ACLToken", `${at}`)));
+    events.emitLine(
+      ["a", "b"].map((id) => event("CSIVolume", id, 900_000)),
+      [],
+    );
+    expect(lines.map((line) => line.events.length)).toEqual([...Array(7).fill(10), 100, 1, 1, 1]);
+    expect(Math.max(...lines.map(bytesOf))).toBeLessThan(1_100_000);
+  });
+
+  it("lose a payload that exceeds a row by itself", () => {
+    const { events, lines } = publisher();
+    events.emit([event("ACLPolicy", "p", 400_000, "\u0001"), event("ACLPolicy", "q")]);
+    expect(lines.flatMap((line) => line.events)).toEqual([
+      { ...event("ACLPolicy", "p"), Payload: {} },
+      event("ACLPolicy", "q"),
+    ]);
   });
 });

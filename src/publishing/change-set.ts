@@ -1,6 +1,7 @@
 import type { NewEvent } from "../contracts/event.ts";
 import type { Node, NodeEventType } from "../contracts/node.ts";
 import type { IndexBackfill } from "../platform/durable/blocking/index-backfill.ts";
+import { linesOf } from "./event-lines.ts";
 import type { EventPublisher, Origin } from "./event-publisher.ts";
 
 /** The events of one change, and the rows that receive the index of its line. */
@@ -21,11 +22,9 @@ export function mergeChangeSets(parts: readonly ChangeSet[]): ChangeSet {
   return { events, backfills: parts.flatMap(({ backfills }) => backfills), origins };
 }
 
-/** A stored row holds 2 MB; a change of a node with its volumes may exceed that. */
-const LINE_BYTES = 1_000_000;
-
 /**
- * Enqueues the events of a change inside the caller's transaction, split into lines of bounded size.
+ * Enqueues the events of a change inside the caller's transaction, split into lines of bounded size: a change of a node
+ * with its volumes may exceed a row.
  * @returns the number of the first line
  */
 export function publishChanges(publisher: EventPublisher<IndexBackfill>, change: (line: number) => ChangeSet): number {
@@ -41,17 +40,8 @@ export function publishChanges(publisher: EventPublisher<IndexBackfill>, change:
 
 /** A row gets the index of the line with its event; a row without an event gets that of the first line. */
 function inLines({ events, backfills, origins = [] }: ChangeSet): ChangeSet[] {
-  const lines: NewEvent[][] = [[]];
-  let bytes = 0;
-  for (const event of events) {
-    const size = JSON.stringify(event).length;
-    if (bytes > 0 && bytes + size > LINE_BYTES) {
-      lines.push([]);
-      bytes = 0;
-    }
-    lines.at(-1)?.push(event);
-    bytes += size;
-  }
+  if (events.length === 0) return [{ events, backfills, origins }];
+  const lines = linesOf(events);
   const lineOf = ({ table, row }: IndexBackfill) =>
     Math.max(
       0,

@@ -3,6 +3,7 @@ import type { NameChanges } from "../platform/durable/object-context.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import type { OutboxRow } from "../platform/durable/outbox-delivery.ts";
 import { eventLog } from "../rpc/stubs.ts";
+import { linesOf } from "./event-lines.ts";
 
 /**
  * A placeholder in an event's text for the index of an earlier pending line, such as the line that created the object:
@@ -62,6 +63,7 @@ interface EventPublisherDependencies<Backfill> {
 const TOPIC = "event";
 const LANE = "log";
 
+/** Bounds the lines of revocations with thousands of descendants, beside their bytes. */
 const EVENTS_PER_LINE = 100;
 
 /**
@@ -84,9 +86,9 @@ export class EventPublisher<Backfill> {
 
   /** Enqueues events, grouped into lines by account, and the rows that receive their indexes. Call inside `commit`. */
   emit(events: readonly NewEvent[], backfills: readonly Backfill[] = []): void {
-    const lines = [...Map.groupBy(events, ({ Account }) => Account).values()].flatMap(slices);
-    if (lines.length === 0 && backfills.length > 0) lines.push([]);
-    for (const [at, line] of lines.entries()) this.#enlist({ events: line, backfills: at === 0 ? backfills : [] });
+    const accounts = [...Map.groupBy(events, ({ Account }) => Account).values()];
+    const lines = accounts.flatMap((some) => linesOf(some, EVENTS_PER_LINE));
+    if (lines.length > 0 || backfills.length > 0) this.#enlistLines(lines, backfills);
   }
 
   /** Enqueues a line without events: rights through entities have changed. Call inside `commit`. */
@@ -94,14 +96,20 @@ export class EventPublisher<Backfill> {
     this.#enlist({ events: [], backfills: [] });
   }
 
-  /** Like `emit`, as a single line. @returns the number that `indexOf` takes */
+  /** Like `emit`, as a single line unless it exceeds a row. @returns the number that `indexOf` takes, of the last line */
   emitLine(events: readonly NewEvent[], backfills: readonly Backfill[]): number {
-    return this.#enlist({ events, backfills });
+    return this.#enlistLines(linesOf(events), backfills);
   }
 
-  /** Like `emitLine`, for changes that record the number of their line. */
+  /** Like `emitLine`, for changes that record the number of their line. The caller bounds its size: see `linesOf`. */
   emitNumbered(entryOf: (line: number) => Entry<Backfill>): number {
     return this.#deps.outbox.enlist(TOPIC, LANE, (line: number) => stored(entryOf(line)));
+  }
+
+  /** Rows receive the index of the first line. @returns the number of the last line */
+  #enlistLines([first = [], ...others]: readonly (readonly NewEvent[])[], backfills: readonly Backfill[]): number {
+    const number = this.#enlist({ events: first, backfills });
+    return others.reduce((_before, events) => this.#enlist({ events, backfills: [] }), number);
   }
 
   #enlist(entry: Entry<Backfill>): number {
@@ -174,12 +182,6 @@ const stored = <Backfill>({ backfills, ...entry }: Entry<Backfill>): StoredEntry
   ...entry,
   stamps: backfills,
 });
-
-/** Bounds the line size of revocations with thousands of descendants. */
-function slices(events: readonly NewEvent[]): (readonly NewEvent[])[] {
-  const count = Math.ceil(events.length / EVENTS_PER_LINE);
-  return Array.from({ length: count }, (_, at) => events.slice(at * EVENTS_PER_LINE, (at + 1) * EVENTS_PER_LINE));
-}
 
 function withOrigins(
   events: readonly NewEvent[],

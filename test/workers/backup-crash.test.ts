@@ -1,8 +1,9 @@
-import { runDurableObjectAlarm } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it, vi } from "vitest";
 import { clearAuthorizeCache } from "../../src/access/authorize/authorize-cached.ts";
-import { bornWith } from "../../src/platform/durable/object-kinds.ts";
+import { bornWith, type ObjectName } from "../../src/platform/durable/object-kinds.ts";
+import { RESTORE_CHECK_MS } from "../../src/platform/durable/snapshot/snapshot-lock.ts";
 import { ACCESS_CONTROL, SINGLETONS, storedObject } from "../../src/rpc/stored-objects.ts";
 import { accessControl } from "../../src/rpc/stubs.ts";
 import { AccessControl, ClusterRegistry, EventLog, KvStore, SyncDestination } from "../../src/worker.ts";
@@ -10,7 +11,7 @@ import { type Cut, cut } from "../crash/crash-point.ts";
 import { part } from "../support/long.ts";
 import { loseEverything, restore, rowsOf, snapshot } from "./backup-world.ts";
 import { get, mountKv, put, send } from "./client.ts";
-import { clock } from "./clock.ts";
+import { clock, ShiftedClock } from "./clock.ts";
 import { evictObject } from "./evict-all.ts";
 import { makeDestination, objects, setAssociation, write } from "./sync-helpers.ts";
 
@@ -156,6 +157,50 @@ describe("a restore whose Worker crashes midway", () => {
     await vi.waitFor(async () => expect(await rowsOf(SINGLETONS)).toEqual(before));
     expect((await restore(bytes)).status).toBe(200);
     await works();
+  });
+});
+
+describe("an object that is held after its restore was undone", () => {
+  const REGISTRY: ObjectName = { kind: "cluster-registry", name: "main" };
+  const stubOf = (object: ObjectName) => storedObject(env, object) as unknown as DurableObjectStub;
+  const held = (): Promise<boolean[]> =>
+    Promise.all(
+      SINGLETONS.map((object) =>
+        runInDurableObject(stubOf(object), (_object, { storage }) => storage.kv.get("hold") !== undefined),
+      ),
+    );
+  const free = SINGLETONS.map(() => false);
+
+  it("is released by the loader of the restore", async () => {
+    const bytes = await begin();
+    const prototype = AccessControl.prototype as unknown as Record<string, (...given: unknown[]) => unknown>;
+    const join = prototype["joinRestore"];
+    vi.spyOn(prototype, "joinRestore").mockImplementationOnce(async function (this: AccessControl, ...given) {
+      const joined = join?.apply(this, given);
+      await this.undoRestore(null);
+      return joined;
+    });
+    expect((await restore(bytes)).status).toBe(409);
+    expect(await held()).toEqual(free);
+  });
+
+  it("is released by its alarm when the loader is gone, and stays while the restore exists", async () => {
+    await begin();
+    const access = accessControl(env);
+    const late = () => storedObject(env, REGISTRY).holdForRestore("gone", bornWith(REGISTRY.kind));
+    const check = async () => {
+      time.advance(RESTORE_CHECK_MS);
+      await runDurableObjectAlarm(stubOf(REGISTRY));
+    };
+    const time = new ShiftedClock();
+    expect((await access.beginRestore("gone")).ok).toBe(true);
+    expect([await access.joinRestore("gone", REGISTRY), await late()]).toMatchObject([{ ok: true }, { ok: true }]);
+    await check();
+    expect((await held())[0]).toBe(true);
+    expect((await send("DELETE", "/v1/sys/snapshot")).status).toBe(204);
+    expect((await late()).ok).toBe(true);
+    await check();
+    expect(await held()).toEqual(free);
   });
 });
 

@@ -9,6 +9,7 @@ import {
   type Schema,
   versionsOf,
 } from "../../src/platform/durable/migrations.ts";
+import { SnapshotLock } from "../../src/platform/durable/snapshot/snapshot-lock.ts";
 import { StoredObject } from "../../src/platform/durable/stored-object.ts";
 import { get, put } from "./client.ts";
 import { emptyDeployment } from "./empty-deployment.ts";
@@ -135,10 +136,25 @@ describe("objects of an older version", () => {
     },
   );
 
+  it("open while a snapshot of them is read, which ends", async () => {
+    vi.spyOn(StoredObject.prototype, "alarm").mockResolvedValue();
+    const tables = (storage: DurableObjectStorage) =>
+      master(storage.sql).filter(({ type, name }) => type === "trigger" || name.includes(":"));
+    await runInDurableObject(scratch("event-log"), ({ schema }, { storage }) => {
+      backTo(storage, schema, "events", (schema["events"]?.length ?? 0) - 1);
+      expect(new SnapshotLock(storage, schema).prepare("s", Date.now()).ok).toBe(true);
+      expect(tables(storage)).not.toEqual([]);
+    });
+    await kill("event-log");
+    expect(await scratch("event-log").cutPart("s", null)).toMatchObject({ ok: false, reason: "conflict" });
+    expect(await runInDurableObject(scratch("event-log"), (_object, { storage }) => tables(storage))).toEqual([]);
+    expect((await scratch("event-log").freeze("next")).ok).toBe(true);
+  });
+
   it("from before the first step open as new", async () => {
     await runInDurableObject(scratch("event-log"), (_object, { storage }) => {
       const { sql } = storage;
-      for (const table of ["lines", "sources", "accounts", "books"]) sql.exec(`DROP TABLE ${table}`);
+      for (const table of ["lines", "sources", "accounts", "books", "account_gaps"]) sql.exec(`DROP TABLE ${table}`);
       sql.exec("DELETE FROM migrations WHERE module = 'events'");
     });
     await kill("event-log");

@@ -1,5 +1,6 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { NodeStore } from "../../src/cluster/nodes/node-store.ts";
 import { get, put } from "./client.ts";
 import { clock, ShiftedClock } from "./clock.ts";
 import {
@@ -153,6 +154,26 @@ describe("a drain", () => {
       Message: "Node drain complete",
       Details: { deadline_reached: "true" },
     });
+  });
+
+  it("with a deadline completes although the change of another node fails, which is tried again", async () => {
+    await ready(id(2));
+    await allocations({ a1: "running" });
+    await allocations({ a2: "running" }, { node: id(2) });
+    await drain({ Deadline: 60 * SECOND });
+    await put(`/v1/node/${id(2)}/drain`, { DrainSpec: { Deadline: 60 * SECOND } });
+    const isDraining = () => Promise.all([ID, id(2)].map(async (node) => (await read(node)).Drain));
+    expect(await isDraining()).toEqual([true, true]);
+    const write = NodeStore.prototype.write;
+    const failing = vi.spyOn(NodeStore.prototype, "write").mockImplementation(function (this: NodeStore, ...given) {
+      if (given[2].ID === ID) throw new Error("too large");
+      return write.apply(this, given);
+    });
+    await pass(61_000);
+    expect(await isDraining()).toEqual([true, false]);
+    failing.mockRestore();
+    await pass(61_000);
+    expect(await isDraining()).toEqual([false, false]);
   });
 
   it("without a deadline continues while an allocation runs", async () => {

@@ -1,5 +1,6 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { NodeStore } from "../../src/cluster/nodes/node-store.ts";
 import { Settings, settings } from "../../src/platform/settings.ts";
 import { itRows } from "../support/rows.ts";
 import { get, put } from "./client.ts";
@@ -220,6 +221,24 @@ describe("the life of a node", () => {
     // An alarm that the runtime has begun by itself is not waited for.
     await checkInRounds(4, allDown, () => pass(1_000));
   }, 180_000);
+
+  it("becomes down although the change of another node fails, which is tried again", async () => {
+    const write = NodeStore.prototype.write;
+    for (const node of [id(1), id(2)]) {
+      await ready(node);
+      await registry().nodeLost(node);
+    }
+    const failing = vi.spyOn(NodeStore.prototype, "write").mockImplementation(function (this: NodeStore, ...given) {
+      if (given[2].ID === id(1)) throw new Error("too large");
+      return write.apply(this, given);
+    });
+    const statuses = () => Promise.all([id(1), id(2)].map(async (node) => (await read(node)).Status));
+    await pass(DOWN_AFTER_MS + 1_000);
+    expect(await statuses()).toEqual(["disconnected", "down"]);
+    failing.mockRestore();
+    await pass(61_000);
+    expect(await statuses()).toEqual(["down", "down"]);
+  });
 
   it("keeps its status and grace period while other fields change", async () => {
     await ready();

@@ -94,6 +94,28 @@ describe("a scheduled snapshot", () => {
     expect(kept).toEqual(expect.arrayContaining([...others, ...old.slice(2)]));
   });
 
+  it("deletes old ones in parts, beside those that a lock rule of the bucket holds", async () => {
+    const old = await takenBefore(...Array.from({ length: 120 }, (_, at) => 200 - at));
+    const locked = old[3] ?? "";
+    const parts: number[] = [];
+    const deleteKeys = async (given: string | string[]): Promise<void> => {
+      const keys = [given].flat();
+      parts.push(keys.length);
+      if (keys.includes(locked)) throw new Error("the object is locked");
+      await bucket.delete(keys);
+    };
+    const own = {
+      list: (options: R2ListOptions) => bucket.list(options),
+      put: (key: string, value: Uint8Array) => bucket.put(key, value),
+      delete: deleteKeys,
+    };
+    expect(await storeDueSnapshot(deployed({ SNAPSHOT_BUCKET: own }))).toBe("ok");
+    const left = await names();
+    expect(left).toHaveLength(4);
+    expect(left).toEqual(expect.arrayContaining([locked, ...old.slice(-2)]));
+    expect(Math.max(...parts)).toBeLessThanOrEqual(1_000);
+  });
+
   it("of several parts is restored by the name of its object", { timeout: 180_000 }, async () => {
     await mountKv();
     for (let n = 0; n < 6; n++) await put(`/v1/kv/data/big-${n}`, { data: { v: `${n}`.repeat(900_000) } });

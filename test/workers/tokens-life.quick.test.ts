@@ -1,5 +1,8 @@
 import { runDurableObjectAlarm } from "cloudflare:test";
 import { afterEach, describe, expect, it, vi } from "vitest";
+import { OneTimeTokens } from "../../src/access/tokens/one-time-tokens.ts";
+import { TokenStore } from "../../src/access/tokens/token-store.ts";
+import { EventPublisher } from "../../src/publishing/event-publisher.ts";
 import { itRows } from "../support/rows.ts";
 import { accessObject, dump, eventsOf, holderOf, issue, path } from "./access.ts";
 import { get, list, send } from "./client.ts";
@@ -15,6 +18,7 @@ const RFC3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
 
 afterEach(() => {
   vi.useRealTimers();
+  vi.restoreAllMocks();
 });
 
 /** Sets the clock of the objects and stops it; alarms use the real clock. */
@@ -156,6 +160,23 @@ describe("revoking a token", () => {
     expect(await alive("root")).toBe(true);
   });
 
+  it("revokes descendants whose events exceed a row together", async () => {
+    const parent = (await issue({ policies: ["root"] })).client_token;
+    // Most bytes that the policies of a token can have.
+    const policies = Array.from({ length: 255 }, (_, at) => `${at}`.padEnd(128, "\u7b56"));
+    const issued = Array.from({ length: 24 }, () => issue({ policies }, { token: parent }));
+    const accessors = (await Promise.all(issued)).map(({ accessor }) => accessor).sort();
+    expect((await post("revoke", { token: parent })).status).toBe(204);
+    const deleted = (await eventsOf("ACLToken")).filter(({ Type }) => Type === "ACLTokenDeleted");
+    expect(
+      deleted
+        .slice(1)
+        .map(({ Key }) => Key)
+        .sort(),
+    ).toEqual(accessors);
+    expect(deleted.filter(({ Payload }) => !("ACLToken" in Payload))).toEqual([]);
+  });
+
   it("keeps the children as orphans with revoke-orphan", async () => {
     const { parent, child, grandchild } = await family();
     expect((await post("revoke-orphan", { token: parent })).status).toBe(204);
@@ -265,6 +286,33 @@ describe("an expired token", () => {
     expect(await Promise.all([parent, child].map(({ client_token }) => alive(client_token)))).toEqual([false, false]);
     const deleted = (await eventsOf("ACLToken")).filter(({ Type }) => Type === "ACLTokenDeleted");
     expect(deleted.map(({ Key }) => Key).sort()).toEqual([parent.accessor, child.accessor].sort());
+  });
+
+  it("that cannot be deleted keeps no other from its deletion, nor the rest of the alarm, and is tried again", async () => {
+    const [bad, good] = [await issue({ ttl: "1h" }), await issue({ ttl: "1h" })];
+    const deleteRows = TokenStore.prototype.delete;
+    const failing = vi.spyOn(TokenStore.prototype, "delete").mockImplementation(function (this: TokenStore, rows) {
+      deleteRows.call(this, rows);
+      if (rows.some(({ accessor }) => accessor === bad.accessor)) throw new Error("too large");
+    });
+    const next = vi.spyOn(OneTimeTokens.prototype, "expire").mockImplementation(() => {
+      throw new Error("no space");
+    });
+    const following = vi.spyOn(EventPublisher.prototype, "delivered");
+    later(3601);
+    await runDurableObjectAlarm(accessObject());
+    expect([next.mock.calls.length, following.mock.calls.length]).toEqual([1, 1]);
+    const left = async () => {
+      const rows = await dump();
+      return [bad, good].map(({ accessor }) => rows.includes(accessor));
+    };
+    expect(await left()).toEqual([true, false]);
+    failing.mockRestore();
+    await runDurableObjectAlarm(accessObject());
+    expect(await left()).toEqual([true, false]);
+    later(61);
+    await runDurableObjectAlarm(accessObject());
+    expect(await left()).toEqual([false, false]);
   });
 
   it("is refused from the millisecond of its expiry", async () => {

@@ -2,6 +2,7 @@ import type { Authed, TokenLease, TokenName } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { textOf, warn } from "../../platform/observability/log.ts";
 import { tokenDeleted, tokenUpserted } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import type { RenewalLimits } from "./renewal-limits.ts";
@@ -17,6 +18,12 @@ const LAST_REQUEST_MS = 10_000;
 
 /** Tokens that one request deletes. */
 const MAX_DELETED = 500;
+/** Expired tokens that one transaction deletes. */
+const EXPIRED_TOGETHER = 50;
+/** Tokens in memory while a family ends. */
+const ENDED_TOGETHER = 100;
+/** An expired token that could not be deleted is tried again after this time. */
+const RETRY_MS = 60_000;
 
 /** Looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
 export class SecretsTokens {
@@ -103,16 +110,39 @@ export class SecretsTokens {
     return ok(this.expire(now, MAX_DELETED) === MAX_DELETED);
   }
 
-  /** Deletes up to `limit` expired tokens with all their descendants. @returns the number, without descendants */
+  /**
+   * Deletes up to `limit` expired tokens with all their descendants. One that cannot be deleted is left for later, and
+   * the others are deleted. @returns the number, without descendants
+   */
   expire(now: number, limit: number): number {
     const expired = this.#store.expired(now, limit);
-    if (expired.length > 0) {
-      this.#publisher.commit(() => {
-        for (const row of expired) this.#end(row);
-      }, this.#endingWith(expired));
-      for (const { accessor } of expired) recordAction("token-expired", { accessor });
+    for (let at = 0; at < expired.length; at += EXPIRED_TOGETHER) {
+      const some = expired.slice(at, at + EXPIRED_TOGETHER);
+      try {
+        this.#expire(some);
+      } catch {
+        for (const row of some) this.#tryExpire(row, now);
+      }
     }
     return expired.length;
+  }
+
+  /** Deletes expired tokens as one transaction. */
+  #expire(rows: readonly TokenRow[]): void {
+    this.#publisher.commit(() => {
+      for (const row of rows) this.#end(row);
+    }, this.#endingWith(rows));
+    for (const { accessor } of rows) recordAction("token-expired", { accessor });
+  }
+
+  /** Deletes an expired token, or postpones it. Never throws. */
+  #tryExpire(row: TokenRow, now: number): void {
+    try {
+      this.#expire([row]);
+    } catch (failure) {
+      warn("token-not-deleted", { accessor: row.accessor, because: textOf(failure) });
+      this.#store.postpone(row.hash, now + RETRY_MS);
+    }
   }
 
   /** One page of the accessors of a namespace and its descendants. */
@@ -133,15 +163,21 @@ export class SecretsTokens {
   }
 
   #endingWith(rows: readonly TokenRow[]): ChangedKeys {
-    return rows.flatMap(({ hash }) => this.#store.family(hash)).map(({ hash }) => hash);
+    return rows.flatMap(({ hash }) => this.#store.family(hash));
   }
 
-  /** Deletes a token with its descendants. Runs inside a transaction. */
-  #end(row: TokenRow): void {
-    const gone = this.#store.family(row.hash);
-    this.#store.delete(gone);
-    // Wrapping tokens send no events: they are part of an answer.
-    this.#publisher.emit(gone.filter((each) => !isWrapping(each)).map(tokenDeleted));
+  /**
+   * Deletes a token with its descendants, some at a time, because their rows together may exceed the memory. Runs inside
+   * a transaction.
+   */
+  #end({ hash }: TokenRow): void {
+    const family = this.#store.family(hash);
+    for (let at = 0; at < family.length; at += ENDED_TOGETHER) {
+      const gone = this.#store.rows(family.slice(at, at + ENDED_TOGETHER));
+      this.#store.delete(gone);
+      // Wrapping tokens send no events: they are part of an answer.
+      this.#publisher.emit(gone.filter((each) => !isWrapping(each)).map(tokenDeleted));
+    }
   }
 }
 

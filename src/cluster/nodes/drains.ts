@@ -4,11 +4,12 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { textOf, warn } from "../../platform/observability/log.ts";
 import { type ChangeSet, NO_CHANGES, publishChanges } from "../../publishing/change-set.ts";
 import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import { runsAllocations } from "../reports/view.ts";
 import { dueNode, type NodeStore, type StoredNode } from "./node-store.ts";
-import { nodeEvent } from "./nodes.ts";
+import { AFTER_DEFECT_MS, nodeEvent } from "./nodes.ts";
 
 /** Drains handled per alarm; the next alarm follows at once. */
 const DRAINS_PER_ALARM = 500;
@@ -108,9 +109,20 @@ export class Drains implements Timed {
     for (let count = 0; count < DRAINS_PER_ALARM; count++) {
       const id = this.#store.due("drain_due", now);
       if (id === null) break;
-      if (this.#completeIfDue(id, now) !== null) recordAction("drain-ended", { node: id });
+      this.#completeSafely(id, now);
     }
     await this.#publisher.published();
+  }
+
+  /** Isolates a defect of one node from the others. */
+  #completeSafely(id: string, now: number): void {
+    try {
+      if (this.#completeIfDue(id, now) !== null) recordAction("drain-ended", { node: id });
+    } catch (failure) {
+      warn("drain-not-ended", { node: id, because: textOf(failure) });
+      const place = this.#store.place(id);
+      if (place) this.#publisher.commit(() => this.#store.setDrainDue(place.row, now + AFTER_DEFECT_MS));
+    }
   }
 
   /** Completes a due drain, unless an allocation has started meanwhile. */

@@ -182,6 +182,11 @@ export class NodeStore implements IndexedRows {
     this.#sql.exec("UPDATE nodes SET drain_due = ? WHERE row = ?", due, row);
   }
 
+  /** Sets when a disconnected node is marked down. */
+  setDownAt(row: number, at: number): void {
+    this.#sql.exec("UPDATE nodes SET down_at = ? WHERE row = ?", at, row);
+  }
+
   /** The id of a node whose deadline has passed. */
   due(deadline: Deadline, now: number): string | null {
     const [row] = this.#sql

@@ -17,6 +17,7 @@ import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { Timed } from "../../platform/durable/blocking/timed.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { textOf, warn } from "../../platform/observability/log.ts";
 import { settings } from "../../platform/settings.ts";
 import { type ChangeSet, mergeChangeSets, publishChanges } from "../../publishing/change-set.ts";
 import type { EventPublisher } from "../../publishing/event-publisher.ts";
@@ -29,6 +30,8 @@ import { changedVolumes } from "./node-volumes.ts";
 
 /** Nodes marked down per alarm; the next alarm follows at once. */
 const NODES_PER_ALARM = 500;
+/** Delay of a node or a drain whose change has failed. */
+export const AFTER_DEFECT_MS = 60_000;
 
 /** Fields of a node's lifecycle, which a new registration leaves unchanged. */
 const LIFECYCLE_FIELDS = [
@@ -239,12 +242,23 @@ export class Nodes implements Timed {
       const id = this.#store.due("down_at", now);
       const known = id === null ? null : this.#store.find(id);
       if (!known) break;
+      this.#setDown(known, now);
+    }
+    await this.#publisher.published();
+  }
+
+  /** Marks a node down. A defect of one node is isolated from the others. */
+  #setDown(known: StoredNode, now: number): void {
+    const { id, row } = known;
+    try {
       this.#publisher.commit(() =>
         publishChanges(this.#publisher, (line) => this.#setStatus(line, known, "down", "Node heartbeat missed")),
       );
       recordAction("node-down", { node: id });
+    } catch (failure) {
+      warn("node-not-down", { node: id, because: textOf(failure) });
+      this.#publisher.commit(() => this.#store.setDownAt(row, now + AFTER_DEFECT_MS));
     }
-    await this.#publisher.published();
   }
 
   #setStatus(

@@ -27,6 +27,12 @@ export const isNewerSchema = (failure: unknown): failure is Error =>
 export const isEmpty = (sql: SqlStorage): boolean =>
   sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'migrations'").toArray().length === 0;
 
+/** Whether steps of the schema of a used object have not run. */
+export function isBehind(sql: SqlStorage, schema: Schema): boolean {
+  const applied = versionsOf(sql);
+  return Object.entries(schema).some(([module, steps]) => (applied[module] ?? 0) < steps.length);
+}
+
 /** Migrates all tables of an object, or none. Runs in the constructor, so before any request. @throws NewerSchema */
 export function migrateAll(storage: DurableObjectStorage, schema: Schema): void {
   storage.transactionSync(() => {

@@ -8,19 +8,20 @@ import type { Series } from "../observability/metrics/series.ts";
 import { StorageIdentity } from "./birth.ts";
 import { GroupedCalls } from "./grouped-calls.ts";
 import { objectStub } from "./jurisdiction.ts";
-import { isEmpty, migrateAll, type Schema } from "./migrations.ts";
+import { isBehind, isEmpty, migrateAll, type Schema } from "./migrations.ts";
 import { type ChangedKeys, type NameChanges, NOTHING, type ObjectContext } from "./object-context.ts";
 import type { KnownPage, ObjectKind, ObjectName } from "./object-kinds.ts";
 import { Outbox, outboxMigrations } from "./outbox.ts";
 import type { Deliver } from "./outbox-delivery.ts";
 import { remote } from "./rpc.ts";
 import type { SnapshotPage, SnapshotPosition } from "./snapshot/object-snapshot.ts";
-import { SnapshotLock, type SnapshotView } from "./snapshot/snapshot-lock.ts";
+import { abandonSnapshot, SnapshotLock, type SnapshotView } from "./snapshot/snapshot-lock.ts";
 import type { Value } from "./snapshot/tables.ts";
 
 /** The methods of `AccessControl` that every object calls. */
-interface BirthRegister {
+interface DeploymentRegister {
   begins(object: ObjectName, id: string, fresh: boolean): string;
+  hasRestore(restore: string): boolean;
 }
 
 /** While an alarm runs, the next one is set this far ahead; after a failure it is the retry. */
@@ -61,7 +62,10 @@ export abstract class StoredObject extends DurableObject<Env> {
     this.sql = ctx.storage.sql;
     this.schema = { outbox: outboxMigrations, ...schema };
     const fresh = isEmpty(this.sql);
-    migrateAll(ctx.storage, this.schema);
+    ctx.storage.transactionSync(() => {
+      if (!fresh && isBehind(this.sql, this.schema)) abandonSnapshot(ctx.storage);
+      migrateAll(ctx.storage, this.schema);
+    });
     const { kind } = this;
     const name = ctx.id.name ?? ctx.id.toString();
     this.#identity = kind && new StorageIdentity(ctx.storage, { kind, name }, fresh);
@@ -90,10 +94,13 @@ export abstract class StoredObject extends DurableObject<Env> {
 
   /** See `StorageIdentity`. `AccessControl` keeps the record of all others. */
   protected register(object: ObjectName, id: string, fresh: boolean): Promise<string> {
-    const ask = () =>
-      remote<BirthRegister>(objectStub(this.env, this.env.ACCESS_CONTROL, "main")).begins(object, id, fresh);
+    const ask = () => this.#deployment().begins(object, id, fresh);
     // One retry, since every deployment restarts the target.
     return ask().catch(ask);
+  }
+
+  #deployment() {
+    return remote<DeploymentRegister>(objectStub(this.env, this.env.ACCESS_CONTROL, "main"));
   }
 
   /** Blocks requests meanwhile; on failure all pending requests receive the error. */
@@ -155,6 +162,8 @@ export abstract class StoredObject extends DurableObject<Env> {
    * @throws Frozen while a snapshot or a restore blocks writes
    */
   protected commit<T>(change: () => T, keys: NameChanges = null): T {
+    // The alarm releases an object that was held by mistake; an earlier version has set none.
+    if (this.isBeingRestored) this.arm();
     this.#lock.check();
     // Before the transaction, which may fail, and in its turn, so that one write to disk has both.
     if (!this.#committing) this.outbox.settle();
@@ -285,7 +294,9 @@ export abstract class StoredObject extends DurableObject<Env> {
   }
 
   holdForRestore(restore: string, mayHold: Readonly<Record<string, number>>): Result<null> {
-    return this.#lock.lockForRestore(restore, mayHold);
+    const held = this.#lock.lockForRestore(restore, mayHold);
+    this.#arm(this.nextDue());
+    return held;
   }
 
   beginStaging(restore: string, view: SnapshotView): Result<null> {
@@ -305,6 +316,20 @@ export abstract class StoredObject extends DurableObject<Env> {
     if (this.#lock.release(restore)) this.#catchUp();
   }
 
+  /** Whether a restore has begun and has not ended. `AccessControl` keeps the ledger. */
+  protected restoreExists(restore: string): Promise<boolean> {
+    return this.#deployment().hasRestore(restore);
+  }
+
+  /** Releases an object that a late call of a restore has held after the end of that restore. */
+  async #releaseWithoutRestore(now: number): Promise<void> {
+    const restore = this.#lock.restoreToCheck(now);
+    if (restore === null) return;
+    // An unknown answer is asked for again.
+    const exists = await this.restoreExists(restore).catch(() => true);
+    if (!exists) this.release(restore);
+  }
+
   /** Discards all in-memory state. The call itself fails. */
   restart(): void {
     this.ctx.abort("its rows have been replaced");
@@ -319,6 +344,7 @@ export abstract class StoredObject extends DurableObject<Env> {
     try {
       this.#lock.tick(now);
       if (this.#lock.isFrozen(now)) {
+        await this.#releaseWithoutRestore(now);
         await this.onFrozenAlarm(now);
         return this.#arm(this.nextDue());
       }

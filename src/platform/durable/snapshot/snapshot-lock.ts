@@ -44,6 +44,8 @@ export const SNAPSHOT_TIMEOUT_MS = 60 * 60_000;
 const HEARTBEAT_TIMEOUT_MS = 60_000;
 /** Delay before a snapshot that could not be ended is ended again. */
 const RETRY_MS = 5_000;
+/** Interval at which an object that is held for a restore asks whether that restore still exists. */
+export const RESTORE_CHECK_MS = 5 * 60_000;
 const KEY = "hold";
 
 const SNAPSHOT_RUNS = "a snapshot is being taken; try again in a moment";
@@ -52,6 +54,19 @@ export const RESTORE_RUNS =
 
 /** Stored beside the tables, like the lock. */
 const RESTORED = "restored";
+
+/**
+ * Ends the snapshot of an object, if there is one, because its tables are about to be altered: a step of the schema may
+ * fail beside the triggers of the snapshot, or drop them. Its reader is told that it has ended. Call inside a
+ * transaction, and before the lock is created.
+ */
+export function abandonSnapshot({ kv, sql }: DurableObjectStorage): void {
+  const held = kv.get<SnapshotHolder | RestoreHolder>(KEY);
+  if (held?.kind !== "cut") return;
+  warn("cut-abandoned", { snapshot: held.snapshot });
+  endSnapshot(sql);
+  kv.delete(KEY);
+}
 
 /** The id of the restore that an object's rows came from; empty without one. */
 export const restoredBy = ({ kv }: DurableObjectStorage): string => kv.get<string>(RESTORED) ?? "";
@@ -63,11 +78,16 @@ export const restoredBy = ({ kv }: DurableObjectStorage): string => kv.get<strin
  *
  *   free ──prepare──> copying ──freeze──> frozen ──thaw, or QUIESCE_MS──> copying ──endCut, timeout──> free
  *   free ──hold──> held for a restore ──createShadowTables, insertShadowRows, swap──> held ──release──> free
+ *
+ * A call that arrives after the end of its restore may hold an object. So a held one asks for its restore from time to
+ * time, and is released without it.
  */
 export class SnapshotLock {
   readonly #storage: DurableObjectStorage;
   readonly #schema: Schema;
   #holder: SnapshotHolder | RestoreHolder | null;
+  /** When an object that is held for a restore next asks for it; lost with the object's memory. */
+  #restoreCheck = Date.now() + RESTORE_CHECK_MS;
   /** Until this time no other snapshot may start; lost with the object's memory. */
   #aliveUntil = 0;
   /** The snapshot that blocks writes, and when the block ends, ms since 1970; lost with the object's memory. */
@@ -98,8 +118,9 @@ export class SnapshotLock {
     return this.#holder?.kind === "cut" ? this.#holder.ends : null;
   }
 
-  /** Time at which writes resume or the snapshot expires, ms since 1970, or null. */
+  /** Time at which writes resume, the snapshot expires or the restore is asked for, ms since 1970, or null. */
   nextDue(now: number): number | null {
+    if (this.restore !== null) return this.#restoreCheck;
     return this.#frozen && now < this.#frozen.until ? this.#frozen.until : this.ends;
   }
 
@@ -182,6 +203,13 @@ export class SnapshotLock {
 
   // ---- restore ----
 
+  /** The restore that holds the lock, at most once in `RESTORE_CHECK_MS`; null otherwise. */
+  restoreToCheck(now: number): string | null {
+    if (this.restore === null || now < this.#restoreCheck) return null;
+    this.#restoreCheck = now + RESTORE_CHECK_MS;
+    return this.restore;
+  }
+
   /**
    * Blocks writes until the restore has ended. Idempotent.
    * @param mayHold tables with rows in an unused object, and their maximum number of rows
@@ -193,6 +221,7 @@ export class SnapshotLock {
     const full = this.#holder ? null : this.tableBeyond(mayHold);
     if (full !== null) return refuse("conflict", `the deployment is not empty: there are rows in ${full}`);
     this.#change({ kind: "load", restore, staged: null, swapped: false }, dropShadowTables);
+    this.#restoreCheck = Date.now() + RESTORE_CHECK_MS;
     return ok(null);
   }
 
