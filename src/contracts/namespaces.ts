@@ -26,6 +26,9 @@ export interface JobSettings {
   readonly NodePoolConfiguration?: Choice | null | undefined;
   readonly VaultConfiguration?: Choice | null | undefined;
   readonly ConsulConfiguration?: Choice | null | undefined;
+  /** Claims of the identity tokens of workloads. */
+  readonly RequiredExtraClaims?: Readonly<Record<string, string>> | null | undefined;
+  readonly OptionalExtraClaims?: Readonly<Record<string, string>> | null | undefined;
 }
 
 export type Names = readonly string[] | null | undefined;

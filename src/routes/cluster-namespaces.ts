@@ -14,9 +14,14 @@ import { type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Namespaces of the cluster API: flat, `default` always exists. */
 
-const MAX_META = 16 * 1024;
+const MAX_TEXTS = 16 * 1024;
 
 const names = () => z.array(z.string().max(128)).max(128).nullish();
+const texts = () =>
+  z
+    .record(z.string(), z.string())
+    .refine((map) => JSON.stringify(map).length <= MAX_TEXTS, `at most ${MAX_TEXTS} characters in all`)
+    .nullish();
 const choice = () =>
   caseless(z.object({ Default: z.string().max(128).optional(), Allowed: names(), Denied: names() })).nullish();
 
@@ -24,10 +29,7 @@ const NamespaceBody = caseless(
   z.object({
     Name: z.string().optional(),
     Description: z.string().default(""),
-    Meta: z
-      .record(z.string(), z.string())
-      .refine((meta) => JSON.stringify(meta).length <= MAX_META, `at most ${MAX_META} characters in all`)
-      .nullish(),
+    Meta: texts(),
     Quota: z.string().max(128).optional(),
     Capabilities: caseless(
       z.object({
@@ -40,6 +42,8 @@ const NamespaceBody = caseless(
     NodePoolConfiguration: choice(),
     VaultConfiguration: choice(),
     ConsulConfiguration: choice(),
+    RequiredExtraClaims: texts(),
+    OptionalExtraClaims: texts(),
     ...echoed("CreateIndex", "ModifyIndex"),
   }),
 );
@@ -47,9 +51,7 @@ const NamespaceBody = caseless(
 async function put(call: AuthorisedCall<never, "name">, body: z.output<typeof NamespaceBody>): Promise<Response> {
   const name = call.params.name ?? body.Name ?? "";
   if (body.Name !== undefined && body.Name !== name) throw badRequest("namespace name does not match request path");
-  const { Quota, Capabilities, NodePoolConfiguration, VaultConfiguration, ConsulConfiguration } = body;
-  const jobs = { Quota, Capabilities, NodePoolConfiguration, VaultConfiguration, ConsulConfiguration };
-  const { Description, Meta } = body;
+  const { Name: _name, CreateIndex: _created, ModifyIndex: _modified, Description, Meta, ...jobs } = body;
   const written = await accessControl(call.env).putClusterNamespace(
     name,
     Description,

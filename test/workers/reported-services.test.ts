@@ -31,6 +31,8 @@ describe("GET /v1/services", () => {
   });
 
   it("is empty without any, and blocks until one is registered or removed", async () => {
+    // The first line of a deployment has the index of an empty list.
+    await report(job());
     const none = await get("/v1/services");
     expect([none.status, none.body]).toEqual([200, []]);
     const first = get(`/v1/services?index=${none.headers.get("X-Orch-Index")}&wait=10s`);
@@ -54,6 +56,13 @@ it("GET /v1/service/:name lists the registrations of a name in the namespace", a
   expect(ids(await get("/v1/service/http?filter=Port==81"))).toEqual(["b"]);
   expect(ids(await get("/v1/service/http?namespace=dev"))).toEqual(["d"]);
   expect(ids(await get("/v1/service/none"))).toEqual([]);
+  // A key keeps its instance, whatever else is registered.
+  const [kept] = ids(await get("/v1/service/http?choose=1|alloc"));
+  expect(ids(await get("/v1/service/http?choose=5|alloc"))).toHaveLength(2);
+  expect(ids(await get("/v1/service/http?choose=5|alloc"))[0]).toBe(kept);
+  expect(ids(await get("/v1/service/http?namespace=*&choose=9|alloc")).toSorted()).toEqual(["a", "b", "d"]);
+  expect(await get("/v1/service/http?choose=alloc")).toMatchObject({ status: 400 });
+  expect(await get("/v1/service/http?choose=1|alloc&per_page=1")).toMatchObject({ status: 400 });
 });
 
 it("GET /v1/allocation/:id/services lists the registrations of an allocation", async () => {

@@ -19,6 +19,8 @@ const paths: readonly AtPath[] = [
       "NodePoolConfiguration",
       "VaultConfiguration",
       "ConsulConfiguration",
+      "RequiredExtraClaims",
+      "OptionalExtraClaims",
     ],
     configurations: [
       {},
@@ -31,6 +33,8 @@ const paths: readonly AtPath[] = [
       },
       {
         Capabilities: { EnabledNetworkModes: ["bridge", "cni/web"], DisabledNetworkModes: ["host"] },
+        RequiredExtraClaims: { team: "a" },
+        OptionalExtraClaims: { unit: "b" },
       },
     ],
     state: ({ body }) => body,
@@ -70,7 +74,7 @@ const csiVolume = (given: Fields) => ({
   Namespace: "",
   RequestedTopologies: null,
   Topologies: null,
-  MountOptions: null,
+  MountOptions: { FSType: "", MountFlags: null },
   Secrets: {},
   AccessMode: "",
   AttachmentMode: "",

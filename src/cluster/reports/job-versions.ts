@@ -125,7 +125,7 @@ export class JobVersions {
       jobVersion,
     );
     for (const { body, create_index, modify_index } of rows) {
-      bytes += body.length;
+      bytes += Buffer.byteLength(body);
       if (bytes > MAX_BYTES) break;
       const created = create_index ?? 0;
       texts.push(`${body.slice(0, -1)},"CreateIndex":${created},"ModifyIndex":${modify_index ?? created}}`);

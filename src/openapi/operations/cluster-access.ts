@@ -34,6 +34,8 @@ const Namespace = z
     NodePoolConfiguration: choice.nullable(),
     VaultConfiguration: choice.nullable().optional(),
     ConsulConfiguration: choice.nullable().optional(),
+    RequiredExtraClaims: texts.nullable().optional(),
+    OptionalExtraClaims: texts.nullable().optional(),
   })
   .meta({ id: "ClusterNamespace" });
 

@@ -180,7 +180,10 @@ export const reported = group(
       answers: bare("The namespaces with services visible to the caller.", z.array(ServiceNames)),
     },
     "GET /service/:name": {
-      ...listed("listRegistrationsOfService", "List the registrations of a service", Service, prefix),
+      ...listed("listRegistrationsOfService", "List the registrations of a service", Service, {
+        ...prefix,
+        choose: "`<number>|<key>`: that many registrations, the same for the same key.",
+      }),
       path: { name: "The service's name." },
     },
     "GET /allocation/:id/services": listed(
