@@ -15,6 +15,7 @@ import { AuthMountTable } from "./auth-methods/auth-mounts.ts";
 import { LoginChecks } from "./auth-methods/login-checks.ts";
 import { LoginLockouts } from "./auth-methods/login-lockouts.ts";
 import { Logins } from "./auth-methods/logins.ts";
+import { TokenMethods } from "./auth-methods/token-methods.ts";
 import { UsedLoginStates } from "./auth-methods/used-login-states.ts";
 import { Authorizer } from "./authorize/authorize.ts";
 import { AclIndex } from "./cluster-acl/acl-index.ts";
@@ -98,6 +99,7 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
   const tree = new NamespaceTree(sql);
   const mounts = new MountTable(sql);
   const authMounts = new AuthMountTable(sql);
+  const tokenMethods = new TokenMethods({ sql, namespaces: tree, commit });
   const paths = new PathResolver(tree, mounts, authMounts);
   const evaluator = new PathEvaluator(paths);
   const rateLimits = new RateLimitQuotas({ state, paths, commit });
@@ -119,9 +121,9 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
   const authEntries = new AuthEntries(sql, keys);
   const holders = new TokenHolders(store, policies, entities, clusterRoles);
   const rights = new TokenCapabilities(store, evaluator, holders);
-  const rules = new TokenRules(store, policies, evaluator, entities);
-  const tokenRoles = new TokenRoles({ sql, namespaces: tree, commit });
-  const renewalLimits = new RenewalLimits(authMounts, authEntries, tokenRoles);
+  const rules = new TokenRules(store, policies, evaluator, entities, tokenMethods);
+  const tokenRoles = new TokenRoles({ sql, namespaces: tree, methods: tokenMethods, commit });
+  const renewalLimits = new RenewalLimits(authMounts, authEntries, tokenRoles, tokenMethods);
   const tokens = new SecretsTokens(store, rules, rights, renewalLimits, publisher);
   const issuer = new TokenIssuer(store, rules, tree, tokenRoles, publisher);
   const authorizer = new Authorizer(store, tokens, paths, evaluator, holders);
@@ -169,7 +171,7 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
   // ---- mounts, namespaces and keys ----
   const remounts = new Remounts(mounts, authMounts, tree, { sql, outbox, commit });
   const deletedMounts = new DeletedMounts(sql, outbox, remounts, leaseHolders);
-  const views = new MountViews(mounts, authMounts, tree, state);
+  const views = new MountViews(mounts, authMounts, tokenMethods, tree, state);
   const publishedSecrets = new PublishedSecrets({ state, mounts, outbox, commit });
   const mountAdmin = new MountAdmin(
     { table: mounts, views, namespaces: tree, deleted: deletedMounts, published: publishedSecrets, outbox },
@@ -185,7 +187,8 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
   /** Drops all copies of rows, after a rollback or when the rows were replaced. */
   const forget = (): void => {
     authorizer.forget(null);
-    for (const copy of [tree, mounts, authMounts, policies, entities, wrappings, leaseQuotas]) copy.forget();
+    for (const copy of [tree, mounts, authMounts, tokenMethods, policies, entities, wrappings, leaseQuotas])
+      copy.forget();
   };
 
   /**
@@ -260,6 +263,7 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
     remounts,
     rights,
     serviceSettings: new ServiceSettings(state, commit),
+    tokenMethods,
     tokenRoles,
     tokens,
     tokenStore: store,

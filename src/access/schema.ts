@@ -182,4 +182,11 @@ export const accessMigrations: Migration[] = [
       CREATE INDEX groups_by_name ON groups (namespace, name COLLATE NOCASE);
       CREATE INDEX entity_aliases_by_name ON entity_aliases (mount, name COLLATE NOCASE);
       CREATE INDEX group_aliases_by_name ON group_aliases (mount, name COLLATE NOCASE)`,
+  // Of an alias: `role_metadata` = `alias_metadata` of the role or user of its last login, as JSON; its id at an external
+  // provider, and that provider.
+  `ALTER TABLE entity_aliases ADD COLUMN role_metadata TEXT NOT NULL DEFAULT '{}';
+      ALTER TABLE entity_aliases ADD COLUMN external_id TEXT NOT NULL DEFAULT '';
+      ALTER TABLE entity_aliases ADD COLUMN issuer TEXT NOT NULL DEFAULT ''`,
+  // Settings of the built-in method of tokens, as JSON, of namespaces that have tuned it.
+  `CREATE TABLE token_methods (namespace TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID`,
 ];

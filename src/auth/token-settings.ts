@@ -2,6 +2,8 @@ import * as z from "zod";
 import type { TokenSettings } from "../contracts/auth.ts";
 import { parseNetwork } from "../lib/networks.ts";
 import { duration, flag, integer, stringList } from "../platform/http/fields.ts";
+import { comparedPolicies } from "../rights/policy-names.ts";
+import { metadataPairs } from "./metadata-pairs.ts";
 
 const MAX_NAMES = 256;
 
@@ -44,6 +46,7 @@ export const tokenFields = {
   token_type: z
     .enum(["", "default", "service", "batch", "default-service", "default-batch"], "invalid 'token_type' value")
     .optional(),
+  alias_metadata: metadataPairs(),
 };
 
 /** Older names of token fields, as `userpass` and others still accept them. */
@@ -82,6 +85,7 @@ export const DEFAULT_TOKEN_SETTINGS: TokenSettings = {
   token_no_default_policy: false,
   token_num_uses: 0,
   token_type: "default",
+  alias_metadata: {},
 };
 
 /** Settings after a request: fields that it does not name keep their values. */
@@ -91,11 +95,12 @@ export function tokenSettingsWith(before: TokenSettings, given: Partial<Fields>)
     token_max_ttl: given.token_max_ttl ?? given.max_ttl ?? before.token_max_ttl,
     token_explicit_max_ttl: given.token_explicit_max_ttl ?? before.token_explicit_max_ttl,
     token_period: given.token_period ?? given.period ?? before.token_period,
-    token_policies: normalized(given.token_policies ?? given.policies ?? before.token_policies),
+    token_policies: comparedPolicies(given.token_policies ?? given.policies ?? before.token_policies),
     token_bound_cidrs: given.token_bound_cidrs ?? given.bound_cidrs ?? before.token_bound_cidrs,
     token_no_default_policy: given.token_no_default_policy ?? before.token_no_default_policy,
     token_num_uses: given.token_num_uses ?? given.num_uses ?? before.token_num_uses,
     token_type: given.token_type === "" ? "default" : (given.token_type ?? before.token_type),
+    alias_metadata: given.alias_metadata ?? before.alias_metadata ?? {},
     older_names: olderNamesWith(before.older_names ?? [], given),
   };
 }
@@ -116,8 +121,9 @@ export function olderTokenFields(entry: TokenSettings): Record<string, unknown> 
 }
 
 /** An entry as a read shows it. */
-export function withOlderNames<Entry extends TokenSettings>({ older_names: names, ...entry }: Entry) {
-  return { ...entry, ...olderTokenFields({ ...entry, older_names: names ?? [] }) };
+export function withOlderNames<Entry extends TokenSettings>({ older_names: names = [], ...entry }: Entry) {
+  const shown = { ...entry, alias_metadata: entry.alias_metadata ?? {} };
+  return { ...shown, ...olderTokenFields({ ...shown, older_names: names }) };
 }
 
 /** Only the token settings of an entry that holds more. */
@@ -131,11 +137,8 @@ export const tokenSettingsOf = (entry: TokenSettings): TokenSettings => ({
   token_no_default_policy: entry.token_no_default_policy,
   token_num_uses: entry.token_num_uses,
   token_type: entry.token_type,
+  alias_metadata: entry.alias_metadata ?? {},
 });
-
-/** Names of policies as they are compared: in lower case, without duplicates. `root` is never granted by a login. */
-const normalized = (names: readonly string[]): string[] =>
-  [...new Set(names.map((name) => name.trim().toLowerCase()))].filter((name) => name !== "");
 
 /**
  * Why these settings contradict each other; null when they do not.

@@ -137,6 +137,8 @@ export interface KeysApi {
 export interface RestoresApi {
   beginRestore(restore: string): Promise<Result<null>>;
   joinRestore(restore: string, object: ObjectName): Result<null>;
+  /** Whether a restore has begun and has not ended. */
+  hasRestore(restore: string): boolean;
   completeRestore(restore: string): Result<null>;
   undoRestore(restore: string | null): Promise<Result<null>>;
   stepRestore(): Promise<boolean>;

@@ -45,6 +45,9 @@ export interface AuthMount {
   readonly config: AuthMountConfig;
 }
 
+/** An auth method as tables show it: an enabled one, or the built-in method of tokens, which every namespace has. */
+export type ListedAuthMount = Omit<AuthMount, "type"> & { readonly type: AuthType | "token" };
+
 type Given<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
 
 /** The body of `POST sys/auth/:path`, read and checked. */
@@ -98,6 +101,8 @@ export interface TokenSettings {
   readonly token_no_default_policy: boolean;
   readonly token_num_uses: number;
   readonly token_type: string;
+  /** Custom metadata of the alias, set by each login. Absent in entries older than this field. */
+  readonly alias_metadata?: Readonly<Record<string, string>>;
   /** Fields that reads show under their older names as well. Absent in entries older than this field. */
   readonly older_names?: readonly string[];
 }
@@ -133,10 +138,11 @@ export interface Login {
 
 /** The methods of `AccessControl` about auth methods. */
 export interface AuthApi {
-  listAuthMounts(namespace: string): AuthMount[];
-  readAuthMount(namespace: string, path: string): Result<AuthMount>;
+  /** Lists the auth methods of a namespace, the built-in one included. */
+  listAuthMounts(namespace: string): ListedAuthMount[];
+  readAuthMount(namespace: string, path: string): Result<ListedAuthMount>;
   enableAuthMount(namespace: string, path: string, body: AuthMountBody): Result<AuthMount>;
-  tuneAuthMount(namespace: string, path: string, body: AuthTuneBody): Result<AuthMount>;
+  tuneAuthMount(namespace: string, path: string, body: AuthTuneBody): Result<ListedAuthMount>;
   /** Removes an auth mount with its entries, and ends its tokens. Idempotent. */
   disableAuthMount(namespace: string, path: string): Promise<Result<null>>;
   /**

@@ -51,6 +51,8 @@ export interface AliasChange {
   readonly mount_accessor?: string | undefined;
   readonly canonical_id?: string | undefined;
   readonly custom_metadata?: Readonly<Record<string, string>> | null | undefined;
+  readonly external_id?: string | undefined;
+  readonly issuer?: string | undefined;
 }
 
 export interface AliasRecord {
@@ -62,7 +64,11 @@ export interface AliasRecord {
   readonly mountPath: string;
   readonly mountType: string;
   readonly metadata: Readonly<Record<string, string>>;
+  /** That of the alias, and over it that of the role or user of the last login. */
   readonly customMetadata: Readonly<Record<string, string>>;
+  /** The id at an external provider, and the provider; empty unless set. Without an effect here. */
+  readonly externalId?: string;
+  readonly issuer?: string;
   /** Ids of the merged entities that had the alias. */
   readonly mergedFrom: readonly string[];
   readonly created: number;

@@ -1,5 +1,5 @@
 import type { Result } from "../lib/result.ts";
-import type { AuthMount } from "./auth.ts";
+import type { ListedAuthMount } from "./auth.ts";
 
 /** `kv`, or a type of engine. */
 export type MountType = string;
@@ -82,16 +82,15 @@ export interface Remount {
   readonly status: "success";
 }
 
-/** The auth methods of a namespace that a caller may see; `token` is the built-in one. */
+/** The auth methods of a namespace that a caller may see. */
 export interface VisibleAuthMounts {
-  readonly methods: readonly AuthMount[];
-  readonly token: boolean;
+  readonly methods: readonly ListedAuthMount[];
 }
 
 /** An auth method and its namespace. */
 export interface VisibleAuthMount {
   readonly namespace: string;
-  readonly mount: AuthMount | "token";
+  readonly mount: ListedAuthMount;
 }
 
 /** The methods of `AccessControl` about mounts. */

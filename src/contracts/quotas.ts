@@ -28,6 +28,8 @@ export interface QuotasConfig {
   readonly enable_rate_limit_response_headers: boolean;
   /** Paths in the root namespace that no quota counts; a final `*` makes a prefix. */
   readonly rate_limit_exempt_paths: readonly string[];
+  /** Like these, from the root: with their namespace. */
+  readonly absolute_rate_limit_exempt_paths: readonly string[];
 }
 
 /** A request to count. */

@@ -9,6 +9,7 @@ import { configOf, issued, roleOf } from "./auth-jwt.ts";
 import { addressOf } from "./server/auth-call.ts";
 import { envelope } from "./server/respond.ts";
 import { type Asked, type MethodCall, openInMethod } from "./server/route.ts";
+import { refuseHead } from "./server/unsent.ts";
 
 /**
  * Logins of people in a browser, at an OpenID provider (https://developer.hashicorp.com/vault/api-docs/auth/jwt).
@@ -101,6 +102,7 @@ const CallbackQuery = z.object({
 
 /** Exchanges the code of a login at the provider, and issues the token. */
 async function complete(call: MethodCall & Asked<typeof CallbackQuery>): Promise<Response> {
+  refuseHead(call);
   const { state: sealed, client_nonce: clientNonce, error, code, iss: issuer } = call.asked;
   const { config, seen } = await configOf(call);
   const state = openState(sealed, config.state_key, call.authMount.uuid, Date.now());

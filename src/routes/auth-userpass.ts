@@ -30,13 +30,19 @@ const password = () =>
     .min(1, "password: must not be empty")
     .max(MAX_PASSWORD, `at most ${MAX_PASSWORD} characters`);
 
+/** A hash with bcrypt would take ten times the processor time of a login here: see `auth/passwords.ts`. */
+const NO_HASH =
+  "must be empty: bcrypt hashes are not accepted, since they cost a Worker too much; give password instead";
+const passwordHash = () => z.literal("", NO_HASH).optional();
+
 /** An empty password is an absent one, as upstream. */
 const UserBody = z.object({
+  password_hash: passwordHash(),
   password: z.preprocess((given) => (given === "" ? undefined : given), password().optional()),
   ...tokenFields,
   ...legacyTokenFields,
 });
-const PasswordBody = z.object({ password: password() });
+const PasswordBody = z.object({ password_hash: passwordHash(), password: password() });
 const PoliciesBody = z.object({ token_policies: tokenFields.token_policies, policies: legacyTokenFields.policies });
 /** The password is checked, not described: a wrong one gets the answer of every failed login. */
 const LoginBody = z.object({ password: z.string("missing password").max(MAX_PASSWORD) });

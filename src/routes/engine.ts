@@ -18,13 +18,14 @@ import {
 import { PATIENCE_MS } from "../credentials/runner/saga-runner.ts";
 import { refuse } from "../lib/result.ts";
 import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
-import { badRequest, notFound, RequestError, refusalError, unwrap } from "../platform/http/errors.ts";
+import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { flag } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
 import { credentialEngine } from "../rpc/stubs.ts";
 import { dryRunRoute } from "./engine-dry-run.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type Asked, inMount, type MountCall, type SecretsRoute } from "./server/route.ts";
+import { refuseHead } from "./server/unsent.ts";
 import { writeRights } from "./server/write-rights.ts";
 
 /** Routes of a mount of an engine, relative to it. The type of the engine has their paths, bodies and answers. */
@@ -148,8 +149,7 @@ async function issue(
   at: string,
   { verify, ...request }: IssueParameters,
 ): Promise<Response> {
-  // An answer without a body would create credentials that are never delivered.
-  if (call.request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
+  refuseHead(call);
   const began = Date.now();
   const {
     mount,

@@ -1,14 +1,15 @@
 import * as z from "zod";
+import { metadataPairs } from "../auth/metadata-pairs.ts";
 import type { AliasRecord, EntityRecord, GroupRecord, IdentityKey, IdentityKind } from "../contracts/identity.ts";
 import { RequestError, unwrap } from "../platform/http/errors.ts";
-import { flag, stringList, stringMap } from "../platform/http/fields.ts";
+import { flag, stringList } from "../platform/http/fields.ts";
+import { comparedPolicies } from "../rights/policy-names.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type SecretsRoute, secrets } from "./server/route.ts";
 
 /** Entities, groups and their aliases (https://openbao.org/api-docs/secret/identity/). */
 
-const MAX_PAIRS = 64;
 const MAX_LISTED = 1_000;
 
 const PRINTABLE = /^[^\p{Cc}]+$/u;
@@ -17,23 +18,19 @@ const id = () => z.uuid("must be an id");
 /** An empty text is an absent field, as upstream. */
 const orEmpty = <Schema extends z.ZodType>(schema: Schema) =>
   z.preprocess((given) => (given === "" ? undefined : given), schema.optional());
-const pairs = () =>
-  stringMap()
-    .pipe(z.record(z.string().min(1).max(128), z.string().max(512)))
-    .refine((map) => Object.keys(map).length <= MAX_PAIRS, `at most ${MAX_PAIRS} keys`)
-    .nullish();
 const policies = () =>
   stringList()
     .pipe(z.array(z.string().min(1).max(128)).max(256))
+    .transform(comparedPolicies)
     .refine((names) => !names.includes("root"), "must not contain root")
     .nullish();
 const ids = () => stringList().pipe(z.array(id()).max(MAX_LISTED)).nullish();
 
-const entityFields = { policies: policies(), metadata: pairs(), disabled: flag().optional() };
+const entityFields = { policies: policies(), metadata: metadataPairs(), disabled: flag().optional() };
 const groupFields = {
   type: orEmpty(z.enum(["internal", "external"])),
   policies: policies(),
-  metadata: pairs(),
+  metadata: metadataPairs(),
   member_entity_ids: ids(),
   member_group_ids: ids(),
 };
@@ -57,7 +54,11 @@ const changedAlias = z.object({
   canonical_id: orEmpty(id()),
 });
 const CHANGED_ALIAS_BODIES = {
-  entity: changedAlias.extend({ custom_metadata: pairs() }),
+  entity: changedAlias.extend({
+    custom_metadata: metadataPairs(),
+    external_id: orEmpty(name()),
+    issuer: orEmpty(name()),
+  }),
   group: changedAlias,
 } as const;
 /** A new alias needs its name and auth method; one that the body's id names keeps what is absent. */
@@ -87,6 +88,8 @@ const aliasData = (alias: AliasRecord) => ({
   mount_type: alias.mountType,
   metadata: orNull(alias.metadata),
   custom_metadata: alias.customMetadata,
+  ...(alias.externalId && { external_id: alias.externalId }),
+  ...(alias.issuer && { issuer: alias.issuer }),
   local: false,
   merged_from_canonical_ids: alias.mergedFrom.length > 0 ? alias.mergedFrom : null,
   creation_time: iso(alias.created),

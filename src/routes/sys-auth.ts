@@ -1,6 +1,7 @@
-import { AuthMountRequest, AuthTuneRequest, tokenMountAccessor } from "../access/auth-methods/auth-mounts.ts";
+import { AuthMountRequest, AuthTuneRequest } from "../access/auth-methods/auth-mounts.ts";
+import { isTokenMethod } from "../access/auth-methods/token-methods.ts";
 import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
-import type { AuthMount } from "../contracts/auth.ts";
+import type { ListedAuthMount } from "../contracts/auth.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { PLUGIN_VERSION } from "../platform/version.ts";
 import { accessControl } from "../rpc/stubs.ts";
@@ -28,44 +29,44 @@ export const mountRecord = <Mount extends { readonly [Field in Shown]: unknown }
   config: mount.config,
 });
 
-/** The built-in method of tokens. */
-export const tokenRecord = (namespaceId: string) => ({
-  ...mountRecord({
-    type: "token",
-    description: "token based credentials",
-    accessor: tokenMountAccessor(namespaceId),
-    uuid: `token-${namespaceId}`,
-    local: false,
-    seal_wrap: false,
-    options: null,
-    config: { default_lease_ttl: 0, max_lease_ttl: 0, force_no_cache: false, token_type: "default-service" },
-  }),
-  deprecation_status: "",
+/** The options of a method; null for the built-in one without any. */
+const optionsOf = ({ type, options }: ListedAuthMount): ListedAuthMount["options"] | null =>
+  type === "token" && Object.keys(options).length === 0 ? null : options;
+
+const visibility = ({ config: { listing_visibility } }: ListedAuthMount) =>
+  listing_visibility === "" ? {} : { listing_visibility };
+
+/** An auth method as answers show it. No plugin makes the built-in one. */
+export function authRecord(mount: ListedAuthMount) {
+  if (mount.type !== "token") return mountRecord(mount);
+  const { listing_visibility: _, ...config } = mount.config;
+  const shown = { ...mount, options: optionsOf(mount), config: { ...config, ...visibility(mount) } };
+  return { ...mountRecord(shown), deprecation_status: "" };
+}
+
+/** An auth method as callers without a token see it. */
+export const publicAuthRecord = (mount: ListedAuthMount) => ({
+  type: mount.type,
+  description: mount.description,
+  options: optionsOf(mount),
 });
 
-const tuned = ({ description, options, config: { listing_visibility, ...config } }: AuthMount) => ({
-  ...config,
-  description,
-  default_lease_ttl: config.default_lease_ttl || SYSTEM_MAX_TTL,
-  max_lease_ttl: config.max_lease_ttl || SYSTEM_MAX_TTL,
-  options,
-  ...(listing_visibility !== "" && { listing_visibility }),
-});
-
-const isToken = (path: string): boolean => /^token\/?$/.test(path);
+function tuned(mount: ListedAuthMount) {
+  const { listing_visibility: _, ...config } = mount.config;
+  return {
+    ...config,
+    description: mount.description,
+    default_lease_ttl: config.default_lease_ttl || SYSTEM_MAX_TTL,
+    max_lease_ttl: config.max_lease_ttl || SYSTEM_MAX_TTL,
+    options: optionsOf(mount),
+    ...visibility(mount),
+  };
+}
 
 const pathOf = (call: AuthorisedCall<"path">): string => call.params.path.replace(/\/tune$/, "");
 
-const find = async (call: AuthorisedCall<"path">): Promise<AuthMount> =>
+const find = async (call: AuthorisedCall<"path">): Promise<ListedAuthMount> =>
   unwrap(await accessControl(call.env).readAuthMount(call.grant.namespace, pathOf(call)));
-
-const TOKEN_TUNING = {
-  default_lease_ttl: SYSTEM_MAX_TTL,
-  max_lease_ttl: SYSTEM_MAX_TTL,
-  force_no_cache: false,
-  description: "token based credentials",
-  token_type: "default-service",
-};
 
 /** The routes that read and tune a method at a path. */
 const methodRoutes = (path: "/sys/auth/:path+" | "/sys/mounts/auth/:path+", access: "path" | "sudo") => [
@@ -74,8 +75,7 @@ const methodRoutes = (path: "/sys/auth/:path+" | "/sys/mounts/auth/:path+", acce
     path: `${path}/tune`,
     access,
     fresh: true,
-    handle: async (call) =>
-      envelope(call, { data: isToken(pathOf(call)) ? TOKEN_TUNING : tuned(await find(call)), flat: true }),
+    handle: async (call) => envelope(call, { data: tuned(await find(call)), flat: true }),
   }),
   secrets({
     verb: "POST",
@@ -84,7 +84,6 @@ const methodRoutes = (path: "/sys/auth/:path+" | "/sys/mounts/auth/:path+", acce
     fresh: true,
     body: AuthTuneRequest,
     handle: async (call, body) => {
-      if (isToken(pathOf(call))) throw badRequest('cannot tune "auth/token/"');
       unwrap(await accessControl(call.env).tuneAuthMount(call.grant.namespace, pathOf(call), body));
       return noContent();
     },
@@ -94,11 +93,7 @@ const methodRoutes = (path: "/sys/auth/:path+" | "/sys/mounts/auth/:path+", acce
     path,
     access,
     fresh: true,
-    handle: async (call) =>
-      envelope(call, {
-        data: isToken(pathOf(call)) ? tokenRecord(call.grant.namespaceId) : mountRecord(await find(call)),
-        flat: true,
-      }),
+    handle: async (call) => envelope(call, { data: authRecord(await find(call)), flat: true }),
   }),
 ];
 
@@ -112,8 +107,8 @@ export const authMountRoutes = [
     fresh: true,
     handle: async (call) => {
       const mounts = await accessControl(call.env).listAuthMounts(call.grant.namespace);
-      const data = Object.fromEntries(mounts.map((mount) => [mount.path, mountRecord(mount)]));
-      return envelope(call, { data: { ...data, "token/": tokenRecord(call.grant.namespaceId) }, flat: true });
+      const data = Object.fromEntries(mounts.map((mount) => [mount.path, authRecord(mount)]));
+      return envelope(call, { data, flat: true });
     },
   }),
   ...methodRoutes("/sys/auth/:path+", "sudo"),
@@ -134,7 +129,7 @@ export const authMountRoutes = [
     access: "sudo",
     fresh: true,
     handle: async (call) => {
-      if (isToken(pathOf(call))) throw badRequest("token credential backend cannot be disabled");
+      if (isTokenMethod(pathOf(call))) throw badRequest("token credential backend cannot be disabled");
       unwrap(await accessControl(call.env).disableAuthMount(call.grant.namespace, pathOf(call)));
       return noContent();
     },

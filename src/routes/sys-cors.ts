@@ -2,7 +2,7 @@ import * as z from "zod";
 import { clearCorsCache } from "../access/system/cors-cached.ts";
 import { stringList } from "../platform/http/fields.ts";
 import { accessControl } from "../rpc/stubs.ts";
-import { CORS_HEADERS } from "./server/cors.ts";
+import { SHOWN_HEADERS } from "./server/cors.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { secrets } from "./server/route.ts";
 
@@ -49,7 +49,7 @@ export const corsRoutes = [
       const settings = await accessControl(call.env).cors();
       const shown = settings && {
         allowed_origins: settings.origins,
-        allowed_headers: [...CORS_HEADERS, ...settings.headers],
+        allowed_headers: [...SHOWN_HEADERS, ...settings.headers],
       };
       return envelope(call, { data: { enabled: settings !== null, ...shown }, flat: true });
     },

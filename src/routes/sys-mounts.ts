@@ -1,19 +1,18 @@
-import { authorize } from "../access/authorize/authorize-cached.ts";
 import { MountRequest, TuneRequest } from "../access/mounts/mounts.ts";
 import { namespacePath } from "../access/namespaces/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
 import { translateMountType } from "../compat/engine-names.ts";
+import type { Grant } from "../contracts/access-control.ts";
 import type { ListedMount } from "../contracts/mount.ts";
 import { isEngine } from "../credentials/engines/descriptions.ts";
 import { emptyEngine } from "../credentials/runner/job-worker.ts";
 import { parseFlag } from "../lib/go-bool.ts";
 import { namespaceOf } from "../platform/http/caller.ts";
-import { denied, refusalError, unwrap } from "../platform/http/errors.ts";
-import { parseTarget } from "../platform/http/target.ts";
+import { denied, RequestError, unwrap } from "../platform/http/errors.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
-import { mountRecord, tokenRecord } from "./sys-auth.ts";
+import { authRecord, mountRecord, publicAuthRecord } from "./sys-auth.ts";
 
 /** The mount table (https://developer.hashicorp.com/vault/api-docs/system/mounts). */
 
@@ -63,27 +62,26 @@ const find = async (call: AuthorisedCall<"path">): Promise<ListedMount> =>
 
 /** Mounts visible to a caller. Without a valid token: those with public `listing_visibility`, with fewer fields. */
 async function listVisible(call: Call): Promise<Response> {
-  const header = namespaceOf(call.request.headers);
-  const { path } = parseTarget(call.request, new URL(call.request.url), "secrets");
-  const caller = await authorize(call.env, {
-    ask: { token: call.token, namespace: header, path },
-    fresh: true,
-    location: call.request.cf,
-    version: null,
-  });
-  if (!caller.ok && caller.reason !== "denied") throw refusalError(caller);
-  const namespace = caller.ok ? caller.namespace : unwrap(namespacePath(header));
-  const mounts = await accessControl(call.env).visibleMounts(caller.ok ? caller.identity.accessor : null, namespace);
-  const { methods, token } = await accessControl(call.env).visibleAuthMounts(
-    caller.ok ? caller.identity.accessor : null,
-    namespace,
-  );
-  const tokenMethod = token && caller.ok ? { "token/": tokenRecord(caller.namespaceId) } : {};
-  const secret = caller.ok ? byPath(call, mounts) : Object.fromEntries(mounts.map((mount) => anonymous(call, mount)));
-  const auth = caller.ok
-    ? methods.map((method) => [method.path, mountRecord(method)] as const)
-    : methods.map(({ path: at, type, description, options }) => [at, { type, description, options }] as const);
-  return envelope(call, { data: { secret, auth: { ...Object.fromEntries(auth), ...tokenMethod } } });
+  const caller = await callerOf(call);
+  const namespace = caller ? caller.namespace : unwrap(namespacePath(namespaceOf(call.request.headers)));
+  const accessor = caller?.identity.accessor ?? null;
+  const mounts = await accessControl(call.env).visibleMounts(accessor, namespace);
+  const { methods } = await accessControl(call.env).visibleAuthMounts(accessor, namespace);
+  const secret = caller ? byPath(call, mounts) : Object.fromEntries(mounts.map((mount) => anonymous(call, mount)));
+  const shown = caller ? authRecord : publicAuthRecord;
+  const auth = Object.fromEntries(methods.map((method) => [method.path, shown(method)]));
+  return envelope(call, { data: { secret, auth } });
+}
+
+/** The grant of a caller; null without a valid token. */
+async function callerOf(call: Call): Promise<Grant | null> {
+  if (call.token === null) return null;
+  try {
+    return await call.identify();
+  } catch (failure) {
+    if (failure instanceof RequestError && failure.status === 403) return null;
+    throw failure;
+  }
 }
 
 /** A mount as callers without a token see it. */
@@ -92,14 +90,13 @@ const anonymous = ({ dialect }: Call, { path, type, description, options }: List
 
 /** The mount or auth method that contains a path, for a caller with any right on it. @throws RequestError 403 */
 async function readVisible(call: AuthorisedCall<"path">): Promise<Response> {
-  const { namespace, namespaceId, identity } = call.grant;
+  const { namespace, identity } = call.grant;
   const [wanted, access] = [wirePath(call), accessControl(call.env)];
   const relative = (at: string, path: string): string => `${at.slice(namespace.length)}${path}`;
   const auth = await access.visibleAuthMount(identity.accessor, namespace, wanted);
-  if (auth?.mount === "token") return envelope(call, { data: { ...tokenRecord(namespaceId), path: "token/" } });
   if (auth) {
     const path = relative(auth.namespace, auth.mount.path);
-    return envelope(call, { data: { ...mountRecord(auth.mount), path } });
+    return envelope(call, { data: { ...authRecord(auth.mount), path } });
   }
   const mount = await access.visibleMount(identity.accessor, namespace, wanted);
   // Never 404: clients would assume a server without versioned secrets.

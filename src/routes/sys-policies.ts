@@ -56,13 +56,17 @@ async function capabilities(
   body: z.infer<typeof Paths>,
   target: { own: string } | { token: string; within: string } | { accessor: string; within: string },
 ): Promise<Response> {
-  const paths = [...(body.paths ?? []), ...(body.path ?? [])].map((path) => path.replace(/^\/+/, ""));
-  if (paths.length === 0) throw badRequest("paths must be supplied");
-  if (paths.length > MAX_PATHS) throw badRequest(`paths: at most ${MAX_PATHS}`);
-  const found = unwrap(await accessControl(call.env).capabilities(target, call.grant.namespace, paths));
-  const [only] = paths;
-  const single = paths.length === 1 && only !== undefined ? { capabilities: found[only] } : {};
-  return envelope(call, { data: { ...found, ...single }, flat: true });
+  // `path` is the older name, which upstream reads only without the other.
+  const asked = body.paths?.length ? body.paths : (body.path ?? []);
+  if (asked.length === 0) throw badRequest("paths must be supplied");
+  if (asked.length > MAX_PATHS) throw badRequest(`paths: at most ${MAX_PATHS}`);
+  const inside = asked.map((path) => path.replace(/^\/+/, ""));
+  const found = unwrap(await accessControl(call.env).capabilities(target, call.grant.namespace, inside));
+  // Clients look up the answer under the text that they sent.
+  const data = Object.fromEntries(asked.map((path, at) => [path, found[inside[at] ?? ""]]));
+  const [only] = asked;
+  const single = asked.length === 1 && only !== undefined ? { capabilities: data[only] } : {};
+  return envelope(call, { data: { ...data, ...single }, flat: true });
 }
 
 export const policyRoutes = [

@@ -49,6 +49,7 @@ const paths = () =>
 const ConfigRequest = z.object({
   enable_rate_limit_response_headers: flag().optional(),
   rate_limit_exempt_paths: paths(),
+  absolute_rate_limit_exempt_paths: paths(),
   enable_rate_limit_audit_logging: flag()
     .refine((enabled) => !enabled, "refused requests are counted in the metrics, and not in the audit log")
     .optional(),
@@ -61,7 +62,6 @@ const quotaJson = (quota: RateLimitQuota) => ({ ...quota, type: "rate-limit", ro
 const configJson = (config: QuotasConfig) => ({
   ...config,
   enable_rate_limit_audit_logging: false,
-  absolute_rate_limit_exempt_paths: [],
 });
 
 export const quotaRoutes = [

@@ -13,6 +13,7 @@ import * as query from "../platform/http/query-fields.ts";
 import { BUILD_DATE, CLUSTER_NAME, VERSION } from "../platform/version.ts";
 import { allowsAgent } from "../rights/cluster-rights.ts";
 import { accessControl } from "../rpc/stubs.ts";
+import { addressOf } from "./server/auth-call.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type Asked, type Call, open, secrets } from "./server/route.ts";
 
@@ -54,10 +55,12 @@ const openOnlyInRoot = (call: Call): void =>
  * Whether the caller may see counts. Authorizes only requests with a token parameter: clients send tokens with every
  * health check, which must not consume a limited use.
  */
-async function mayCount({ env, token, asked }: Call & Asked<typeof HealthQuery>): Promise<boolean> {
+async function mayCount(call: Call & Asked<typeof HealthQuery>): Promise<boolean> {
+  const { env, token, asked } = call;
   if (token === null || !asked.counts) return false;
+  const ask = { token, namespace: "", path: null, address: addressOf(call) };
   const grant = await reached("access_control", () =>
-    authorize(env, { ask: { token, namespace: "", path: null }, fresh: false, location: null, version: null }),
+    authorize(env, { ask, fresh: false, location: null, version: null }),
   );
   return grant?.ok === true && allowsAgent(grant.cluster, "read");
 }

@@ -95,6 +95,11 @@ describe("each request", () => {
     expect(answers()).toEqual([expect.objectContaining({ status, error, route })]);
   });
 
+  it("to a public path names the caller of a token", async () => {
+    await get("/v1/sys/internal/ui/mounts");
+    expect(answers()).toEqual([expect.objectContaining({ accessor: expect.any(String), status: 200 })]);
+  });
+
   it("has a line although its caller hangs up", async () => {
     await mountKv();
     const exec = createExecutionContext();

@@ -40,6 +40,7 @@ describe("a login by role id and secret id", () => {
     await mountKv();
     await put("/v1/kv/data/app", { data: { a: "1" } });
     await put("/v1/kv/data/other", { data: { a: "1" } });
+    await put(ROLE, { alias_metadata: { team: "ops" } });
     const { secret_id } = await secretId({ metadata: '{"tag":"blue"}' });
     const { status, body } = await signIn(` ${await roleId()}\n`, ` ${secret_id}\n`);
     expect(status).toBe(200);
@@ -61,7 +62,8 @@ describe("a login by role id and secret id", () => {
       meta: { role_name: "web", tag: "blue" },
     });
     const { aliases } = (await get(`/v1/identity/entity/id/${body.auth.entity_id}`)).body.data;
-    expect(aliases).toMatchObject([{ name: await roleId(), mount_type: "approle" }]);
+    const metadata = { metadata: { role_name: "web", tag: "blue" }, custom_metadata: { team: "ops" } };
+    expect(aliases).toMatchObject([{ name: await roleId(), mount_type: "approle", ...metadata }]);
   });
 
   it("finds the same entity each time", async () => {
@@ -253,6 +255,7 @@ describe("a role", () => {
     token_no_default_policy: true,
     token_num_uses: 3,
     token_type: "service",
+    alias_metadata: { team: "ops" },
     bind_secret_id: true,
     local_secret_ids: true,
     secret_id_bound_cidrs: ["10.0.0.0/8"],

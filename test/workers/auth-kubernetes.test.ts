@@ -5,7 +5,8 @@ import { del, get, list, put } from "./client.ts";
 import { type Cluster, newCluster, newIssuer, podClaims } from "./issuers.ts";
 
 const NOBODY = { token: null };
-const REVIEWER = "reviewer.of.tokens";
+/** A token of an OpenShift user. */
+const REVIEWER = "sha256~reviewer-of-tokens";
 const ROLE = {
   bound_service_account_names: "app",
   bound_service_account_namespaces: "prod",
@@ -34,12 +35,13 @@ const byKeys = async () => ({
 beforeEach(async () => {
   cluster = await newCluster("cluster", [REVIEWER]);
   expect((await put("/v1/sys/auth/kubernetes", { type: "kubernetes" })).status).toBe(204);
-  expect((await configure({ kubernetes_host: cluster.url, token_reviewer_jwt: REVIEWER })).status).toBe(204);
+  expect((await configure({ kubernetes_host: cluster.url, token_reviewer_jwt: ` ${REVIEWER}\n` })).status).toBe(204);
   await putRole({});
 });
 
 describe("a login of a service account", () => {
   it("returns a token with the role's policies, metadata and an entity", async () => {
+    await putRole({ alias_metadata: { team: "ops" } });
     const { status, body } = await login(await cluster.sign(podClaims()), "App");
     expect([status, body.errors]).toEqual([200, undefined]);
     const account = {
@@ -52,7 +54,8 @@ describe("a login of a service account", () => {
     const { data } = (await get("/v1/auth/token/lookup-self", { token: body.auth.client_token })).body;
     expect(data).toMatchObject({ display_name: "kubernetes-prod-app", path: "auth/kubernetes/login" });
     const entity = (await get(`/v1/identity/entity/id/${body.auth.entity_id}`)).body.data;
-    expect(entity.aliases[0]).toMatchObject({ name: "0b1f7c3e-uid", metadata: account });
+    const custom = { custom_metadata: { team: "ops" } };
+    expect(entity.aliases[0]).toMatchObject({ name: "0b1f7c3e-uid", metadata: account, ...custom });
   });
 
   it("uses namespace and name as its alias, if the role specifies that", async () => {
@@ -189,7 +192,8 @@ describe("the configuration of a cluster", () => {
     [{ kubernetes_host: "https://10.0.0.1" }, /kubernetes_host: must not be a private address.*pem_keys/],
     [{ kubernetes_host: "http://api.example" }, /kubernetes_host: must begin with https/],
     [{ kubernetes_ca_cert: "-----BEGIN CERTIFICATE-----" }, /kubernetes_ca_cert: must be empty.*pem_keys/],
-    [{ token_reviewer_jwt: "x" }, /token_reviewer_jwt/],
+    [{ token_reviewer_jwt: "two words" }, /token_reviewer_jwt: must hold printable ASCII/],
+    [{ token_reviewer_jwt: "pass\u00e9" }, /token_reviewer_jwt: must hold printable ASCII/],
     [{ pem_keys: "x" }, /pem_keys/],
     [{ use_annotations_as_alias_metadata: true }, /use_annotations_as_alias_metadata/],
   ])("refuses %j, and keeps the previous configuration", async (settings, message) => {
@@ -216,6 +220,7 @@ describe("a role of service accounts", () => {
       token_bound_cidrs: ["10.0.0.0/8"],
       token_no_default_policy: true,
       token_type: "service",
+      alias_metadata: { team: "ops" },
     };
     expect((await put("/v1/auth/kubernetes/role/All", fields)).status).toBe(204);
     expect((await get("/v1/auth/kubernetes/role/all")).body.data).toEqual(fields);

@@ -49,6 +49,9 @@ const EXPIRED = [400, "Vault login failed. Expired or missing OAuth state."];
 describe("a login in a browser", () => {
   it("returns a token with the role's policies and an entity", async () => {
     const returned = await provider.visit(await begin());
+    // The code is exchanged once.
+    const callback = `/v1/auth/oidc/oidc/callback?${new URLSearchParams(returned)}`;
+    expect((await send("HEAD", callback, undefined, NOBODY)).status).toBe(405);
     const { status, body } = await complete({ ...returned, id_token: "" });
     expect([status, body.errors]).toEqual([200, undefined]);
     expect(body).toMatchObject({

@@ -214,6 +214,7 @@ describe("a user", () => {
       token_max_ttl: 0,
       token_bound_cidrs: [],
       token_type: "default",
+      alias_metadata: {},
     });
     expect((await del("/v1/auth/userpass/users/zoe")).status).toBe(204);
     expect((await get("/v1/auth/userpass/users/zoe")).status).toBe(404);
@@ -237,6 +238,7 @@ describe("a user", () => {
       token_bound_cidrs: ["10.0.0.0/8"],
       token_no_default_policy: true,
       token_type: "service",
+      alias_metadata: { team: "ops" },
     };
     await put("/v1/auth/userpass/users/bob", { password: "x", ...fields });
     expect((await get("/v1/auth/userpass/users/bob")).body.data).toEqual(fields);
@@ -284,6 +286,24 @@ describe("a user", () => {
     expect((await put("/v1/auth/userpass/users/bob/password", { password: "new" })).status).toBe(404);
   });
 
+  it("keeps its password when a bcrypt hash is refused", async () => {
+    const hash = { password_hash: `$2a$10$${"a".repeat(53)}` };
+    for (const at of ["ann", "ann/password"]) {
+      for (const body of [hash, { ...hash, password: "new" }]) {
+        const { status, body: answer } = await put(`/v1/auth/userpass/users/${at}`, body);
+        expect([at, status, answer.errors[0]]).toEqual([
+          at,
+          400,
+          expect.stringMatching(/^password_hash: must be empty/),
+        ]);
+      }
+    }
+    expect((await signIn(CANARY)).status).toBe(200);
+    expect((await put("/v1/auth/userpass/users/ann/password", { password: "new", password_hash: "" })).status).toBe(
+      204,
+    );
+  });
+
   itRows<[string, object, RegExp]>([
     ["bob", {}, /missing password/],
     ["bob", { password: "" }, /password/],
@@ -291,6 +311,8 @@ describe("a user", () => {
     ["bob", { password: "x", token_ttl: "2h", token_max_ttl: "1h" }, /token_ttl/],
     ["bob", { password: "x", token_bound_cidrs: "10.0.0.0/40" }, /token_bound_cidrs/],
     ["bob", { password: "x", token_num_uses: -1 }, /token_num_uses/],
+    ["bob", { password: "x", alias_metadata: { "": "x" } }, /alias_metadata/],
+    ["bob", { password_hash: "$2a$10$abc" }, /password_hash: must be empty/],
     ["b%20b", { password: "x" }, /username/],
   ])("%s with %j is refused and not stored", async (name, body, message) => {
     const refused = await put(`/v1/auth/userpass/users/${name}`, body);
@@ -366,11 +388,62 @@ describe("sys/auth", () => {
     expect([missing.status, missing.body.errors]).toEqual([400, ["No auth engine at none/"]]);
   });
 
-  it("keeps the method of tokens as it is", async () => {
+  it("tunes the method of tokens, which bounds tokens that are created and renewed", async () => {
+    const created = async (body: object) =>
+      (await put("/v1/auth/token/create", { policies: ["reader"], ...body })).body;
+    const { client_token: token } = (await created({ ttl: "20h", period: "3h" })).auth;
+    const { client_token: plain } = (await created({ ttl: "20h" })).auth;
+    const limits = { default_lease_ttl: 3600, max_lease_ttl: 7200 };
+    expect((await put("/v1/sys/auth/token/tune", { default_lease_ttl: "1h", max_lease_ttl: "2h" })).status).toBe(204);
+    expect((await put("/v1/sys/mounts/auth/token/tune", { description: "tokens" })).status).toBe(204);
     for (const at of ["/v1/sys/auth/token/tune", "/v1/sys/mounts/auth/token/tune"]) {
-      expect((await get(at)).body.data).toMatchObject({ token_type: "default-service" });
-      expect((await put(at, { max_lease_ttl: "1h" })).body.errors).toEqual(['cannot tune "auth/token/"']);
+      const { data } = (await get(at)).body;
+      expect(data).toMatchObject({ ...limits, description: "tokens", token_type: "default-service" });
     }
+    const listed = (await get("/v1/sys/auth")).body.data["token/"];
+    expect(listed).toMatchObject({ type: "token", description: "tokens", options: null, deprecation_status: "" });
+    expect(listed.config).toEqual({ ...limits, force_no_cache: false, token_type: "default-service" });
+    expect((await get("/v1/sys/auth/token")).body.data).toEqual(listed);
+
+    expect((await created({})).auth.lease_duration).toBe(3600);
+    const capped = await created({ ttl: "5h" });
+    expect([capped.auth.lease_duration, capped.warnings]).toEqual([7200, [expect.stringContaining("capped")]]);
+    expect((await created({ policies: ["root"] })).auth.lease_duration).toBe(0);
+    for (const renewed of [token, plain]) {
+      const { lease_duration: left } = (await put("/v1/auth/token/renew", { token: renewed })).body.auth;
+      expect(left).toBeGreaterThan(7190);
+      expect(left).toBeLessThanOrEqual(7200);
+    }
+    expect((await signIn(CANARY)).body.auth.lease_duration).toBe(3600);
+  });
+
+  it("tunes the method of tokens of one namespace, until the namespace ends", async () => {
+    const inside = { headers: { "X-Vault-Namespace": "ns1" } };
+    const tuned = async (options = {}) => (await get("/v1/sys/auth/token/tune", options)).body.data.max_lease_ttl;
+    await put("/v1/sys/namespaces/ns1", {});
+    await put("/v1/sys/auth/token/tune", { max_lease_ttl: "2h" }, inside);
+    expect([await tuned(inside), await tuned()]).toEqual([7200, 2764800]);
+    const { auth } = (await put("/v1/auth/token/create", { policies: ["default"] }, inside)).body;
+    expect(auth.lease_duration).toBe(7200);
+    expect((await del("/v1/sys/namespaces/ns1")).status).toBe(204);
+    await put("/v1/sys/namespaces/ns1", {});
+    expect(await tuned(inside)).toBe(2764800);
+  });
+
+  it("refuses settings that the method of tokens has not, and to disable it", async () => {
+    const tune = async (body: object) => (await put("/v1/sys/auth/token/tune", body)).body.errors[0];
+    expect(await tune({ token_type: "batch" })).toBe(
+      "'token_type' cannot be set for 'token' or 'ns_token' auth mounts",
+    );
+    expect(await tune({ user_lockout_config: { lockout_threshold: 1 } })).toBe(
+      'tuning of user lockout configuration for auth type "token" not allowed',
+    );
+    expect(await tune({ default_lease_ttl: "2h", max_lease_ttl: "1h" })).toContain("backend max lease TTL");
+    expect((await put("/v1/sys/auth/token/tune", { listing_visibility: "unauth" })).status).toBe(204);
+    const shown = await send("GET", "/v1/sys/internal/ui/mounts", undefined, NOBODY);
+    expect(shown.body.data.auth).toEqual({
+      "token/": { type: "token", description: "token based credentials", options: null },
+    });
     const { status, body } = await del("/v1/sys/auth/token");
     expect([status, body.errors]).toEqual([400, ["token credential backend cannot be disabled"]]);
   });

@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { describe, expect, it } from "vitest";
 import { accessObject, dump, holderOf, issue, path, policies } from "./access.ts";
 import { loseEverything, restore, snapshot } from "./backup-world.ts";
-import { del, get, list, put } from "./client.ts";
+import { del, get, list, put, send } from "./client.ts";
 import { clock } from "./clock.ts";
 import { evictObject } from "./evict-all.ts";
 
@@ -29,6 +29,7 @@ describe("cubbyhole/:path", () => {
     expect((await list("/v1/cubbyhole/app/", { token })).body.data).toEqual({ keys: ["db"] });
     expect((await del("/v1/cubbyhole/app/db", { token })).status).toBe(204);
     expect((await del("/v1/cubbyhole/app/db", { token })).status).toBe(204);
+    expect((await send("HEAD", "/v1/cubbyhole/top", undefined, { token })).status).toBe(200);
     const missing = await get("/v1/cubbyhole/app/db", { token });
     expect([missing.status, missing.body]).toEqual([404, { errors: [] }]);
     expect((await list("/v1/cubbyhole/app", { token })).status).toBe(404);

@@ -38,7 +38,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /quotas\/config/,
-    "enable_rate_limit_response_headers rate_limit_exempt_paths enable_rate_limit_audit_logging",
+    "enable_rate_limit_response_headers rate_limit_exempt_paths absolute_rate_limit_exempt_paths enable_rate_limit_audit_logging",
     "quotas › exempts paths, and shows limits in headers on request",
   ],
   [/config\/cors/, "allowed_origins allowed_headers", "cors › answers the preflight of an allowed origin"],
@@ -461,6 +461,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
     "auth-userpass › refuses settings without an effect",
   ],
   [/\{auth\/userpass\}\/users/, "password", "auth-userpass › can get a new password and new policies"],
+  [/\{auth\/userpass\}\/users/, "password_hash", "auth-userpass › keeps its password when a bcrypt hash is refused"],
   [
     /\{auth\/userpass\}\/login/,
     "password",
@@ -468,7 +469,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /\{auth\/userpass\}\/users/,
-    "token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs",
+    "token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type alias_metadata ttl max_ttl period policies bound_cidrs",
     "auth-userpass › stores every token field, and accepts older names of some",
   ],
   [
@@ -483,7 +484,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /\{auth\/(jwt|oidc)\}\/role/,
-    "role_type bound_audiences bound_subject bound_claims bound_claims_type user_claim user_claim_json_pointer claim_mappings groups_claim expiration_leeway not_before_leeway clock_skew_leeway max_age verbose_oidc_logging callback_mode allowed_redirect_uris oidc_scopes token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs num_uses",
+    "role_type bound_audiences bound_subject bound_claims bound_claims_type user_claim user_claim_json_pointer claim_mappings groups_claim expiration_leeway not_before_leeway clock_skew_leeway max_age verbose_oidc_logging callback_mode allowed_redirect_uris oidc_scopes token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type alias_metadata ttl max_ttl period policies bound_cidrs num_uses",
     "auth-jwt › stores every field, and keeps those that an update does not name",
   ],
   [
@@ -498,7 +499,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   ],
   [
     /\{auth\/kubernetes\}\/role/,
-    "bound_service_account_names bound_service_account_namespaces bound_service_account_namespace_selector audience alias_name_source token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type ttl max_ttl period policies bound_cidrs num_uses",
+    "bound_service_account_names bound_service_account_namespaces bound_service_account_namespace_selector audience alias_name_source token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type alias_metadata ttl max_ttl period policies bound_cidrs num_uses",
     "auth-kubernetes › stores every field, and keeps those that an update does not name",
   ],
   [
@@ -516,7 +517,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [/oidc\/auth_url/, "client_nonce", "auth-oidc › is refused without the client's nonce, which prevents login CSRF"],
   [
     /\{auth\/approle\}\/role\/:name$/,
-    "local_secret_ids bind_secret_id secret_id_bound_cidrs bound_cidr_list secret_id_num_uses secret_id_ttl token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type policies period",
+    "local_secret_ids bind_secret_id secret_id_bound_cidrs bound_cidr_list secret_id_num_uses secret_id_ttl token_policies token_ttl token_max_ttl token_explicit_max_ttl token_period token_bound_cidrs token_no_default_policy token_num_uses token_type alias_metadata policies period",
     "auth-approle › stores every field, and accepts older names of some",
   ],
   [
@@ -546,7 +547,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [/identity\/entity-alias/, "mount_accessor canonical_id custom_metadata", ALIASED],
   [
     /identity\/(entity|group)-alias/,
-    "id name mount_accessor canonical_id custom_metadata",
+    "id name mount_accessor canonical_id custom_metadata external_id issuer",
     "identity-lookups › changes the fields that a request names, by id",
   ],
   [
@@ -605,7 +606,7 @@ const EFFECTS: readonly (readonly [routes: RegExp, fields: string, proof: string
   [/acl\/token/, "ExpirationTTL ExpirationTime", "acl › accept an expiry in nanoseconds, as a duration or as a time"],
   [
     /^POST \/namespace/,
-    "Name Description Meta Quota Capabilities EnabledTaskDrivers DisabledTaskDrivers EnabledNetworkModes DisabledNetworkModes NodePoolConfiguration VaultConfiguration ConsulConfiguration Default Allowed Denied",
+    "Name Description Meta Quota Capabilities EnabledTaskDrivers DisabledTaskDrivers EnabledNetworkModes DisabledNetworkModes NodePoolConfiguration VaultConfiguration ConsulConfiguration RequiredExtraClaims OptionalExtraClaims Default Allowed Denied",
     applied("nomad_namespace"),
   ],
   [

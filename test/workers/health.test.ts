@@ -159,11 +159,17 @@ describe("counts in health", () => {
     await eventually(async () => expect((await health("?counts=true", {})).body).toMatchObject(counts));
     const reader = { token: await token('agent { policy = "read" }') };
     expect((await health("?counts=true", reader)).body).toMatchObject(counts);
+    await put("/v1/sys/policies/acl/agents", { policy: 'agent { policy = "read" }' });
+    await put("/v1/auth/token/roles/near", { allowed_policies: "agents", token_bound_cidrs: "192.0.2.0/24" });
+    const near = (await put("/v1/auth/token/create/near", {})).body.auth.client_token as string;
+    const from = (address: string) => ({ token: near, headers: { "CF-Connecting-IP": address } });
+    expect((await health("?counts=true", from("192.0.2.1"))).body).toMatchObject(counts);
     for (const [query, options] of [
       ["", {}],
       ["", reader],
       ["?counts=true", anyone],
       ["?counts=true", { token: "unknown" }],
+      ["?counts=true", from("198.51.100.1")],
       ["?counts=true", { token: await token('node { policy = "write" }') }],
     ] as const) {
       const { status, body } = await health(query, options);

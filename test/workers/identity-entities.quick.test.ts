@@ -57,6 +57,7 @@ describe("an entity", () => {
 
   itRows([
     { policies: ["root"] },
+    { policies: [" Root"] },
     { name: "a\u0000b" },
     { metadata: { k: "x".repeat(600) } },
     { id: "00000000-0000-4000-8000-000000000000" },
@@ -181,6 +182,17 @@ describe("a group", () => {
     expect(await reads(token)).toBe(403);
   });
 
+  it("adds and denies by its policies in any letter case and between spaces", async () => {
+    const { token, entity } = await signIn();
+    const id = await made("group", { policies: [" Reader ", "READER"], member_entity_ids: [entity] });
+    expect((await get(`/v1/identity/group/id/${id}`)).body.data.policies).toEqual(["reader"]);
+    expect(await reads(token)).toBe(200);
+    await policies({ "no-app": path("kv/data/app", "deny") });
+    await put(`/v1/identity/entity/id/${entity}`, { policies: "No-App" });
+    expect((await get(`/v1/identity/entity/id/${entity}`)).body.data.policies).toEqual(["no-app"]);
+    expect(await reads(token)).toBe(403);
+  });
+
   it("is changed by its id or its path, and not by a second one of its name", async () => {
     const id = await made("group", { name: "g", policies: ["b", "a", "b"] });
     const refused = await put("/v1/identity/group", { name: "g", policies: ["c"] });
@@ -211,6 +223,7 @@ describe("a group", () => {
     { type: "external", member_entity_ids: ["00000000-0000-4000-8000-000000000000"] },
     { type: "other" },
     { policies: ["root"] },
+    { policies: "a,ROOT" },
   ])("returns 400 for %j, and creates nothing", async (body) => {
     expect((await put("/v1/identity/group", body)).status).toBe(400);
     expect((await list("/v1/identity/group/id")).status).toBe(404);

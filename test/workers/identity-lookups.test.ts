@@ -231,10 +231,15 @@ describe("POST identity/entity-alias/id/:id", () => {
     expect((await put(`/v1/identity/entity-alias/id/${id}`, { canonical_id: bob })).status).toBe(204);
     expect(await read()).toMatchObject({ ...alias, canonical_id: bob });
     expect((await signIn("ann")).entity).toBe(bob);
-    const moved = { id, name: "Bob", mount_accessor: guests, custom_metadata: { c: "d" } };
+    expect(await read()).not.toHaveProperty("external_id");
+    const external = { external_id: "00u1", issuer: "https://idp.example.com" };
+    const moved = { id, name: "Bob", mount_accessor: guests, custom_metadata: { c: "d" }, ...external };
     expect((await put("/v1/identity/entity-alias", moved)).body.data).toEqual({ id, canonical_id: bob });
     expect(await read()).toMatchObject({ ...moved, name: "bob", canonical_id: bob });
+    // Terraform sends both as empty texts when its configuration has none.
+    expect((await put(`/v1/identity/entity-alias/id/${id}`, { external_id: "", issuer: "" })).status).toBe(204);
     expect((await signIn("bob", "guests")).entity).toBe(bob);
+    expect(await read()).toMatchObject({ custom_metadata: { c: "d" }, ...external });
 
     const devs = await made("group", { name: "devs", type: "external" });
     const team = await made("group-alias", { name: "team", mount_accessor: staff, canonical_id: devs });

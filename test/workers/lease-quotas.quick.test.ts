@@ -4,6 +4,7 @@ import type { Fault } from "../doubles/cloud-b/azure-types.ts";
 import { accessObject, holderOf, issue, path } from "./access.ts";
 import { del, get, list, mountKv, put, send } from "./client.ts";
 import { creds, dynamicRole, mountEngine, openTenant, revoke, type Tenant, writeRole } from "./engine-helpers.ts";
+import { evictObject } from "./evict-all.ts";
 
 const AT = "/v1/sys/quotas/lease-count";
 const LIMITED = (at: string) => [`1 error occurred:\n\t* request path "${at}": lease count quota exceeded\n\n`];
@@ -57,12 +58,15 @@ describe("sys/quotas/lease-count", () => {
   it("returns 400 with the field's name for a setting without an effect", async () => {
     await mountKv("kv");
     await quota("kv", { max_leases: 1, path: "kv/" });
+    await user("ann");
+    await quota("ann", { max_leases: 1, path: "auth/people", role: "ann" });
     const rows: readonly [name: string, body: object, says: string][] = [
       ["q", {}, "max_leases"],
       ["q", { max_leases: 0 }, "max_leases"],
       ["q", { max_leases: 1, path: "nowhere/" }, "path: invalid mount path"],
       ["q", { max_leases: 1, path: "kv" }, 'path: quota rule with similar properties exists under the name "kv"'],
       ["q", { max_leases: 1, path: "kv/", role: "r" }, "role: the path must be that of an auth mount"],
+      ["q", { max_leases: 1, path: "auth/people", role: "ANN" }, 'exists under the name "ann"'],
       ["q", { max_leases: 1, type: "rate-limit" }, "type: must be lease-count"],
       ["a b", { max_leases: 1 }, "name: must be"],
     ];
@@ -161,6 +165,18 @@ describe("a lease-count quota of tokens", () => {
     expect(await counter("tokens")).toBe(3);
   });
 
+  it("counts no less after the last use of a root token without an expiry", async () => {
+    const caller = await limitedToken();
+    const create = () => send("POST", "/v1/auth/token/create", { ttl: "1h" }, caller);
+    await quota("tokens", { path: "auth/token", max_leases: 2 });
+    expect((await create()).status).toBe(200);
+    expect(await counter("tokens")).toBe(2);
+    const { client_token: token } = await issue({ policies: ["root"], num_uses: 1 });
+    expect((await put("/v1/auth/token/revoke-self", {}, { token })).status).toBe(204);
+    expect(await counter("tokens")).toBe(2);
+    expect((await create()).status).toBe(429);
+  });
+
   it("frees a lease with the token that ends", async () => {
     await user("ann");
     await quota("people", { path: "auth/people/", max_leases: 1 });
@@ -182,7 +198,7 @@ describe("a lease-count quota of tokens", () => {
     await quota("mount", { path: "auth/people/", max_leases: 1 });
     await quota("prefix", { path: "auth/people/login/prefix*", max_leases: 2 });
     await quota("exact", { path: "auth/people/login/exact", max_leases: 3 });
-    await quota("role", { path: "auth/people/", role: "role", max_leases: 4 });
+    await quota("role", { path: "auth/people/", role: "Role", max_leases: 4 });
     await quota("namespace", { path: "team", max_leases: 5 });
     const rows: readonly [path: string, allowed: number][] = [
       ["auth/people/login/role", 4],
@@ -200,6 +216,17 @@ describe("a lease-count quota of tokens", () => {
     }
     await quota("namespace", { path: "team", max_leases: 6 });
     expect((await send("POST", "/v1/team/auth/people/login/more", { password: "p" }, { token: "" })).status).toBe(200);
+  });
+
+  it("of a role counts the role in any letter case, also as an older release stored it", async () => {
+    await user("ann");
+    await quota("ann", { path: "auth/people", role: "Ann", max_leases: 1 });
+    expect((await get(`${AT}/ann`)).body.data.role).toBe("ann");
+    await runInDurableObject(accessObject(), (_object, { storage: { sql } }) => {
+      sql.exec("UPDATE facts SET value = replace(value, ?, ?)", '"role":"ann"', '"role":"ANN"');
+    });
+    await evictObject(accessObject());
+    expect([(await logIn("ann")).status, (await logIn("Ann")).status]).toEqual([200, 429]);
   });
 
   it("of a namespace applies below it only when it is inheritable", async () => {

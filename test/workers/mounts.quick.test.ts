@@ -319,6 +319,23 @@ describe("sys/internal/ui/mounts", () => {
     expect(Object.keys(all.body.data.secret)).toEqual(["cubbyhole/", "identity/", "one/", "sys/", "two/"]);
   });
 
+  it("lists them for a token of some networks there, and as without a token elsewhere", async () => {
+    await mountKv("one");
+    await policies({ one: path("one/data/x", "read") });
+    await put("/v1/auth/token/roles/near", { allowed_policies: "one", token_bound_cidrs: "192.0.2.0/24" });
+    const { client_token: token } = (await put("/v1/auth/token/create/near", { no_default_policy: true })).body.auth;
+    for (const [address, seen] of [
+      ["192.0.2.1", { "one/": RECORD }],
+      ["198.51.100.1", {}],
+    ] as const) {
+      const { status, body } = await get("/v1/sys/internal/ui/mounts", {
+        token,
+        headers: { "CF-Connecting-IP": address },
+      });
+      expect([address, status, body.data.secret]).toEqual([address, 200, seen]);
+    }
+  });
+
   it("lists the auth methods visible to the caller, and returns them by path", async () => {
     for (const at of ["people", "robots"]) await put(`/v1/sys/auth/${at}`, { type: "userpass", description: at });
     const record = (await get("/v1/sys/auth/people")).body.data;

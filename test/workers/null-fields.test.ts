@@ -78,6 +78,7 @@ const tokenFields = {
   token_num_uses: 5,
   token_no_default_policy: true,
   token_type: "service",
+  alias_metadata: { a: "b" },
 };
 const clearedToken = {
   token_policies: [],
@@ -85,6 +86,7 @@ const clearedToken = {
   token_num_uses: 0,
   token_no_default_policy: false,
   token_type: "default",
+  alias_metadata: {},
 };
 const JWT = "/v1/auth/jwt/role/r";
 
@@ -123,6 +125,7 @@ const rows: readonly Row[] = [
       token_num_uses: 0,
       token_no_default_policy: false,
       token_type: "default",
+      alias_metadata: {},
       bound_audiences: [],
       bound_subject: "",
       bound_claims: {},
@@ -211,8 +214,16 @@ const rows: readonly Row[] = [
   },
   {
     at: "/v1/sys/quotas/config",
-    before: { rate_limit_exempt_paths: ["sys/health"], enable_rate_limit_response_headers: true },
-    cleared: { rate_limit_exempt_paths: [], enable_rate_limit_response_headers: false },
+    before: {
+      rate_limit_exempt_paths: ["sys/health"],
+      absolute_rate_limit_exempt_paths: ["a/sys/health"],
+      enable_rate_limit_response_headers: true,
+    },
+    cleared: {
+      rate_limit_exempt_paths: [],
+      absolute_rate_limit_exempt_paths: [],
+      enable_rate_limit_response_headers: false,
+    },
   },
   {
     at: "/v1/sys/namespaces/team",

@@ -443,9 +443,16 @@ describe("capabilities", () => {
     expect(one.body.data).toEqual({ "kv/data/a": ["read", "update"], capabilities: ["read", "update"] });
     expect(one.body.capabilities).toEqual(["read", "update"]);
     const several = await put(route, { paths: ["/kv/data/a", "kv/metadata/x/", "z"] }, { token: client_token });
-    expect(several.body.data).toEqual({ "kv/data/a": ["read", "update"], "kv/metadata/x/": ["list"], z: ["deny"] });
-    const joined = await put(route, { paths: "/kv/data/a, kv/metadata/x/", path: "z" }, { token: client_token });
-    expect(joined.body.data).toEqual(several.body.data);
+    expect(several.body.data).toEqual({ "/kv/data/a": ["read", "update"], "kv/metadata/x/": ["list"], z: ["deny"] });
+  });
+
+  it("are returned under the text that was sent, and for `path` only without `paths`", async () => {
+    const { client_token: token } = await issue({ policies: ["p"] });
+    await policies({ p: rules });
+    const joined = await put(route, { paths: "/kv/data/a, kv/metadata/x/", path: "z" }, { token });
+    expect(joined.body.data).toEqual({ "/kv/data/a": ["read", "update"], "kv/metadata/x/": ["list"] });
+    const older = await put(route, { paths: [], path: "/kv/data/a" }, { token });
+    expect(older.body.data).toEqual({ "/kv/data/a": ["read", "update"], capabilities: ["read", "update"] });
   });
 
   it("of root are root", async () => {

@@ -147,6 +147,30 @@ describe("a templated policy", () => {
     expect([await reads(first, "ann/x"), await write("bob/x")]).toEqual([403, 200]);
   });
 
+  it("follows the alias metadata of the user, from the next login on, over that of the alias", async () => {
+    await policies({ own: path(`kv/data/{{identity.entity.aliases.${accessor}.custom_metadata.folder}}/x`, "read") });
+    const user = (alias_metadata: object) => put("/v1/auth/userpass/users/ann", { alias_metadata });
+    await user({ folder: "ops" });
+    const { token, entity } = await signIn();
+    const may = async () => {
+      const answers = await Promise.all(["ops", "bob", "devs"].map((name) => reads(token, `${name}/x`)));
+      return answers.map((status) => status === 200);
+    };
+    const alias = async () => (await get(`/v1/identity/entity/id/${entity}`)).body.data.aliases[0];
+    await put(`/v1/identity/entity-alias/id/${(await alias()).id}`, { custom_metadata: { folder: "devs", by: "me" } });
+    expect([(await alias()).custom_metadata, await may()]).toEqual([{ folder: "ops", by: "me" }, [true, false, false]]);
+    await user({ folder: "bob" });
+    expect(await may()).toEqual([true, false, false]);
+    await signIn();
+    expect(await may()).toEqual([false, true, false]);
+    await user({});
+    await signIn();
+    expect([(await alias()).custom_metadata, await may()]).toEqual([
+      { folder: "devs", by: "me" },
+      [false, false, true],
+    ]);
+  });
+
   it("applies to batch tokens and child tokens, which have the entity of their parent", async () => {
     const { token, entity } = await signIn();
     await rename(entity, "ann");

@@ -200,17 +200,24 @@ describe("a quota", () => {
     await quota("all", { rate: 3, interval: 10, path: "kv/" });
     const config = { enable_rate_limit_response_headers: true, rate_limit_exempt_paths: ["kv/metadata/*"] };
     expect((await put("/v1/sys/quotas/config", config)).status).toBe(204);
-    expect((await get("/v1/sys/quotas/config")).body.data).toEqual({
-      ...config,
-      enable_rate_limit_audit_logging: false,
-      absolute_rate_limit_exempt_paths: [],
-    });
+    const shown = { ...config, enable_rate_limit_audit_logging: false };
+    const read = async () => (await get("/v1/sys/quotas/config")).body.data;
+    expect(await read()).toEqual({ ...shown, absolute_rate_limit_exempt_paths: [] });
+    const absolute = { absolute_rate_limit_exempt_paths: ["team/sys/mounts", "kv/config"] };
+    expect((await put("/v1/sys/quotas/config", absolute)).status).toBe(204);
+    expect(await read()).toEqual({ ...shown, ...absolute });
     const { headers } = await get("/v1/kv/data/a", from(HERE));
-    const shown = (name: string) => headers.get(`X-Ratelimit-${name}`);
-    expect([shown("Limit"), shown("Remaining"), shown("Reset")]).toEqual(["3", "2", "10"]);
+    const limit = (name: string) => headers.get(`X-Ratelimit-${name}`);
+    expect([limit("Limit"), limit("Remaining"), limit("Reset")]).toEqual(["3", "2", "10"]);
     expect(await statuses(5, "/v1/kv/metadata/a")).toEqual([200, 200, 200, 200, 200]);
     expect(await statuses(3, "/v1/kv/data/a")).toEqual([200, 200, 429]);
     expect((await get("/v1/kv/data/a", from(HERE))).headers.get("X-Ratelimit-Remaining")).toBe("0");
+    expect(await statuses(2, "/v1/kv/config")).toEqual([200, 200]);
+    await put("/v1/sys/namespaces/team", {});
+    await quota("team", { rate: 1, interval: 10, path: "team" });
+    const team = { headers: { "CF-Connecting-IP": HERE, "X-Orch-Namespace": "team" } };
+    expect(await statuses(2, "/v1/sys/mounts", team)).toEqual([200, 200]);
+    expect(await statuses(2, "/v1/sys/policy", team)).toEqual([200, 429]);
     expect((await put("/v1/sys/quotas/config", { enable_rate_limit_audit_logging: true })).status).toBe(400);
   });
 });

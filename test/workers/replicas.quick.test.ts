@@ -269,6 +269,19 @@ describe("the next read at every place sees", () => {
     expect((await send("POST", "/v1/auth/token/create", { id: "my-own-token", policies: ["root"] })).status).toBe(200);
     expect(await seen(SECRET, "my-own-token")).toEqual([1, 1]);
   });
+
+  it("an uploaded token of the cluster API that was unknown before, also after its deletion", async () => {
+    await policies({ reader: path("kv/data/app", "read") });
+    const [AccessorID, SecretID] = [crypto.randomUUID(), crypto.randomUUID()];
+    const token = { AccessorID, SecretID, Type: "client", Policies: ["reader"] };
+    for (let time = 0; time < 2; time++) {
+      await warm(SECRET, SecretID);
+      expect(await seen(SECRET, SecretID)).toEqual([403, 403]);
+      expect((await put("/v1/acl/token", token)).status).toBe(200);
+      expect(await seen(SECRET, SecretID)).toEqual([1, 1]);
+      expect((await del(`/v1/acl/token/${AccessorID}`)).status).toBe(200);
+    }
+  });
 });
 
 describe("X-Sallyport-Place", () => {

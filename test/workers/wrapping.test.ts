@@ -249,8 +249,9 @@ describe("a wrapping token", () => {
     expect(await rows()).toEqual([0, 0]);
   });
 
-  it("reads its answer at cubbyhole/response, once", async () => {
+  it("reads its answer at cubbyhole/response, once and not by HEAD", async () => {
     const { token } = await wrapSecret();
+    expect((await send("HEAD", "/v1/cubbyhole/response", undefined, { token })).status).toBe(405);
     const { data, warnings } = (await get("/v1/cubbyhole/response", { token })).body;
     expect(JSON.parse(data.response).data.data.password).toBe(CANARY);
     expect(warnings).toEqual([expect.stringContaining("deprecated")]);

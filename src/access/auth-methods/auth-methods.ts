@@ -2,8 +2,8 @@ import type { AuthMount, AuthMountBody, AuthPlace, AuthTuneBody } from "../../co
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { clusterEvent } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
-import { refusedTtls, refusedTuning, untuned } from "../mounts/mount-admin.ts";
-import { optionsWith } from "../mounts/mount-fields.ts";
+import { refusedTtls, untuned } from "../mounts/mount-admin.ts";
+import { optionsWith, refusedTuning } from "../mounts/mount-fields.ts";
 import { type NamespaceTree, namespacePath } from "../namespaces/namespaces.ts";
 import type { AuthMountContent } from "./auth-mount-content.ts";
 import { type AuthMountTable, authConfigWith, authPath, knownAuthType, newAuthConfig } from "./auth-mounts.ts";

@@ -53,8 +53,10 @@ export class Logins {
     let changes = NOTHING;
     const issue = () => {
       const { namespace } = mount;
+      const { alias_metadata: roleMetadata = {} } = settings;
       const entity =
-        alias && entities.signIn({ namespace, mount: mount.accessor, ...alias, groups: login.groups }, now);
+        alias &&
+        entities.signIn({ namespace, mount: mount.accessor, ...alias, roleMetadata, groups: login.groups }, now);
       if (entity && !entity.ok) return entity;
       if (entity?.value.hasOtherRights) {
         changes = null;

@@ -53,10 +53,12 @@ export class ClusterTokens {
     if (!ids.ok) return ids;
     const { accessor, secret } = ids.value;
     const token = { ...draft.value, accessor, secret: origin.readable ? this.#secrets.seal(accessor, secret) : null };
+    // No reader has presented a random secret before. An uploaded one may be known as invalid.
+    const changes = request.SecretID ? [this.#store.hashOf(secret)] : NOTHING;
     this.#publisher.commit(() => {
       const row = this.#store.insert(secret, token);
       this.#publisher.emit([tokenUpserted(row, this.#roles.of(row).links)], [{ token: accessor }]);
-    }, NOTHING);
+    }, changes);
     return ok({ accessor, secret });
   }
 

@@ -12,7 +12,7 @@ beforeEach(() => {
 });
 
 const signIn = (name: string, groups: readonly string[] = []) =>
-  entities.signIn({ namespace: "", mount: "m", name, metadata: {}, groups }, 1);
+  entities.signIn({ namespace: "", mount: "m", name, metadata: {}, roleMetadata: {}, groups }, 1);
 const idOf = (name: string): string => {
   const entity = signIn(name);
   return entity.ok ? entity.value.id : entity.message;
@@ -70,6 +70,29 @@ describe("a login", () => {
     expect(groupsAfter("devops")).toEqual(["younger"]);
     expect(groupsAfter("devops", "DevOps")).toEqual(["older", "younger"]);
     expect(groupsAfter()).toEqual([]);
+  });
+});
+
+/** Stores a group as an older release could. */
+function group(id: string, kind: "entity" | "group", member: string, policies: readonly string[]): void {
+  sql.exec("INSERT INTO groups VALUES (?, '', ?, 'internal', ?, '{}', 1, 1)", id, id, JSON.stringify(policies));
+  sql.exec("INSERT INTO group_members (group_id, kind, member) VALUES (?, ?, ?)", id, kind, member);
+}
+
+describe("the policies of an entity", () => {
+  it("are compared in lower case and without spaces around them, and root is none of them", () => {
+    const id = idOf("ann");
+    group("g", "entity", id, ["No-Prod", " reader ", "READER", "Root", " root", " "]);
+    expect(entities.policiesOf(id, "")).toEqual(["no-prod", "reader"]);
+  });
+
+  it("are those of all groups around it, however deep, and of a circle of groups once", () => {
+    const id = idOf("ann");
+    group("g0", "entity", id, ["p0"]);
+    for (let depth = 1; depth < 40; depth++) group(`g${depth}`, "group", `g${depth - 1}`, [`p${depth}`]);
+    sql.exec("INSERT INTO group_members (group_id, kind, member) VALUES ('g0', 'group', 'g39')");
+    expect(entities.policiesOf(id, "")).toHaveLength(40);
+    expect(entities.groupsOf(id)).toHaveLength(40);
   });
 });
 

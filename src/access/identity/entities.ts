@@ -1,5 +1,6 @@
 import { memo } from "../../lib/memo.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
+import { comparedPolicies } from "../../rights/policy-names.ts";
 import type { TemplateSubject } from "../paths/path-templates.ts";
 import { comparedName, namedIn } from "./name-case.ts";
 
@@ -21,6 +22,8 @@ interface SignIn {
   readonly mount: string;
   readonly name: string;
   readonly metadata: Readonly<Record<string, string>>;
+  /** `alias_metadata` of the role or user: custom metadata of the alias until the next login. */
+  readonly roleMetadata: Readonly<Record<string, string>>;
   /** Names of external groups, by the caller's credentials. */
   readonly groups: readonly string[];
 }
@@ -31,9 +34,6 @@ interface SignIn {
  */
 export const MAX_LOGIN_ENTITIES = 50_000;
 const TOO_MANY = `entity: the namespace holds ${MAX_LOGIN_ENTITIES} entities, and logins create no more; does the alias, such as the claim in user_claim, differ at each login?`;
-
-/** Bounds the walk over nested groups. */
-const MAX_GROUP_DEPTH = 16;
 
 /**
  * Entities, their aliases at auth mounts, and groups (https://developer.hashicorp.com/vault/docs/concepts/identity). An
@@ -87,32 +87,35 @@ export class Entities {
    * disabled, or another entity whose alias differs in letter case only
    */
   signIn(
-    { namespace, mount, name, metadata, groups }: SignIn,
+    { namespace, mount, name, metadata, roleMetadata, groups }: SignIn,
     now: number,
   ): Result<{ id: string; hasOtherRights: boolean }> {
     const aliases = this.#aliasesNamed(mount, name);
     const [alias] = aliases;
-    const text = JSON.stringify(metadata);
+    const [text, ofRole] = [JSON.stringify(metadata), JSON.stringify(roleMetadata)];
+    const isAsBefore = alias?.metadata === text && alias.role_metadata === ofRole;
     if (!alias && this.number(namespace) >= MAX_LOGIN_ENTITIES) return refuse("invalid", TOO_MANY);
     if (!aliases.every(({ entity }) => this.isActive(entity))) return disabled();
     const entity = alias?.entity ?? this.#create(namespace, now);
     if (!alias) {
       this.#sql.exec(
-        `INSERT INTO entity_aliases (id, entity, mount, name, metadata, custom_metadata, created, updated)
-         VALUES (?, ?, ?, ?, ?, '{}', ?, ?)`,
+        `INSERT INTO entity_aliases (id, entity, mount, name, metadata, role_metadata, custom_metadata, created, updated)
+         VALUES (?, ?, ?, ?, ?, ?, '{}', ?, ?)`,
         crypto.randomUUID(),
         entity,
         mount,
         name,
         text,
+        ofRole,
         now,
         now,
       );
-    } else if (alias.metadata !== text) {
-      this.#sql.exec("UPDATE entity_aliases SET metadata = ?, updated = ? WHERE id = ?", text, now, alias.id);
+    } else if (!isAsBefore) {
+      const change = "UPDATE entity_aliases SET metadata = ?, role_metadata = ?, updated = ? WHERE id = ?";
+      this.#sql.exec(change, text, ofRole, now, alias.id);
     }
     const isOfOtherGroups = this.#joinExternalGroups(entity, mount, groups);
-    const hasOtherRights = alias !== undefined && (alias.metadata !== text || isOfOtherGroups);
+    const hasOtherRights = alias !== undefined && (!isAsBefore || isOfOtherGroups);
     return ok({ id: entity, hasOtherRights });
   }
 
@@ -122,8 +125,8 @@ export class Entities {
   }
 
   /**
-   * Policies of an entity and of its groups, nested groups included; without `root`. Empty for a disabled entity, and in
-   * another namespace than the entity's, where the same name is another policy.
+   * Policies of an entity and of its groups, nested groups included; without `root`. Older rows hold names as they were
+   * sent. Empty for a disabled entity, and in another namespace than the entity's, where the same name is another policy.
    * @param namespace of the token
    */
   policiesOf(id: string, namespace: string): string[] {
@@ -131,21 +134,22 @@ export class Entities {
     if (!entity) return [];
     const all = [entity.policies, ...this.groupsOf(entity.id).map(({ policies }) => policies)];
     const names = all.flatMap((policies) => JSON.parse(policies) as string[]);
-    return [...new Set(names)].filter((name) => name !== "root").sort();
+    return comparedPolicies(names)
+      .filter((name) => name !== "root")
+      .sort();
   }
 
-  /** The groups that an entity is in, directly or through other groups. */
+  /** The groups that an entity is in, directly or through other groups; each is visited once. */
   groupsOf(id: string): { id: string; name: string; policies: string; metadata: string }[] {
     return this.#sql
       .exec<{ id: string; name: string; policies: string; metadata: string }>(
-        `WITH RECURSIVE within (id, depth) AS (
-           SELECT group_id, 1 FROM group_members WHERE kind = 'entity' AND member = ?
-           UNION SELECT group_members.group_id, depth + 1 FROM group_members JOIN within
-             ON group_members.kind = 'group' AND group_members.member = within.id WHERE depth < ?)
-         SELECT DISTINCT groups.id, name, policies, metadata FROM groups JOIN within ON groups.id = within.id
+        `WITH RECURSIVE within (id) AS (
+           SELECT group_id FROM group_members WHERE kind = 'entity' AND member = ?
+           UNION SELECT group_members.group_id FROM group_members JOIN within
+             ON group_members.kind = 'group' AND group_members.member = within.id)
+         SELECT groups.id, name, policies, metadata FROM groups JOIN within ON groups.id = within.id
          ORDER BY name`,
         id,
-        MAX_GROUP_DEPTH,
       )
       .toArray();
   }
@@ -178,15 +182,16 @@ export class Entities {
 
   #aliasesOf(entity: string): TemplateSubject["aliases"] {
     return this.#sql
-      .exec<{ id: string; accessor: string; name: string; metadata: string; custom_metadata: string }>(
-        "SELECT id, mount AS accessor, name, metadata, custom_metadata FROM entity_aliases WHERE entity = ?",
+      .exec<Record<"id" | "accessor" | "name" | "metadata" | "role_metadata" | "custom_metadata", string>>(
+        `SELECT id, mount AS accessor, name, metadata, role_metadata, custom_metadata FROM entity_aliases
+         WHERE entity = ?`,
         entity,
       )
       .toArray()
-      .map(({ custom_metadata: custom, metadata, ...alias }) => ({
+      .map(({ custom_metadata: custom, role_metadata: ofRole, metadata, ...alias }) => ({
         ...alias,
         metadata: mapOf(metadata),
-        customMetadata: mapOf(custom),
+        customMetadata: { ...mapOf(custom), ...mapOf(ofRole) },
       }));
   }
 
@@ -219,10 +224,12 @@ export class Entities {
     return entity?.disabled === 0 && entity.namespace === namespace ? entity : null;
   }
 
-  #aliasesNamed(mount: string, name: string): { id: string; entity: string; metadata: string }[] {
+  #aliasesNamed(mount: string, name: string) {
     const { condition, order } = namedIn("entity_aliases");
-    const query = `SELECT id, entity, metadata FROM entity_aliases WHERE mount = ? AND ${condition} ${order}`;
-    return this.#sql.exec<{ id: string; entity: string; metadata: string }>(query, mount, name, name).toArray();
+    const query = `SELECT id, entity, metadata, role_metadata FROM entity_aliases WHERE mount = ? AND ${condition} ${order}`;
+    return this.#sql
+      .exec<Record<"id" | "entity" | "metadata" | "role_metadata", string>>(query, mount, name, name)
+      .toArray();
   }
 
   /** @returns the id of the new entity */

@@ -98,7 +98,7 @@ export class IdentityAdmin {
     const now = Date.now();
     const values = [
       name,
-      stored(unique(change.policies)?.sort(), row?.policies ?? "[]"),
+      stored(change.policies?.toSorted(), row?.policies ?? "[]"),
       stored(change.metadata, row?.metadata ?? "{}"),
       change.disabled === undefined ? (row?.disabled ?? 0) : Number(change.disabled),
     ];
@@ -138,7 +138,7 @@ export class IdentityAdmin {
         namespace,
         name,
         type,
-        stored(unique(change.policies), row?.policies ?? "[]"),
+        stored(change.policies, row?.policies ?? "[]"),
         stored(change.metadata, row?.metadata ?? "{}"),
         now,
         now,
@@ -311,10 +311,6 @@ const keyOf = (
   if (id !== undefined) return { by: "id", value: id };
   return name === undefined || kind === "group" ? null : { by: "name", value: name };
 };
-
-/** Without repetitions, in their order. */
-const unique = (names: readonly string[] | null | undefined): string[] | undefined =>
-  names ? [...new Set(names)] : undefined;
 
 const stored = (given: object | null | undefined, before: string): string => (given ? JSON.stringify(given) : before);
 

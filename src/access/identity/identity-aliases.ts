@@ -17,7 +17,10 @@ interface AliasRow extends Record<string, SqlStorageValue> {
   mount: string;
   name: string;
   metadata: string;
+  role_metadata: string;
   custom_metadata: string;
+  external_id: string;
+  issuer: string;
   merged_from: string;
   created: number;
   updated: number;
@@ -33,10 +36,11 @@ interface AliasMount {
 /** A query for aliases with the columns of `AliasRow`; conditions follow it. */
 const SELECT = {
   entity: `SELECT entity_aliases.id, entity AS canonical, mount, entity_aliases.name, entity_aliases.metadata,
-      custom_metadata, merged_from, entity_aliases.created, entity_aliases.updated
+      role_metadata, custom_metadata, external_id, issuer, merged_from, entity_aliases.created, entity_aliases.updated
     FROM entity_aliases JOIN entities AS owner ON owner.id = entity`,
   group: `SELECT group_aliases.id, group_id AS canonical, mount, group_aliases.name, '{}' AS metadata,
-      '{}' AS custom_metadata, '[]' AS merged_from, group_aliases.created, group_aliases.updated
+      '{}' AS role_metadata, '{}' AS custom_metadata, '' AS external_id, '' AS issuer, '[]' AS merged_from,
+      group_aliases.created, group_aliases.updated
     FROM group_aliases JOIN groups AS owner ON owner.id = group_id`,
 } as const;
 const TABLE = { entity: "entity_aliases", group: "group_aliases" } as const;
@@ -99,11 +103,10 @@ export class IdentityAliases {
       return refuse("invalid", `canonical_id: the ${kind} already has an alias${kind === "entity" ? " there" : ""}`);
     }
     const old = before ?? taken;
-    const custom = JSON.stringify(change.custom_metadata ?? old?.customMetadata ?? {});
     this.#deps.commit(() => {
       this.#put(kind, id, owner, accessor, name);
       if (kind === "entity") {
-        this.#deps.sql.exec("UPDATE entity_aliases SET custom_metadata = ? WHERE id = ?", custom, id);
+        this.#change(id, change);
       } else if (old && isOther(old, { owner, accessor, name })) {
         // Members of an external group follow the logins of its alias.
         this.#deps.sql.exec("DELETE FROM group_members WHERE group_id IN (?, ?)", old.canonical, owner);
@@ -151,6 +154,18 @@ export class IdentityAliases {
     );
   }
 
+  /** Writes the fields of an entity's alias that a request names. */
+  #change(id: string, { custom_metadata: custom, external_id: externalId, issuer }: AliasChange): void {
+    this.#deps.sql.exec(
+      `UPDATE entity_aliases SET custom_metadata = coalesce(?, custom_metadata),
+         external_id = coalesce(?, external_id), issuer = coalesce(?, issuer) WHERE id = ?`,
+      custom ? JSON.stringify(custom) : null,
+      externalId ?? null,
+      issuer ?? null,
+      id,
+    );
+  }
+
   #mayHaveAlias(namespace: string, kind: IdentityKind, id: string): boolean {
     const query =
       kind === "entity"
@@ -171,7 +186,8 @@ export class IdentityAliases {
     return this.#deps.sql
       .exec<AliasRow>(`${SELECT[kind]} ${where}`, ...values)
       .toArray()
-      .map(({ id, canonical, mount: accessor, name, metadata, custom_metadata, merged_from, created, updated }) => {
+      .map((row) => {
+        const { id, canonical, mount: accessor, name, created, updated } = row;
         const isToken = accessor.startsWith(tokenMountAccessor(""));
         const mount = isToken ? tokenMount(accessor) : this.#deps.mounts.byAccessor(accessor);
         return {
@@ -183,13 +199,17 @@ export class IdentityAliases {
           accessor,
           mountPath: `auth/${mount?.path ?? ""}`,
           mountType: mount?.type ?? "",
-          metadata: JSON.parse(metadata) as Record<string, string>,
-          customMetadata: JSON.parse(custom_metadata) as Record<string, string>,
-          mergedFrom: JSON.parse(merged_from) as string[],
+          metadata: mapOf(row.metadata),
+          customMetadata: { ...mapOf(row.custom_metadata), ...mapOf(row.role_metadata) },
+          externalId: row.external_id,
+          issuer: row.issuer,
+          mergedFrom: JSON.parse(row.merged_from) as string[],
         };
       });
   }
 }
+
+const mapOf = (text: string): Record<string, string> => JSON.parse(text) as Record<string, string>;
 
 const tokenMount = (accessor: string): AliasMount => ({ accessor, path: "token/", type: "token" });
 

@@ -7,7 +7,7 @@ import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../tokens/token.ts";
 import { builtInPath } from "./built-in-mounts.ts";
 import type { DeletedMounts } from "./deleted-mounts.ts";
-import { optionsWith } from "./mount-fields.ts";
+import { optionsWith, refusedTuning } from "./mount-fields.ts";
 import type { MountViews } from "./mount-views.ts";
 import { configWith, type MountTable, mountPath } from "./mounts.ts";
 import type { PublishedSecrets } from "./published-secrets.ts";
@@ -138,15 +138,6 @@ function refusedChange(mount: Mount, version: string | undefined): Refusal | nul
 /** The refusal to tune a path without a mount. */
 export const untuned = (path: string): Refusal =>
   refuse("invalid", `tune of path ${JSON.stringify(path.replace(/\/*$/, "/"))} failed: no mount entry found`);
-
-/** Why a mount or an auth method cannot be tuned to these lease times; null when it can. */
-export function refusedTuning({
-  default_lease_ttl: usual,
-  max_lease_ttl: most,
-}: Pick<Mount["config"], "default_lease_ttl" | "max_lease_ttl">): Refusal | null {
-  if (most === 0 || usual <= most) return null;
-  return refuse("invalid", `backend max lease TTL of ${most} would be less than backend default lease TTL of ${usual}`);
-}
 
 /** Why a new mount or auth method cannot have these lease times; null when it can. */
 export function refusedTtls(config: {

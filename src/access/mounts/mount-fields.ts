@@ -1,4 +1,6 @@
 import * as z from "zod";
+import type { MountConfig } from "../../contracts/mount.ts";
+import { type Refusal, refuse } from "../../lib/result.ts";
 import { sentence } from "../../platform/http/errors.ts";
 import { duration, echoed, flag, stringList, stringMap } from "../../platform/http/fields.ts";
 
@@ -65,3 +67,12 @@ export const optionsWith = (
   Object.fromEntries(
     Object.entries({ ...before, ...given }).filter(([name, value]) => value !== "" || name === "version"),
   );
+
+/** Why a mount or an auth method cannot be tuned to these lease times; null when it can. */
+export function refusedTuning({
+  default_lease_ttl: usual,
+  max_lease_ttl: most,
+}: Pick<MountConfig, "default_lease_ttl" | "max_lease_ttl">): Refusal | null {
+  if (most === 0 || usual <= most) return null;
+  return refuse("invalid", `backend max lease TTL of ${most} would be less than backend default lease TTL of ${usual}`);
+}

@@ -1,4 +1,4 @@
-import type { AuthMount } from "../../contracts/auth.ts";
+import type { ListedAuthMount } from "../../contracts/auth.ts";
 import type {
   ListedMount,
   Located,
@@ -13,6 +13,7 @@ import type { DeploymentState } from "../../platform/durable/deployment-state.ts
 import { mountTypes } from "../../rights/mount-routes.ts";
 import { mayBelow } from "../../rights/path-rules.ts";
 import type { AuthMountTable } from "../auth-methods/auth-mounts.ts";
+import type { TokenMethods } from "../auth-methods/token-methods.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import type { Grants } from "../policies/policy-store.ts";
 import { builtInMounts, builtInPath } from "./built-in-mounts.ts";
@@ -30,10 +31,18 @@ export class MountViews {
   readonly #namespaces: NamespaceTree;
   readonly #state: DeploymentState;
   readonly #authMounts: AuthMountTable;
+  readonly #tokenMethods: TokenMethods;
 
-  constructor(table: MountTable, authMounts: AuthMountTable, namespaces: NamespaceTree, state: DeploymentState) {
+  constructor(
+    table: MountTable,
+    authMounts: AuthMountTable,
+    tokenMethods: TokenMethods,
+    namespaces: NamespaceTree,
+    state: DeploymentState,
+  ) {
     this.#table = table;
     this.#authMounts = authMounts;
+    this.#tokenMethods = tokenMethods;
     this.#namespaces = namespaces;
     this.#state = state;
   }
@@ -51,7 +60,7 @@ export class MountViews {
 
   /** Mounts of a namespace with any right of the viewer; without a viewer, those listed for everyone. */
   visible(viewer: Viewer | null, namespace: string): ListedMount[] {
-    return this.list(namespace).filter((mount) => isListed(mount) || (viewer !== null && sees(viewer, mount)));
+    return this.list(namespace).filter((mount) => isPublic(mount) || (viewer !== null && sees(viewer, mount)));
   }
 
   /** Mounts of a namespace and of those below it with any right of the viewer, by uuid. @param after the uuid before */
@@ -71,30 +80,27 @@ export class MountViews {
       builtIn === null
         ? this.#table.resolve(at.namespace, at.path)
         : this.#builtIn(at.namespace).find((each) => each.path === builtIn);
-    return mount && (isListed(mount) || sees(viewer, mount)) ? mount : null;
+    return mount && (isPublic(mount) || sees(viewer, mount)) ? mount : null;
   }
 
   /** Like `visible`, for auth methods. */
   visibleAuth(viewer: Viewer | null, namespace: string): VisibleAuthMounts {
-    const methods = this.#authMounts.list(namespace);
+    const methods = [...this.#authMounts.list(namespace), this.#tokenMethods.get(namespace)];
     const isSeen = (path: string) => viewer !== null && seesPath(viewer, namespace, `auth/${path}`);
-    return {
-      methods: methods.filter(({ path, config }) => config.listing_visibility === "unauth" || isSeen(path)),
-      token: isSeen(TOKEN_MOUNT),
-    };
+    return { methods: methods.filter((method) => isPublic(method) || isSeen(method.path)) };
   }
 
   /** Like `visibleAt`, for auth methods. */
   visibleAuthAt(viewer: Viewer, namespace: string, path: string): VisibleAuthMount | null {
     const at = this.#namespaces.split(namespace, path);
-    const mount = `${at.path}/`.startsWith(`auth/${TOKEN_MOUNT}`) ? "token" : this.#authMount(at);
+    const mount = this.#authMount(at);
     if (mount === null) return null;
-    const isPublic = mount !== "token" && mount.config.listing_visibility === "unauth";
-    const folder = `auth/${mount === "token" ? TOKEN_MOUNT : mount.path}`;
-    return isPublic || seesPath(viewer, at.namespace, folder) ? { namespace: at.namespace, mount } : null;
+    const isSeen = isPublic(mount) || seesPath(viewer, at.namespace, `auth/${mount.path}`);
+    return isSeen ? { namespace: at.namespace, mount } : null;
   }
 
-  #authMount({ namespace, path }: Located): AuthMount | null {
+  #authMount({ namespace, path }: Located): ListedAuthMount | null {
+    if (`${path}/`.startsWith("auth/token/")) return this.#tokenMethods.get(namespace);
     return this.#authMounts.resolve(namespace, path)?.mount ?? null;
   }
 
@@ -135,12 +141,11 @@ export class MountViews {
   }
 }
 
-const isListed = (mount: ListedMount): boolean => mount.config.listing_visibility === "unauth";
+/** Whether listings for callers without a token show a mount. */
+const isPublic = ({ config }: Pick<ListedMount | ListedAuthMount, "config">): boolean =>
+  config.listing_visibility === "unauth";
 
 const sees = (viewer: Viewer, { namespace, path }: ListedMount): boolean => seesPath(viewer, namespace, path);
 
 const seesPath = (viewer: Viewer, namespace: string, path: string): boolean =>
   namespace.startsWith(viewer.namespace) && (viewer.grants.root || mayBelow(viewer.grants.paths, namespace + path));
-
-/** The built-in auth method, below `auth/`. */
-const TOKEN_MOUNT = "token/";

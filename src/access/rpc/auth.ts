@@ -5,6 +5,7 @@ import { ok } from "../../lib/result.ts";
 import { sealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
 import type { AccessParts } from "../access-parts.ts";
+import { isTokenMethod } from "../auth-methods/token-methods.ts";
 import { delivered } from "../published-changes.ts";
 
 /** Counts leases where a quota needs them to admit a login at a mount. */
@@ -15,10 +16,15 @@ async function countLeases({ authMethods, leaseQuotas }: AccessParts, mount: str
 
 /** RPC methods about auth methods of the secrets API, and their logins. */
 export const authMethodMethods: MethodTable<AuthApi, AccessParts> = {
-  listAuthMounts: ({ authMethods }, namespace) => authMethods.list(namespace),
-  readAuthMount: ({ authMethods }, namespace, path) => authMethods.read(namespace, path),
+  listAuthMounts: ({ authMethods, tokenMethods }, namespace) => [
+    ...authMethods.list(namespace),
+    tokenMethods.get(namespace),
+  ],
+  readAuthMount: ({ authMethods, tokenMethods }, namespace, path) =>
+    isTokenMethod(path) ? ok(tokenMethods.get(namespace)) : authMethods.read(namespace, path),
   enableAuthMount: ({ authMethods }, namespace, path, body) => authMethods.enable(namespace, path, body),
-  tuneAuthMount: ({ authMethods }, namespace, path, body) => authMethods.tune(namespace, path, body),
+  tuneAuthMount: ({ authMethods, tokenMethods }, namespace, path, body) =>
+    isTokenMethod(path) ? tokenMethods.tune(namespace, body) : authMethods.tune(namespace, path, body),
   disableAuthMount: delivered(({ authMethods }, namespace, path) => {
     authMethods.disable(namespace, path);
     return ok(null);

@@ -12,6 +12,9 @@ interface Stored extends LeaseQuota {
   readonly kind: QuotaKind;
 }
 
+/** Auth methods store the names of their roles and users in lower case. */
+const comparedRole = (role: string): string => role.toLowerCase();
+
 interface LeaseCountQuotasDependencies {
   readonly state: DeploymentState;
   readonly paths: PathResolver;
@@ -62,7 +65,8 @@ export class LeaseCountQuotas {
     return ok({ ...shown, counter: this.#deps.counts.count(counted) });
   }
 
-  put(name: string, body: LeaseQuotaBody): Result<null> {
+  put(name: string, given: LeaseQuotaBody): Result<null> {
+    const body = { ...given, role: comparedRole(given.role) };
     const refused = quotaNameRefusal(name);
     if (refused) return refused;
     const scope = this.#scopes.scopeOf(body.path);
@@ -158,7 +162,11 @@ export class LeaseCountQuotas {
   }
 
   #all(): readonly Stored[] {
-    this.#quotas ??= JSON.parse(this.#deps.state.get("lease_count_quotas") ?? "[]") as Stored[];
+    // Older rows hold roles as they were sent.
+    this.#quotas ??= (JSON.parse(this.#deps.state.get("lease_count_quotas") ?? "[]") as Stored[]).map((quota) => ({
+      ...quota,
+      role: comparedRole(quota.role),
+    }));
     return this.#quotas;
   }
 

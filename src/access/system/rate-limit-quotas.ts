@@ -15,7 +15,11 @@ const MAX_QUOTAS = 100;
 /** Counters of clients; the oldest is dropped for a new one beyond. */
 const MAX_CLIENTS = 10_000;
 
-const NO_CONFIG: QuotasConfig = { enable_rate_limit_response_headers: false, rate_limit_exempt_paths: [] };
+const NO_CONFIG: QuotasConfig = {
+  enable_rate_limit_response_headers: false,
+  rate_limit_exempt_paths: [],
+  absolute_rate_limit_exempt_paths: [],
+};
 
 /** Never counted, so that a quota that is too low can be changed. */
 const ITSELF = "sys/quotas/";
@@ -147,10 +151,12 @@ export class RateLimitQuotas {
 
   #isExempt(request: CountedRequest): boolean {
     const { namespace, path } = request;
-    if (namespace !== "") return false;
-    if (path.startsWith(ITSELF)) return true;
+    if (namespace === "" && path.startsWith(ITSELF)) return true;
+    const { rate_limit_exempt_paths: ofRoot, absolute_rate_limit_exempt_paths: absolute } = this.config();
+    const exempts = namespace === "" ? [...ofRoot, ...absolute] : absolute;
+    if (exempts.length === 0) return false;
     const spelled = this.#scopes.spelling(request);
-    return this.config().rate_limit_exempt_paths.some((exempt) => isNamed(spelled(path), spelled(exempt)));
+    return exempts.some((exempt) => isNamed(spelled(namespace + path), spelled(exempt)));
   }
 
   #all(): readonly Stored[] {

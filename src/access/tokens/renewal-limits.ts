@@ -2,32 +2,36 @@ import type { AuthEntryName, AuthMount, TokenSettings } from "../../contracts/au
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { AuthEntries } from "../auth-methods/auth-entries.ts";
 import type { AuthMountTable } from "../auth-methods/auth-mounts.ts";
+import type { TokenMethods } from "../auth-methods/token-methods.ts";
 import { lesserOf } from "./role-rules.ts";
 import { policiesOf, SYSTEM_MAX_TTL, type TokenLimits, type TokenRow } from "./token.ts";
 import type { TokenRoles } from "./token-roles.ts";
 
 /**
- * The limits for a renewal: those of the user, the login role or the token role as they are now. A token is not renewed
- * once its user or role is deleted.
+ * The limits for a renewal: those of the auth method, and of the user, the login role or the token role, as they are now.
+ * A token is not renewed once its user or role is deleted.
  */
 export class RenewalLimits {
   readonly #mounts: AuthMountTable;
   readonly #entries: AuthEntries;
   readonly #roles: TokenRoles;
+  readonly #methods: TokenMethods;
 
-  constructor(mounts: AuthMountTable, entries: AuthEntries, roles: TokenRoles) {
+  constructor(mounts: AuthMountTable, entries: AuthEntries, roles: TokenRoles, methods: TokenMethods) {
     this.#mounts = mounts;
     this.#entries = entries;
     this.#roles = roles;
+    this.#methods = methods;
   }
 
-  /** Null for tokens of neither a login nor a role: their own limits apply. @throws Sealed */
-  of(row: TokenRow): Result<Partial<TokenLimits> | null> {
+  /** The limits that differ from the token's own. @throws Sealed */
+  of(row: TokenRow): Result<Partial<TokenLimits>> {
     if (row.auth_mount !== null) return this.#ofLogin(entryOf(row), row);
-    if (row.role === null) return ok(null);
+    const { max_lease_ttl: maxTtl } = this.#methods.limits(row.namespace);
+    if (row.role === null) return ok({ maxTtl });
     const role = this.#roles.get(row.namespace, row.role);
     return role
-      ? ok({ explicitMaxTtl: role.token_explicit_max_ttl, period: role.token_period })
+      ? ok({ maxTtl, explicitMaxTtl: role.token_explicit_max_ttl, period: role.token_period })
       : refuse("invalid", `original token role ${JSON.stringify(row.role)} could not be found, not renewing`);
   }
 

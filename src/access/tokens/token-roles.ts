@@ -1,12 +1,14 @@
 import type { WriteRights } from "../../contracts/kv-store.ts";
 import type { TokenRole, TokenRoleBody } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { TokenMethods } from "../auth-methods/token-methods.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { policyNames, SYSTEM_MAX_TTL } from "./token.ts";
 
 interface TokenRolesDependencies {
   readonly sql: SqlStorage;
   readonly namespaces: NamespaceTree;
+  readonly methods: TokenMethods;
   commit<T>(change: () => T): T;
 }
 
@@ -65,7 +67,7 @@ export class TokenRoles {
    * @returns warnings about fields that have no effect
    */
   put(namespace: string, name: string, body: TokenRoleBody, rights?: WriteRights): Result<string[]> {
-    const { sql, namespaces, commit } = this.#deps;
+    const { sql, namespaces, methods, commit } = this.#deps;
     if (!NAME.test(name)) return refuse("invalid", "role_name: must be 1 to 128 of A-Z a-z 0-9 _ . -");
     const admitted = namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
@@ -86,7 +88,7 @@ export class TokenRoles {
         JSON.stringify(role.value),
       ),
     );
-    return ok(warningsOf(role.value, body));
+    return ok(warningsOf(role.value, body, methods.limits(namespace).max_lease_ttl || SYSTEM_MAX_TTL));
   }
 
   /** Idempotent. Tokens of the role live on; they are not renewed. */
@@ -95,9 +97,10 @@ export class TokenRoles {
     commit(() => sql.exec("DELETE FROM token_roles WHERE namespace = ? AND name = ?", namespace, name));
   }
 
-  /** Deletes the roles of a namespace, inside the caller's transaction. */
+  /** Deletes the roles of a namespace and the settings of its method, inside the caller's transaction. */
   deleteNamespace(namespace: string): void {
     this.#deps.sql.exec("DELETE FROM token_roles WHERE namespace = ?", namespace);
+    this.#deps.methods.deleteNamespace(namespace);
   }
 }
 
@@ -184,13 +187,14 @@ function batchProblem(role: TokenRole): string | null {
 
 const RENAMED = ["period", "bound_cidrs", "explicit_max_ttl"] as const;
 
-function warningsOf(role: TokenRole, body: TokenRoleBody): string[] {
+/** @param most the maximum TTL of the method, in seconds */
+function warningsOf(role: TokenRole, body: TokenRoleBody, most: number): string[] {
   const warnings = RENAMED.filter((older) => body[older] != null && body[`token_${older}`] != null).map(
     (older) => `Both 'token_${older}' and deprecated '${older}' value supplied, ignoring the deprecated value`,
   );
-  if (role.token_explicit_max_ttl > SYSTEM_MAX_TTL) {
+  if (role.token_explicit_max_ttl > most) {
     warnings.push(
-      `Given explicit max TTL of ${role.token_explicit_max_ttl} is greater than system/mount allowed value of ${SYSTEM_MAX_TTL} seconds; tokens of this role get the smaller value`,
+      `Given explicit max TTL of ${role.token_explicit_max_ttl} is greater than system/mount allowed value of ${most} seconds; tokens of this role get the smaller value`,
     );
   }
   return warnings;

@@ -1,6 +1,7 @@
 import type { AuthBlock, ClusterTokenBody, TokenBody, TokenRole } from "../../contracts/tokens.ts";
 import { randomText } from "../../lib/random-text.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { TokenMethods } from "../auth-methods/token-methods.ts";
 import { expirationSeconds } from "../cluster-acl/cluster-acl.ts";
 import type { Entities } from "../identity/entities.ts";
 import type { PathEvaluator } from "../paths/path-evaluator.ts";
@@ -27,12 +28,20 @@ export class TokenRules {
   readonly #policies: PolicyStore;
   readonly #evaluator: PathEvaluator;
   readonly #entities: Entities;
+  readonly #methods: TokenMethods;
 
-  constructor(store: TokenStore, policies: PolicyStore, evaluator: PathEvaluator, entities: Entities) {
+  constructor(
+    store: TokenStore,
+    policies: PolicyStore,
+    evaluator: PathEvaluator,
+    entities: Entities,
+    methods: TokenMethods,
+  ) {
     this.#store = store;
     this.#policies = policies;
     this.#evaluator = evaluator;
     this.#entities = entities;
+    this.#methods = methods;
   }
 
   /**
@@ -84,7 +93,8 @@ export class TokenRules {
     const explicitMaxTtl = lesser("Explicit max TTL", request.explicit_max_ttl, role?.token_explicit_max_ttl, warnings);
     const period = lesser("Period", request.period, role?.token_period, warnings);
     const ttl = request.ttl || request.lease || 0;
-    const limit = { created: now, ttl, explicitMaxTtl, period, root: makesRoot };
+    const { default_lease_ttl: usual, max_lease_ttl: maxTtl } = this.#methods.limits(namespace);
+    const limit = { created: now, ttl: usual, maxTtl, explicitMaxTtl, period, root: makesRoot };
     const { expires, warnings: capped } = expiryFor(limit, ttl, now);
     // It would outlive its parent, or promise to.
     if (expires === null && parent.expires !== null)
@@ -126,7 +136,8 @@ export class TokenRules {
 
   /** The entity of an alias at the token method, created with it. Runs inside a transaction. */
   entityOfAlias(namespace: string, mount: string, alias: string, now: number): Result<string> {
-    const entity = this.#entities.signIn({ namespace, mount, name: alias, metadata: {}, groups: [] }, now);
+    const caller = { namespace, mount, name: alias, metadata: {}, roleMetadata: {}, groups: [] };
+    const entity = this.#entities.signIn(caller, now);
     return entity.ok ? ok(entity.value.id) : entity;
   }
 
@@ -186,12 +197,12 @@ export class TokenRules {
   /**
    * Extends a token's expiry. Refused, as upstream, when the limits as they are now have passed; the token then ends at
    * its own expiry.
-   * @param limits of the token's role or login as they are now; null: those of the token
+   * @param limits that differ from the token's own, as they are now
    * @param increment in seconds, 0 = the token's own TTL
    */
   renew(
     row: TokenRow,
-    limits: Partial<TokenLimits> | null,
+    limits: Partial<TokenLimits>,
     increment: number,
     now: number,
   ): Result<{ row: TokenRow; warnings: string[] }> {

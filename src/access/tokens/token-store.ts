@@ -50,6 +50,8 @@ export class TokenStore {
   readonly leaseCounts: TokenLeaseCounts;
   /** Hashes of recent tokens, in memory only. */
   readonly #hashes = new Lru<string, string>(MAX_HASHES);
+  /** Expired tokens that could not be deleted, by hash, and when each is tried again, ms since 1970; in memory only. */
+  readonly #postponed = new Map<string, number>();
 
   constructor(sql: SqlStorage, hashKey: TokenHashKey, batch: BatchTokens) {
     this.#sql = sql;
@@ -197,6 +199,8 @@ export class TokenStore {
         lastUntil,
         row.hash,
       );
+      // A root token without an expiry is a lease from now on.
+      if (row.expires === null) this.leaseCounts.inserted({ ...row, expires: lastUntil });
     }
   }
 
@@ -257,15 +261,26 @@ export class TokenStore {
       .map(({ accessor }) => accessor);
   }
 
-  /** The token and all its descendants. */
-  family(hash: string): TokenRow[] {
+  /** The hashes of a token and all its descendants. */
+  family(hash: string): string[] {
     return this.#sql
-      .exec<TokenRow>(
+      .exec<{ hash: string }>(
         `WITH RECURSIVE family (hash) AS (
            SELECT hash FROM tokens WHERE hash = ?
            UNION SELECT tokens.hash FROM tokens JOIN family ON tokens.parent = family.hash)
-         SELECT tokens.* FROM tokens JOIN family ON tokens.hash = family.hash`,
+         SELECT hash FROM family`,
         hash,
+      )
+      .toArray()
+      .map((row) => row.hash);
+  }
+
+  /** The rows with these hashes, in their order. */
+  rows(hashes: readonly string[]): TokenRow[] {
+    return this.#sql
+      .exec<TokenRow>(
+        "SELECT tokens.* FROM json_each(?) AS wanted CROSS JOIN tokens ON tokens.hash = wanted.value",
+        JSON.stringify(hashes),
       )
       .toArray();
   }
@@ -290,14 +305,37 @@ export class TokenStore {
       .toArray();
   }
 
+  /** Expired tokens, without those that are postponed. */
   expired(now: number, limit: number): TokenRow[] {
-    return this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE expires <= ? LIMIT ?", now, limit).toArray();
+    for (const [hash, until] of this.#postponed) if (until <= now) this.#postponed.delete(hash);
+    return this.#sql
+      .exec<TokenRow>("SELECT * FROM tokens WHERE expires <= ? LIMIT ?", now, limit + this.#postponed.size)
+      .toArray()
+      .filter(({ hash }) => !this.#postponed.has(hash))
+      .slice(0, limit);
+  }
+
+  /** Leaves an expired token out of `expired` and `nextExpiry` until then. */
+  postpone(hash: string, until: number): void {
+    this.#postponed.set(hash, until);
   }
 
   nextExpiry(): number | null {
+    if (this.#postponed.size > 0) return this.#nextExpiryOfOthers();
     return this.#sql
       .exec<{ at: number | null }>("SELECT min(expires) AS at FROM tokens WHERE expires IS NOT NULL")
       .one().at;
+  }
+
+  #nextExpiryOfOthers(): number {
+    const next = this.#sql
+      .exec<{ hash: string; expires: number }>(
+        "SELECT hash, expires FROM tokens WHERE expires IS NOT NULL ORDER BY expires LIMIT ?",
+        this.#postponed.size + 1,
+      )
+      .toArray()
+      .find(({ hash }) => !this.#postponed.has(hash));
+    return Math.min(next?.expires ?? Number.POSITIVE_INFINITY, ...this.#postponed.values());
   }
 
   /** One page of live tokens, sorted by accessor; `next` is the first accessor of the following page. */

@@ -12,6 +12,7 @@ import {
   stringMap,
 } from "../../platform/http/fields.ts";
 import { nullMeans } from "../../platform/http/nulls.ts";
+import { comparedPolicies } from "../../rights/policy-names.ts";
 import { WRAPPING_POLICY_NAME } from "../policies/policy-parser.ts";
 
 /** Maximum TTL of a token or lease unless configured lower, in seconds (768 h). */
@@ -176,12 +177,12 @@ export function displayName(requested: string): string {
 
 /** Normalizes names of policies: trimmed, in lower case, without duplicates. */
 export function policyNames(given: readonly string[]): Result<string[]> {
-  const names = given.map((name) => name.trim().toLowerCase()).filter((name) => name !== "");
+  const names = comparedPolicies(given);
   if (names.includes(WRAPPING_POLICY_NAME))
     return refuse("invalid", `cannot assign policy ${JSON.stringify(WRAPPING_POLICY_NAME)}`);
   return names.some((name) => name.length > 128 || /\p{Cc}/u.test(name))
     ? refuse("invalid", "policies: names must be at most 128 characters without control characters")
-    : ok(dedupe(names));
+    : ok(names);
 }
 
 /**

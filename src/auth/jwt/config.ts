@@ -59,7 +59,7 @@ export interface JwtConfig extends BrowserFlow {
   readonly oidc_discovery_url: string;
   readonly jwks_url: string;
   /** Key sets, any of which may hold the key of a token. */
-  readonly jwks_pairs: readonly { readonly jwks_url: string; readonly jwks_ca_pem: string }[];
+  readonly jwks_pairs: readonly { readonly jwks_url: string; readonly jwks_ca_pem?: string | undefined }[];
   readonly jwt_validation_pubkeys: readonly string[];
   readonly bound_issuer: string;
   readonly jwt_supported_algs: readonly string[];
@@ -108,7 +108,8 @@ export const jwtConfigOf = (body: z.infer<typeof JwtConfigBody>): JwtConfig => (
   state_key: body.oidc_client_id === "" ? "" : randomBytes(32).toString("base64"),
   oidc_discovery_url: body.oidc_discovery_url,
   jwks_url: body.jwks_url,
-  jwks_pairs: body.jwks_pairs.map(({ jwks_url }) => ({ jwks_url, jwks_ca_pem: "" })),
+  // As they were given: Terraform compares them with its configuration.
+  jwks_pairs: body.jwks_pairs,
   jwt_validation_pubkeys: body.jwt_validation_pubkeys,
   bound_issuer: body.bound_issuer,
   jwt_supported_algs: body.jwt_supported_algs,

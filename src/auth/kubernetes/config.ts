@@ -5,7 +5,8 @@ import { publicKeyProblem } from "../jwt/verify.ts";
 
 const NO_CA =
   "must be empty: an operator sets the private authorities that are trusted (docs/operate/private-networks.md); use pem_keys instead";
-const COMPACT = /^[\w-]+\.[\w-]+\.[\w-]+$/;
+/** A bearer token of any form: those of OpenShift users are no JSON Web Tokens. */
+const BEARER = /^[\x21-\x7e]*$/;
 
 /** Body of `POST auth/:mount/config` (https://developer.hashicorp.com/vault/api-docs/auth/kubernetes#configure-method). */
 export const KubernetesConfigBody = z.object({
@@ -14,7 +15,8 @@ export const KubernetesConfigBody = z.object({
   token_reviewer_jwt: z
     .string()
     .max(32_768)
-    .refine((text) => text === "" || COMPACT.test(text), "must be a JSON Web Token")
+    .trim()
+    .regex(BEARER, "must hold printable ASCII characters without white space")
     .default(""),
   pem_keys: stringList()
     .pipe(z.array(z.string().max(16_384)).max(16))

@@ -58,6 +58,7 @@ export const TokenSettings = z
     token_no_default_policy: z.boolean(),
     token_num_uses: z.int(),
     token_type: z.string(),
+    alias_metadata: z.record(z.string(), z.string()),
     ttl: seconds.optional(),
     max_ttl: seconds.optional(),
     period: seconds.optional(),
@@ -90,6 +91,7 @@ export const tokenFieldTexts = {
   token_no_default_policy: "Leave out the policy `default`.",
   token_num_uses: "Number of requests that the token may be used for; 0 = any number.",
   token_type: "`service`, `batch`, or `default`: the auth method decides.",
+  alias_metadata: "Custom metadata of the alias, set by each login, for templated policies: at most 64 texts by name.",
 };
 
 /** Older names of some of these fields. Reads show a field that was written with its older name under both. */
@@ -104,8 +106,9 @@ export const legacyTokenFieldTexts = {
 /** Those of roles of `jwt` and `kubernetes`. */
 export const legacyRoleFieldTexts = { ...legacyTokenFieldTexts, num_uses: "Older name of `token_num_uses`." };
 
+const NO_HASH = "Must be empty: bcrypt hashes are not accepted.";
 const user: Operation["body"] = {
-  fields: { password: "The user's password.", ...tokenFieldTexts, ...legacyTokenFieldTexts },
+  fields: { password: "The user's password.", password_hash: NO_HASH, ...tokenFieldTexts, ...legacyTokenFieldTexts },
 };
 
 const texts = z.array(z.string());
@@ -121,7 +124,7 @@ const JwtConfig = z.object({
   oidc_response_mode: z.string(),
   oidc_response_types: texts,
   provider_config: z.object({ provider: z.string().optional() }),
-  jwks_pairs: z.array(z.object({ jwks_url: z.string(), jwks_ca_pem: z.string() })),
+  jwks_pairs: z.array(z.object({ jwks_url: z.string(), jwks_ca_pem: z.string().optional() })),
 });
 const JwtRole = z.object({
   ...TokenSettings.shape,
@@ -331,6 +334,7 @@ export const authMethods = group(
     "POST /auth/userpass/users/:name/password": {
       id: "changePassword",
       summary: "Change a user's password",
+      body: { fields: { password_hash: NO_HASH } },
       answers: noContent,
     },
     "POST /auth/userpass/users/:name/policies": {

@@ -14,6 +14,8 @@ const Alias = z
     mount_type: z.string(),
     metadata: texts.nullable(),
     custom_metadata: texts,
+    external_id: z.string().optional(),
+    issuer: z.string().optional(),
     local: z.boolean(),
     merged_from_canonical_ids: ids.nullable(),
     creation_time: time,
@@ -67,6 +69,11 @@ const groupFields = {
   member_group_ids: "Groups in an internal group. A group cannot contain itself.",
 };
 const selected = { id: "Updates the object with this id.", name: "The name; unique in its namespace." };
+const entityAliasFields = {
+  custom_metadata: "Text by name: at most 64.",
+  external_id: "The id at an external provider; stored and returned.",
+  issuer: "That provider; stored and returned.",
+};
 const aliasFields = {
   name: "The name that the auth method gives: a user, or an external group.",
   mount_accessor: "The accessor of the auth method.",
@@ -109,7 +116,7 @@ function operations(kind: "entity" | "group", noun: string): Record<string, Oper
   const many = kind === "entity" ? "entities" : "groups";
   const fields = kind === "entity" ? entityFields : groupFields;
   const record = kind === "entity" ? Entity : IdentityGroup;
-  const aliased = { ...aliasFields, ...(kind === "entity" && { custom_metadata: "Text by name: at most 64." }) };
+  const aliased = { ...aliasFields, ...(kind === "entity" && entityAliasFields) };
   const made = z.object({ id: z.string(), name: z.string(), ...(kind === "entity" && { aliases: z.null() }) });
   const written = { ...data("Created.", made), ...noContent };
   const result: Record<string, Operation> = {

@@ -355,6 +355,7 @@ export const systemInfo = group(
           enable_rate_limit_response_headers: "Whether answers show the caller's limit (`X-Ratelimit-…`).",
           rate_limit_exempt_paths:
             "Paths of the root namespace that no quota counts, in any spelling of a caseless name; a final `*` makes a prefix.",
+          absolute_rate_limit_exempt_paths: "Like these, in any namespace: paths from the root, with the namespace.",
           enable_rate_limit_audit_logging: "Only false: metrics count refused requests.",
         },
       },

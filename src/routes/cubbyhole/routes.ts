@@ -7,6 +7,7 @@ import { SecretBody } from "../kv/routes-v1.ts";
 import { path } from "../kv/shared.ts";
 import { keyList, noContent, rawEnvelope } from "../server/respond.ts";
 import { type AuthorisedCall, secrets } from "../server/route.ts";
+import { refuseHead } from "../server/unsent.ts";
 import { writeRights } from "../server/write-rights.ts";
 
 /** The private storage of the caller's token (https://developer.hashicorp.com/vault/api-docs/secret/cubbyhole). */
@@ -35,9 +36,10 @@ export const cubbyholeRoutes = [
     path: "/cubbyhole/:path+",
     fresh: true,
     handle: async (call) => {
-      const text = unwrap(await accessControl(call.env).readCubbyhole(ownerOf(call), path(call)));
       const { accessor, policies } = call.grant.identity;
       const isWrapped = policies.includes(WRAPPING_POLICY_NAME);
+      if (isWrapped) refuseHead(call);
+      const text = unwrap(await accessControl(call.env).readCubbyhole(ownerOf(call), path(call)));
       if (isWrapped) recordAction("answer-unwrapped", { requestId: call.requestId, accessor });
       return rawEnvelope(call, text, "cubbyhole", { warnings: isWrapped ? [DEPRECATED] : [] });
     },

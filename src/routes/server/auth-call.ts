@@ -1,7 +1,7 @@
 import type { SeenEntry } from "../../contracts/auth.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../../platform/http/errors.ts";
 import { accessControl } from "../../rpc/stubs.ts";
-import type { AuthorisedMethodCall, MethodCall } from "./route.ts";
+import type { AuthorisedMethodCall, Call, MethodCall } from "./route.ts";
 import { checkWrite } from "./write-rights.ts";
 
 /** A change of an entry begins again this often when another one comes between. */
@@ -66,7 +66,7 @@ export const entryNames = (call: MethodCall, kind: string): Promise<string[]> =>
   Promise.resolve(accessControl(call.env).authEntryNames(call.authMount.uuid, kind));
 
 /** The client's address, as the platform states it. */
-export const addressOf = (call: MethodCall): string | null => call.request.headers.get("CF-Connecting-IP");
+export const addressOf = (call: Call): string | null => call.request.headers.get("CF-Connecting-IP");
 
 const ROLE_NAME = /^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?$/;
 

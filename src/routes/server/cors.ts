@@ -10,16 +10,26 @@ import type { HeaderReader } from "../../platform/http/request-headers.ts";
  * with one at most a call of `AccessControl` each 1.5 s.
  */
 
-/** Request headers that every allowed origin may send. */
-export const CORS_HEADERS: readonly string[] = [
+/**
+ * Request headers that a read shows before the configured ones: those of upstream (`StdAllowedHeaders` in vault/cors.go).
+ * Terraform removes exactly these from the answer, and takes the others for configured ones.
+ */
+export const SHOWN_HEADERS: readonly string[] = [
   "Content-Type",
   "X-Requested-With",
-  "Authorization",
-  "X-Vault-Request",
+  "X-Vault-AWS-IAM-Server-ID",
+  "X-Vault-MFA",
   "X-Vault-No-Request-Forwarding",
+  "X-Vault-Wrap-Format",
+  "X-Vault-Wrap-TTL",
   "X-Vault-Policy-Override",
-  "X-HTTP-Method-Override",
-  ...Object.values(requestHeader).flat(),
+  "Authorization",
+  "X-Vault-Token",
+];
+
+/** Request headers that every allowed origin may send. */
+const ALLOWED_HEADERS: readonly string[] = [
+  ...new Set([...SHOWN_HEADERS, "X-Vault-Request", "X-HTTP-Method-Override", ...Object.values(requestHeader).flat()]),
 ];
 
 const METHODS = ["DELETE", "GET", "OPTIONS", "POST", "PUT", "LIST", "PATCH"];
@@ -60,7 +70,7 @@ export function preflight(request: Request, { settings }: CrossOrigin): Response
     status: 204,
     headers: {
       "Access-Control-Allow-Methods": METHODS.join(","),
-      "Access-Control-Allow-Headers": [...CORS_HEADERS, ...settings.headers].join(","),
+      "Access-Control-Allow-Headers": [...ALLOWED_HEADERS, ...settings.headers].join(","),
       "Access-Control-Max-Age": String(MAX_AGE_S),
     },
   });

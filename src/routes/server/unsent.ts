@@ -1,4 +1,15 @@
+import { RequestError } from "../../platform/http/errors.ts";
+import type { Call } from "./route.ts";
+
 /* Answers that are not sent, or not whole. */
+
+/**
+ * Refuses HEAD on a GET that creates or uses up what it answers, which an answer without a body would lose.
+ * @throws RequestError 405
+ */
+export function refuseHead({ request }: Call): void {
+  if (request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
+}
 
 /** Closes the stream or the socket of an answer that is not sent: its object would hold it until a time-out. */
 export function discard({ body, webSocket }: Response): void {

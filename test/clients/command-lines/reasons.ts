@@ -8,6 +8,7 @@ const REASONS: readonly (readonly [reason: string, command: RegExp, lines?: RegE
   ["empty options are shown", /\/tune$/, /^\+ options \[\]$/m],
   ["a missing object answers with an empty list of errors", /patch/, /Raw Message/],
   ["an option that only OpenBao has", /./, /metadata_cas_required|current_metadata_version|token_strictly_bind_ip/],
+  ["a field of Vault Enterprise", /role\/|users\//, /^\+ "?alias_metadata/m],
   ["a field that only the command line's own release has", /auth\/jwt|kv metadata/, /./],
   ["a refusal in this service's words, with the field", /./, /^\+ \* ./m],
   ["the root token is the one of a bootstrap", /token lookup/, /display_name|path/],

@@ -1,0 +1,100 @@
+import type { AuthMountConfig, AuthTuneBody, ListedAuthMount } from "../../contracts/auth.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
+import { Memo } from "../../platform/durable/memo.ts";
+import { optionsWith, refusedTuning } from "../mounts/mount-fields.ts";
+import type { NamespaceTree } from "../namespaces/namespaces.ts";
+import { authConfigWith, newAuthConfig, tokenMountAccessor } from "./auth-mounts.ts";
+
+interface TokenMethodsDependencies {
+  readonly sql: SqlStorage;
+  readonly namespaces: NamespaceTree;
+  commit<T>(change: () => T): T;
+}
+
+/** Settings of a method, as a row holds them. */
+interface Settings {
+  readonly description: string;
+  readonly options: Readonly<Record<string, string>>;
+  readonly config: AuthMountConfig;
+}
+
+const UNTUNED: Settings = { description: "token based credentials", options: {}, config: newAuthConfig({}) };
+
+/** Whether a path below `auth/` is that of the method. */
+export const isTokenMethod = (path: string): boolean => /^token\/?$/.test(path);
+
+/**
+ * The built-in auth method of tokens, which every namespace has. Its settings are a row once they were changed. They
+ * bound tokens that are created or renewed, so all rows are held in memory; a write drops the copy.
+ */
+export class TokenMethods {
+  readonly #deps: TokenMethodsDependencies;
+  readonly #tuned: Memo<ReadonlyMap<string, Settings>>;
+
+  constructor(deps: TokenMethodsDependencies) {
+    this.#deps = deps;
+    this.#tuned = new Memo(() => {
+      const rows = deps.sql.exec<{ namespace: string; value: string }>("SELECT namespace, value FROM token_methods");
+      return new Map(rows.toArray().map(({ namespace, value }) => [namespace, JSON.parse(value) as Settings]));
+    });
+  }
+
+  /** Drops the copy of the rows, after a rollback. */
+  forget(): void {
+    this.#tuned.forget();
+  }
+
+  get(namespace: string): ListedAuthMount {
+    const id = this.#deps.namespaces.idOf(namespace) ?? "";
+    return {
+      ...(this.#tuned.get().get(namespace) ?? UNTUNED),
+      namespace,
+      path: "token/",
+      type: "token",
+      accessor: tokenMountAccessor(id),
+      uuid: `token-${id}`,
+      local: false,
+      seal_wrap: false,
+    };
+  }
+
+  /** The lease times of the tokens of a namespace, in seconds; 0 = the system's. */
+  limits(namespace: string): Pick<AuthMountConfig, "default_lease_ttl" | "max_lease_ttl"> {
+    return (this.#tuned.get().get(namespace) ?? UNTUNED).config;
+  }
+
+  /** Changes the settings that a request names. Texts of refusals are upstream's. */
+  tune(namespace: string, body: AuthTuneBody): Result<ListedAuthMount> {
+    const { description, options, force_no_cache: _, ...config } = body;
+    const before = this.get(namespace);
+    if (config.token_type && config.token_type !== before.config.token_type) {
+      return refuse("invalid", "'token_type' cannot be set for 'token' or 'ns_token' auth mounts");
+    }
+    if (config.user_lockout_config !== undefined) {
+      return refuse("invalid", 'tuning of user lockout configuration for auth type "token" not allowed');
+    }
+    const changed: Settings = {
+      description: description ?? before.description,
+      options: optionsWith(before.options, options),
+      config: authConfigWith(before.config, config),
+    };
+    const refused = refusedTuning(changed.config);
+    if (refused) return refused;
+    this.#deps.commit(() =>
+      this.#deps.sql.exec(
+        `INSERT INTO token_methods (namespace, value) VALUES (?, ?)
+         ON CONFLICT (namespace) DO UPDATE SET value = excluded.value`,
+        namespace,
+        JSON.stringify(changed),
+      ),
+    );
+    this.forget();
+    return ok(this.get(namespace));
+  }
+
+  /** Deletes the settings of a namespace, inside the caller's transaction. */
+  deleteNamespace(namespace: string): void {
+    this.#deps.sql.exec("DELETE FROM token_methods WHERE namespace = ?", namespace);
+    this.forget();
+  }
+}
