@@ -75,8 +75,10 @@ function refuseFileOnly(holder: Holder | undefined, what: string): void {
 function inUse(what: string, holder: Holder | undefined): Refusal {
   const place = holder?.host === undefined || holder.host === hostname() ? "" : ` on ${holder.host}`;
   const by = holder ? ` (process ${holder.pid}${place})` : "";
+  // Without locks a file system answers as if another process held one.
+  const or = holder ? "" : ", or its file system has no locks";
   return new Refusal(
-    `${what} is in use by another service${by}: stop that one, or set STATE_DIR to another directory.`,
+    `${what} is in use by another service${by}${or}: stop that one, or set STATE_DIR to another directory.`,
   );
 }
 

@@ -105,12 +105,14 @@ EOF
   if [ -n "${SALLYPORT_JOIN_TOKEN:-}" ]; then
     (umask 077 && printf '%s\n' "$SALLYPORT_JOIN_TOKEN" >/etc/sallyport-agent/join-token)
   fi
-  joins=""
+  joins="" node=""
   if [ -s /etc/sallyport-agent/join-token ]; then
     chmod 600 /etc/sallyport-agent/join-token
     chown sallyport-agent /etc/sallyport-agent/join-token
     # A node that has joined may be stopped on purpose.
-    [ -s /var/lib/sallyport-agent/node.json ] || joins=yes
+    state=$(sed -n 's/.*"stateDir": *"\([^"]*\)".*/\1/p' /etc/sallyport-agent/agent.json)
+    node=${state:-/var/lib/sallyport-agent}/node.json
+    [ -s "$node" ] || joins=yes
   fi
   [ -z "${SALLYPORT_JOIN_TOKEN:-}" ] || joins=yes
 }
@@ -127,6 +129,9 @@ start() {
     systemctl restart sallyport-agent
   elif [ -n "$joins" ]; then
     systemctl enable --now sallyport-agent
+  elif [ -n "$node" ] && [ -s "$node" ]; then
+    echo "This node has joined before. To start it: systemctl enable --now sallyport-agent"
+    echo "If it was removed at the service: remove $node first."
   else
     echo "Write the join token to /etc/sallyport-agent/join-token, then: systemctl enable --now sallyport-agent"
   fi

@@ -85,12 +85,15 @@ export interface Remount {
 /** The auth methods of a namespace that a caller may see. */
 export interface VisibleAuthMounts {
   readonly methods: readonly ListedAuthMount[];
+  /** Whether the caller may see the method of tokens, which is not among them: of an object of version 0.2.0. */
+  readonly token?: boolean;
 }
 
 /** An auth method and its namespace. */
 export interface VisibleAuthMount {
   readonly namespace: string;
-  readonly mount: ListedAuthMount;
+  /** "token": of an object of version 0.2.0. */
+  readonly mount: ListedAuthMount | "token";
 }
 
 /** The methods of `AccessControl` about mounts. */

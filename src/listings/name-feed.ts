@@ -158,24 +158,28 @@ export class NameFeed {
     this.#isEnlisted = false;
     this.#deliveredAt = Date.now();
     const attempt = ++this.#deliveries;
+    const progress = hasForgotten ? START : first(rows);
     try {
       await this.#send(changed);
-      const progress = hasForgotten ? START : first(rows);
       const next = progress && (await this.#comparePage(progress));
       return () => {
         if (next) outbox.enlist(NAMES, LANE, next);
         this.#isSent = true;
       };
     } finally {
-      if (attempt !== this.#deliveries) this.#sendAgain(changed);
+      if (attempt !== this.#deliveries) this.#sendAgain(changed, progress !== null);
     }
   }
 
-  /** Sends the names of a call that has ended too late: it may have overwritten a later one. */
-  #sendAgain(names: readonly string[]): void {
+  /**
+   * Sends the names of a call that has ended too late: it may have overwritten a later one.
+   * @param compared whether it compared a page, so that all names are compared again
+   */
+  #sendAgain(names: readonly string[], compared: boolean): void {
     try {
       this.#object.commit(() => {
         for (const name of names) this.changed(name);
+        if (compared) this.compare();
       }, NOTHING);
     } catch (failure) {
       warn("names-not-enlisted", { mount: this.#object.name, because: textOf(failure) });

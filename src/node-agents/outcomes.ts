@@ -6,8 +6,14 @@ import { clusterRegistry } from "../rpc/stubs.ts";
 import type { Outcome } from "./agent-operations.ts";
 import type { OperationSecrets } from "./operation-secrets.ts";
 
-/** The message of an outcome; `sealed` in place of a result with a publish context. */
-type Message = { readonly id: string } & ({ readonly result: OperationResult } | { readonly sealed: string });
+/** The message of an outcome. A result with a publish context is `sealed`; the other one is for an earlier release. */
+interface Message {
+  readonly id: string;
+  readonly result: OperationResult;
+  readonly sealed?: string;
+}
+
+const SEALED: OperationResult = { state: "unknown", error: { kind: "internal", message: "the result is sealed" } };
 
 /**
  * Delivers the outcomes of a node's operations to their owner, the registry, through the outbox. Owned by
@@ -26,17 +32,18 @@ export class Outcomes {
   enqueue({ id, key, result }: Outcome, sealed: string | null = null): void {
     recordAction("operation-ended", { node: this.#object.name, operation: id, about: key, state: result.state });
     if (sealed !== null) this.#secrets.register();
-    const message: Message = sealed === null ? { id, result } : { id, sealed };
+    const message: Message = sealed === null ? { id, result } : { id, result: SEALED, sealed };
     this.#object.outbox.enlist("result", key, message);
   }
 
-  /** Delivers the outbox topic `result`. @throws Sealed */
+  /** Delivers the outbox topic `result`, first what needs no key. @throws Sealed */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
     const { env, name } = this.#object;
-    for (const { body } of rows) {
-      const message = JSON.parse(body) as Message;
-      const result = "sealed" in message ? this.#secrets.openResult(message.id, message.sealed) : message.result;
-      await clusterRegistry(env).operationDone(name, message.id, result);
+    const messages = rows.map(({ body }) => JSON.parse(body) as Message);
+    const plainFirst = messages.toSorted((a, b) => Number(a.sealed !== undefined) - Number(b.sealed !== undefined));
+    for (const { id, result, sealed } of plainFirst) {
+      const opened = sealed === undefined ? result : this.#secrets.openResult(id, sealed);
+      await clusterRegistry(env).operationDone(name, id, opened);
     }
   }
 }

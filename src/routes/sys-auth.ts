@@ -1,5 +1,5 @@
 import { AuthMountRequest, AuthTuneRequest } from "../access/auth-methods/auth-mounts.ts";
-import { isTokenMethod } from "../access/auth-methods/token-methods.ts";
+import { isTokenMethod, untunedTokenMethod } from "../access/auth-methods/token-methods.ts";
 import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
 import type { ListedAuthMount } from "../contracts/auth.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
@@ -65,8 +65,12 @@ function tuned(mount: ListedAuthMount) {
 
 const pathOf = (call: AuthorisedCall<"path">): string => call.params.path.replace(/\/tune$/, "");
 
-const find = async (call: AuthorisedCall<"path">): Promise<ListedAuthMount> =>
-  unwrap(await accessControl(call.env).readAuthMount(call.grant.namespace, pathOf(call)));
+async function find(call: AuthorisedCall<"path">): Promise<ListedAuthMount> {
+  const { namespace, namespaceId } = call.grant;
+  const found = await accessControl(call.env).readAuthMount(namespace, pathOf(call));
+  // An object of version 0.2.0 does not know the method of tokens.
+  return !found.ok && isTokenMethod(pathOf(call)) ? untunedTokenMethod(namespace, namespaceId) : unwrap(found);
+}
 
 /** The routes that read and tune a method at a path. */
 const methodRoutes = (path: "/sys/auth/:path+" | "/sys/mounts/auth/:path+", access: "path" | "sudo") => [
@@ -106,8 +110,11 @@ export const authMountRoutes = [
     path: "/sys/auth",
     fresh: true,
     handle: async (call) => {
-      const mounts = await accessControl(call.env).listAuthMounts(call.grant.namespace);
-      const data = Object.fromEntries(mounts.map((mount) => [mount.path, authRecord(mount)]));
+      const { namespace, namespaceId } = call.grant;
+      const mounts = await accessControl(call.env).listAuthMounts(namespace);
+      // An object of version 0.2.0 lists the others alone.
+      const all = [untunedTokenMethod(namespace, namespaceId), ...mounts];
+      const data = Object.fromEntries(all.map((mount) => [mount.path, authRecord(mount)]));
       return envelope(call, { data, flat: true });
     },
   }),

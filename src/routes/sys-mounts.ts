@@ -1,3 +1,4 @@
+import { untunedTokenMethod } from "../access/auth-methods/token-methods.ts";
 import { MountRequest, TuneRequest } from "../access/mounts/mounts.ts";
 import { namespacePath } from "../access/namespaces/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
@@ -66,10 +67,11 @@ async function listVisible(call: Call): Promise<Response> {
   const namespace = caller ? caller.namespace : unwrap(namespacePath(namespaceOf(call.request.headers)));
   const accessor = caller?.identity.accessor ?? null;
   const mounts = await accessControl(call.env).visibleMounts(accessor, namespace);
-  const { methods } = await accessControl(call.env).visibleAuthMounts(accessor, namespace);
+  const { methods, ...former } = await accessControl(call.env).visibleAuthMounts(accessor, namespace);
   const secret = caller ? byPath(call, mounts) : Object.fromEntries(mounts.map((mount) => anonymous(call, mount)));
   const shown = caller ? authRecord : publicAuthRecord;
-  const auth = Object.fromEntries(methods.map((method) => [method.path, shown(method)]));
+  const known = former.token && caller ? [untunedTokenMethod(namespace, caller.namespaceId), ...methods] : methods;
+  const auth = Object.fromEntries(known.map((method) => [method.path, shown(method)]));
   return envelope(call, { data: { secret, auth } });
 }
 
@@ -95,8 +97,9 @@ async function readVisible(call: AuthorisedCall<"path">): Promise<Response> {
   const relative = (at: string, path: string): string => `${at.slice(namespace.length)}${path}`;
   const auth = await access.visibleAuthMount(identity.accessor, namespace, wanted);
   if (auth) {
-    const path = relative(auth.namespace, auth.mount.path);
-    return envelope(call, { data: { ...authRecord(auth.mount), path } });
+    const mount = auth.mount === "token" ? untunedTokenMethod(namespace, call.grant.namespaceId) : auth.mount;
+    const path = relative(auth.namespace, mount.path);
+    return envelope(call, { data: { ...authRecord(mount), path } });
   }
   const mount = await access.visibleMount(identity.accessor, namespace, wanted);
   // Never 404: clients would assume a server without versioned secrets.

@@ -10,10 +10,12 @@ const isMap = (value: unknown): value is Members =>
 
 /**
  * The patch that changes an object to another one: what differs, and null for each member that is gone.
+ * @param before null when it is unknown; then a null removes a member
  * @param at the name of the object, for the error
  * @throws Error for a null that is new: a patch takes it for a removal
  */
-export function mergePatch(before: Members, after: Members, at = ""): Members {
+export function mergePatch(before: Members | null, after: Members, at = ""): Members {
+  if (before === null) return after;
   const changes = Object.entries(after).flatMap(([name, value]): [string, unknown][] => {
     const was = Object.hasOwn(before, name) ? before[name] : undefined;
     if (JSON.stringify(was) === JSON.stringify(value)) return [];

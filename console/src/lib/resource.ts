@@ -20,6 +20,9 @@ interface State<Value> {
   readonly isLoading: boolean;
 }
 
+/** A read without an answer for this long is given up when it is polled. */
+const HANGS_MS = 60_000;
+
 /**
  * Reads when the component appears and when `key` changes; a change of `key` also drops the last value.
  * @param read gets a signal that aborts when the answer is no longer needed
@@ -35,13 +38,13 @@ export function useResource<Value>(
   const [round, setRound] = useState(0);
   const latest = useRef(read);
   latest.current = read;
-  /** The read that is under way. */
-  const reading = useRef<AbortController | null>(null);
+  /** The read that is under way, and when it began. */
+  const reading = useRef<{ readonly aborting: AbortController; readonly began: number } | null>(null);
 
   useEffect(() => {
     if (skip) return;
     const aborting = new AbortController();
-    reading.current = aborting;
+    reading.current = { aborting, began: Date.now() };
     setState((last) => ({
       key: id,
       value: last.key === id ? last.value : undefined,
@@ -60,7 +63,7 @@ export function useResource<Value>(
         },
       )
       .finally(() => {
-        if (reading.current === aborting) reading.current = null;
+        if (reading.current?.aborting === aborting) reading.current = null;
       });
     return () => aborting.abort();
   }, [id, round, skip]);
@@ -71,9 +74,11 @@ export function useResource<Value>(
   }, []);
   useEffect(() => {
     if (everyMs === 0 || skip) return;
-    // A read that takes longer than this is waited for: the next one would abort it.
+    // The next read aborts the last one, so a slow one is waited for, and one that hangs is not.
+    const isRead = () =>
+      reading.current !== null && Date.now() - reading.current.began < Math.max(4 * everyMs, HANGS_MS);
     const timer = setInterval(() => {
-      if (!document.hidden && session.peek() && !reading.current) setRound((last) => last + 1);
+      if (!document.hidden && session.peek() && !isRead()) setRound((last) => last + 1);
     }, everyMs);
     return () => clearInterval(timer);
   }, [everyMs, skip]);

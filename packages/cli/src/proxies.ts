@@ -7,7 +7,7 @@ type Proxies = { readonly http_proxy: string; readonly https_proxy: string; read
 const { setGlobalProxyFromEnv } = http as typeof http & { setGlobalProxyFromEnv?(env: Proxies): unknown };
 
 /** Hosts that no proxy reaches. */
-const LOOPBACK = "localhost,127.0.0.1,::1,[::1]";
+const LOOPBACK = "localhost,.localhost,127.0.0.1-127.255.255.255,::1,[::1]";
 
 /**
  * Sends the requests of this program through the proxies of the environment: `HTTPS_PROXY` for https, `HTTP_PROXY` for

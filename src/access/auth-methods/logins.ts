@@ -53,7 +53,8 @@ export class Logins {
     let changes = NOTHING;
     const issue = () => {
       const { namespace } = mount;
-      const { alias_metadata: roleMetadata = {} } = settings;
+      // Absent from a Worker of version 0.2.0, which must not clear it.
+      const { alias_metadata: roleMetadata } = settings;
       const entity =
         alias &&
         entities.signIn({ namespace, mount: mount.accessor, ...alias, roleMetadata, groups: login.groups }, now);

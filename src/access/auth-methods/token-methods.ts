@@ -23,6 +23,18 @@ const UNTUNED: Settings = { description: "token based credentials", options: {},
 /** Whether a path below `auth/` is that of the method. */
 export const isTokenMethod = (path: string): boolean => /^token\/?$/.test(path);
 
+/** The method of a namespace without settings of its own. */
+export const untunedTokenMethod = (namespace: string, id: string): ListedAuthMount => ({
+  ...UNTUNED,
+  namespace,
+  path: "token/",
+  type: "token",
+  accessor: tokenMountAccessor(id),
+  uuid: `token-${id}`,
+  local: false,
+  seal_wrap: false,
+});
+
 /**
  * The built-in auth method of tokens, which every namespace has. Its settings are a row once they were changed. They
  * bound tokens that are created or renewed, so all rows are held in memory; a write drops the copy.
@@ -45,17 +57,8 @@ export class TokenMethods {
   }
 
   get(namespace: string): ListedAuthMount {
-    const id = this.#deps.namespaces.idOf(namespace) ?? "";
-    return {
-      ...(this.#tuned.get().get(namespace) ?? UNTUNED),
-      namespace,
-      path: "token/",
-      type: "token",
-      accessor: tokenMountAccessor(id),
-      uuid: `token-${id}`,
-      local: false,
-      seal_wrap: false,
-    };
+    const method = untunedTokenMethod(namespace, this.#deps.namespaces.idOf(namespace) ?? "");
+    return { ...method, ...this.#tuned.get().get(namespace) };
   }
 
   /** The lease times of the tokens of a namespace, in seconds; 0 = the system's. */
@@ -80,6 +83,8 @@ export class TokenMethods {
     };
     const refused = refusedTuning(changed.config);
     if (refused) return refused;
+    const admitted = this.#deps.namespaces.admit(namespace);
+    if (!admitted.ok) return admitted;
     this.#deps.commit(() =>
       this.#deps.sql.exec(
         `INSERT INTO token_methods (namespace, value) VALUES (?, ?)

@@ -23,7 +23,8 @@ interface SignIn {
   readonly name: string;
   readonly metadata: Readonly<Record<string, string>>;
   /** `alias_metadata` of the role or user: custom metadata of the alias until the next login. */
-  readonly roleMetadata: Readonly<Record<string, string>>;
+  /** Undefined: as it is. */
+  readonly roleMetadata: Readonly<Record<string, string>> | undefined;
   /** Names of external groups, by the caller's credentials. */
   readonly groups: readonly string[];
 }
@@ -92,7 +93,8 @@ export class Entities {
   ): Result<{ id: string; hasOtherRights: boolean }> {
     const aliases = this.#aliasesNamed(mount, name);
     const [alias] = aliases;
-    const [text, ofRole] = [JSON.stringify(metadata), JSON.stringify(roleMetadata)];
+    const text = JSON.stringify(metadata);
+    const ofRole = roleMetadata ? JSON.stringify(roleMetadata) : (alias?.role_metadata ?? "{}");
     const isAsBefore = alias?.metadata === text && alias.role_metadata === ofRole;
     if (!alias && this.number(namespace) >= MAX_LOGIN_ENTITIES) return refuse("invalid", TOO_MANY);
     if (!aliases.every(({ entity }) => this.isActive(entity))) return disabled();

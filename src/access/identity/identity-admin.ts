@@ -11,6 +11,7 @@ import type {
   IdentityWritten,
 } from "../../contracts/identity.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import { comparedPolicies } from "../../rights/policy-names.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { type Entities, type EntityRow, MAX_LOGIN_ENTITIES } from "./entities.ts";
 import type { IdentityAliases } from "./identity-aliases.ts";
@@ -319,6 +320,6 @@ const shared = ({ id, name, policies, metadata, created, updated }: EntityRow | 
   name,
   created,
   updated,
-  policies: JSON.parse(policies) as string[],
+  policies: comparedPolicies(JSON.parse(policies) as string[]),
   metadata: JSON.parse(metadata) as Record<string, string>,
 });

@@ -24,6 +24,8 @@ const EXPIRED_TOGETHER = 50;
 const ENDED_TOGETHER = 100;
 /** An expired token that could not be deleted is tried again after this time. */
 const RETRY_MS = 60_000;
+/** Deletions that fail one after another, after which the others are not tried. */
+const FAILED_IN_A_ROW = 3;
 
 /** Looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
 export class SecretsTokens {
@@ -121,7 +123,7 @@ export class SecretsTokens {
       try {
         this.#expire(some);
       } catch {
-        for (const row of some) this.#tryExpire(row, now);
+        this.#expireEach(some, now);
       }
     }
     return expired.length;
@@ -135,13 +137,22 @@ export class SecretsTokens {
     for (const { accessor } of rows) recordAction("token-expired", { accessor });
   }
 
-  /** Deletes an expired token, or postpones it. Never throws. */
-  #tryExpire(row: TokenRow, now: number): void {
-    try {
-      this.#expire([row]);
-    } catch (failure) {
-      warn("token-not-deleted", { accessor: row.accessor, because: textOf(failure) });
-      this.#store.postpone(row.hash, now + RETRY_MS);
+  /**
+   * Deletes expired tokens one by one, and postpones those that cannot be deleted.
+   * @throws the failure of the third one in a row: then it is not the token's
+   */
+  #expireEach(rows: readonly TokenRow[], now: number): void {
+    let failed = 0;
+    for (const row of rows) {
+      try {
+        this.#expire([row]);
+        failed = 0;
+      } catch (failure) {
+        warn("token-not-deleted", { accessor: row.accessor, because: textOf(failure) });
+        this.#store.postpone(row.hash, now + RETRY_MS);
+        failed += 1;
+        if (failed === FAILED_IN_A_ROW) throw failure;
+      }
     }
   }
 

@@ -240,24 +240,25 @@ export class Nodes implements Timed {
   async onAlarm(now: number): Promise<void> {
     for (let count = 0; count < NODES_PER_ALARM; count++) {
       const id = this.#store.due("down_at", now);
-      const known = id === null ? null : this.#store.find(id);
-      if (!known) break;
-      this.#setDown(known, now);
+      if (id === null) break;
+      this.#setDown(id, now);
     }
     await this.#publisher.published();
   }
 
   /** Marks a node down. A defect of one node is isolated from the others. */
-  #setDown(known: StoredNode, now: number): void {
-    const { id, row } = known;
+  #setDown(id: string, now: number): void {
     try {
+      const known = this.#store.find(id);
+      if (!known) return;
       this.#publisher.commit(() =>
         publishChanges(this.#publisher, (line) => this.#setStatus(line, known, "down", "Node heartbeat missed")),
       );
       recordAction("node-down", { node: id });
     } catch (failure) {
       warn("node-not-down", { node: id, because: textOf(failure) });
-      this.#publisher.commit(() => this.#store.setDownAt(row, now + AFTER_DEFECT_MS));
+      const place = this.#store.place(id);
+      if (place) this.#publisher.commit(() => this.#store.setDownAt(place.row, now + AFTER_DEFECT_MS));
     }
   }
 

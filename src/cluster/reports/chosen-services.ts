@@ -35,7 +35,7 @@ export function choiceOf(given: string): Choice {
 /** The rank of a registration for a key: the least are chosen. */
 export function rankOf(service: Fields, key: string): string {
   const port = Buffer.alloc(8);
-  port.writeBigInt64BE(BigInt(Math.trunc(Number(service["Port"] ?? 0))));
+  port.writeBigInt64BE(BigInt(Math.trunc(Number(JSON.stringify(service["Port"] ?? 0)))));
   const hash = createHash("md5").update(port);
   for (const field of ["AllocID", "ID", "Namespace", "Address", "ServiceName"]) hash.update(textOf(service, field));
   for (const tag of (service["Tags"] as readonly string[] | null | undefined) ?? []) hash.update(tag);

@@ -115,9 +115,17 @@ const complete = rows.map(
     [condition, series, subjects, { withinSeconds: null, percent: null, ...limits }] as const,
 );
 
+/** An environment with these objects, whatever their names. */
+const envOf = (objects: Record<string, object>): Env =>
+  Object.fromEntries(Object.entries(objects).map(([name, found]) => [name, { getByName: () => found }])) as never;
+
+/** An environment with engines of one type, of which those of these names are asked. */
+const withEngines = (total: number, ...names: string[]): Env =>
+  envOf({ ACCESS_CONTROL: { everyMount: async () => ({ aws: { total, some: names.map((name) => ({ name })) } }) } });
+
 it.each(complete)("%s is seen in the metrics: row %#", async (condition, series, subjects, limits) => {
   const seen = (more: readonly Series[]) =>
-    conditions[condition].seen({ env: {} as Env, series: [...series, ...more] }, limits);
+    conditions[condition].seen({ env: withEngines(0), series: [...series, ...more] }, limits);
   const sources = SOURCES[condition] ?? [];
   const all = await seen(sources.map((kind) => answered(kind)));
   expect([Object.fromEntries(all.subjects), all.isWhole]).toEqual([subjects, true]);
@@ -138,9 +146,25 @@ it.each([
 ] as const)("%s looks at the objects that have answered, although others were skipped", async (condition, kind) => {
   const [a, b] = ["ns/in-mem/a", "ns/in-mem/b"];
   const series = [answered(kind), answered("AccessControl"), skipped(kind, 5), object(kind, a), object("Other", b)];
-  const { isWhole, lookedAt } = await conditions[condition].seen({ env: {} as Env, series }, NO_LIMITS);
+  const { isWhole, lookedAt } = await conditions[condition].seen({ env: withEngines(9, a), series }, NO_LIMITS);
   expect([isWhole, lookedAt?.(a), lookedAt?.(b)]).toEqual([false, true, false]);
 });
+
+it.each(["lease-irrevocable", "root-secret-ends"] as const)(
+  "%s knows that an engine is gone before the last one of its type that was asked, if all have answered",
+  async (condition) => {
+    const kind = "CredentialEngine";
+    for (const errors of [0, 1]) {
+      const series = [answered(kind, errors), answered("AccessControl"), skipped(kind, 5), object(kind, "c/")];
+      const { lookedAt } = await conditions[condition].seen({ env: withEngines(9, "a/", "c/"), series }, NO_LIMITS);
+      const looked = ["a/", "b/", "c/", "d/"].map((subject) => lookedAt?.(subject));
+      expect([errors, looked]).toEqual([
+        errors,
+        errors === 0 ? [false, true, true, false] : [false, false, true, false],
+      ]);
+    }
+  },
+);
 
 it("sync-failing knows that a destination is gone before the last one that was asked, if all have answered", async () => {
   const kind = "SyncDestination";
@@ -159,21 +183,19 @@ it("backup-missing does not know of late snapshots while the bucket cannot be li
   expect([seen.subjects.size, seen.isWhole]).toEqual([0, false]);
 });
 
-/** An environment with these objects, whatever their names. */
-const envOf = (objects: Record<string, object>): Env =>
-  Object.fromEntries(Object.entries(objects).map(([name, found]) => [name, { getByName: () => found }])) as never;
-
-it("node-down is not seen whole when there are more nodes than it reads", async () => {
+it("node-down is not seen whole when there are more nodes than it reads, and knows those that it read", async () => {
   const row = { id: "n0000000-1", body: JSON.stringify({ Status: "down", Name: "n" }) };
+  const up = { id: "n0000000-2", body: JSON.stringify({ Status: "ready", Name: "up" }) };
   const series = [answered("ClusterRegistry"), labelled("sallyport_nodes", 1, { status: "down" })];
   for (const [pages, isWhole] of [
     [2, true],
     [30, false],
   ] as const) {
     let read = 0;
-    const nodes = async () => ({ rows: [row], next: ++read < pages ? "more" : null });
+    const nodes = async () => ({ rows: [row, up], next: ++read < pages ? "more" : null });
     const seen = await conditions["node-down"].seen({ env: envOf({ CLUSTER_REGISTRY: { nodes } }), series }, NO_LIMITS);
     expect([pages, seen.subjects.size, seen.isWhole]).toEqual([pages, 1, isWhole]);
+    expect(["up (n0000000)", "n (n0000000)"].map((subject) => seen.lookedAt?.(subject))).toEqual([true, false]);
   }
 });
 

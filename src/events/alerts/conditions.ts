@@ -52,6 +52,10 @@ const hasAnswered = (round: Round, kind: string): boolean =>
   ofName(round, "sallyport_scrape_errors").some((each) => each.labels[0] === kind && amountOf(each) === 0) &&
   ofName(round, "sallyport_scrape_skipped_objects").every(({ labels, value }) => labels[0] !== kind || value === 0);
 
+/** Whether an object of a class has not answered. */
+const hasFailures = (round: Round, kind: string): boolean =>
+  ofName(round, "sallyport_scrape_errors").some(({ labels, value }) => labels[0] === kind && value !== 0);
+
 /** Whether the object of a class with the name of a subject has answered. */
 function answering(round: Round, kind: string): (subject: string) => boolean {
   const sizes = ofName(round, "sallyport_object_size_bytes").filter(({ labels }) => labels[0] === kind);
@@ -74,11 +78,23 @@ function destinationAnswering(round: Round): (subject: string) => boolean {
       .map(({ labels }) => orderOf(labels[1] ?? ""))
       .sort()
       .at(-1) ?? "";
-  const hasFailures = ofName(round, "sallyport_scrape_errors").some(
-    ({ labels, value }) => labels[0] === kind && value !== 0,
-  );
+  const isFailing = hasFailures(round, kind);
   const hasAnswer = answering(round, kind);
-  return (subject) => hasAnswer(subject) || (!hasFailures && orderOf(subject) < last);
+  return (subject) => hasAnswer(subject) || (!isFailing && orderOf(subject) < last);
+}
+
+/** As `answering`, of engines: the first ones of each type are asked, so that one before the last of them is gone. */
+async function engineAnswering(round: Round): Promise<(subject: string) => boolean> {
+  const kind = "CredentialEngine";
+  const hasAnswer = answering(round, kind);
+  if (hasAnswered(round, kind) || hasFailures(round, kind)) return hasAnswer;
+  const { kv: _, ...engines } = await accessControl(round.env).everyMount(MAX_MOUNTS);
+  const isGone = (subject: string) =>
+    Object.values(engines).every(
+      ({ total, some }) =>
+        !some.some(({ name }) => name === subject) && (total <= some.length || subject < (some.at(-1)?.name ?? "")),
+    );
+  return (subject) => hasAnswer(subject) || isGone(subject);
 }
 
 /** One subject, or none. */
@@ -113,6 +129,8 @@ async function nodesDown(round: Round): Promise<Seen> {
   const isWhole = hasAnswered(round, "ClusterRegistry");
   const down = ofName(round, "sallyport_nodes").some(({ labels, value }) => labels[0] === "down" && value !== 0);
   const subjects = new Map<string, string>();
+  /** Nodes that were read and are not down. */
+  const up = new Set<string>();
   let from: string | null = down ? "" : null;
   for (let read = 0; from !== null && read < MAX_NODES; read += PAGE) {
     const page: {
@@ -121,11 +139,13 @@ async function nodesDown(round: Round): Promise<Seen> {
     } = await clusterRegistry(round.env).nodes({ from, limit: PAGE });
     for (const { id, body } of page.rows) {
       const { Status, Name } = JSON.parse(body) as { readonly Status: string; readonly Name: string };
-      if (Status === "down") subjects.set(Name === "" ? id : `${Name} (${id.slice(0, 8)})`, "");
+      const subject = Name === "" ? id : `${Name} (${id.slice(0, 8)})`;
+      if (Status === "down") subjects.set(subject, "");
+      else up.add(subject);
     }
     from = page.next;
   }
-  return { subjects, isWhole: isWhole && from === null };
+  return { subjects, isWhole: isWhole && from === null, lookedAt: (subject) => up.has(subject) };
 }
 
 /** Before an end, the default of `within`. */
@@ -166,11 +186,11 @@ async function secretsExpiring({ env }: Round, withinSeconds: number): Promise<S
 /** Subjects whose end, a gauge of seconds by object of a class, is near or past. */
 const ending =
   (gauge: MetricName, kind: string, ...listed: readonly string[]): Condition["seen"] =>
-  (round, { withinSeconds }) => {
+  async (round, { withinSeconds }) => {
     const near = ofName(round, gauge).filter((each) => amountOf(each) <= (withinSeconds ?? WARNED_S));
     const subjects = new Map(near.map((each) => [each.labels[0] ?? "", endText(amountOf(each) * 1000)]));
     const isWhole = [kind, ...listed].every((each) => hasAnswered(round, each));
-    const lookedAt = kind === "SyncDestination" ? destinationAnswering(round) : answering(round, kind);
+    const lookedAt = kind === "SyncDestination" ? destinationAnswering(round) : await engineAnswering(round);
     return { subjects, isWhole, lookedAt };
   };
 
@@ -197,13 +217,13 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
   },
   "lease-irrevocable": {
     limits: {},
-    seen: (round) => {
+    seen: async (round) => {
       const stuck = ofName(round, "sallyport_leases").filter(
         ({ labels, value }) => labels[1] === "irrevocable" && value !== 0,
       );
       const subjects = new Map(stuck.map(({ labels, value }) => [labels[0] ?? "", `${value} leases`]));
       const isWhole = hasAnswered(round, "CredentialEngine") && hasAnswered(round, "AccessControl");
-      return { subjects, isWhole, lookedAt: answering(round, "CredentialEngine") };
+      return { subjects, isWhole, lookedAt: await engineAnswering(round) };
     },
   },
   "secret-expires": {

@@ -89,7 +89,7 @@ export function SecretEditor({ mount, path, folder, current, version, onClose, o
     path: { path: name || "PATH" },
     body: { data, ...options },
   });
-  const written = (): SecretData => (isPatch ? mergePatch(current ?? {}, read()) : read());
+  const written = (): SecretData => (isPatch ? mergePatch(current ?? null, read()) : read());
   const save = async (): Promise<void> => {
     const data = written();
     if (!isVersioned)
