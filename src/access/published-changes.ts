@@ -5,30 +5,26 @@ import type { AccessPublisher } from "./event-publisher.ts";
 
 /** Changes of tokens that are answered after one attempt to deliver their events. */
 export class PublishedChanges {
-  readonly #publisher: AccessPublisher;
-  readonly #outbox: Outbox;
-  readonly #ctx: DurableObjectState;
-
-  constructor(publisher: AccessPublisher, outbox: Outbox, ctx: DurableObjectState) {
-    this.#publisher = publisher;
-    this.#outbox = outbox;
-    this.#ctx = ctx;
-  }
+  constructor(
+    private readonly publisher: AccessPublisher,
+    private readonly outbox: Outbox,
+    private readonly ctx: DurableObjectState,
+  ) {}
 
   /** @returns the result of `change`, or the refusal of a sealed service */
   async deliver<T>(change: () => Result<T>): Promise<Result<T>> {
     const result = refuseIfSealed(change);
     if (!result.ok) return result;
     // In the background: leases of ended tokens.
-    this.#ctx.waitUntil(this.#outbox.drain("leases"));
-    await this.#publisher.delivered();
+    this.ctx.waitUntil(this.outbox.drain("leases"));
+    await this.publisher.delivered();
     return result;
   }
 
   /** Like `deliver`. The changed rows have their indexes then. */
   async publish<T>(change: () => Result<T>): Promise<Result<T>> {
     const result = await this.deliver(change);
-    if (result.ok) await this.#publisher.published();
+    if (result.ok) await this.publisher.published();
     return result;
   }
 }

@@ -42,16 +42,13 @@ const STEP_MS = 1_000;
  * itself meanwhile, so the ledger is stored beside its tables.
  */
 export class RestoreLedger {
-  readonly #dependencies: RestoreLedgerDependencies;
   /** Whether the tables of the object were replaced under the state that it holds in memory. */
   #isStale = false;
 
-  constructor(dependencies: RestoreLedgerDependencies) {
-    this.#dependencies = dependencies;
-  }
+  constructor(private readonly dependencies: RestoreLedgerDependencies) {}
 
   state(): RestoreState | null {
-    return this.#dependencies.storage.kv.get<RestoreState>(KEY) ?? null;
+    return this.dependencies.storage.kv.get<RestoreState>(KEY) ?? null;
   }
 
   has(restore: string): boolean {
@@ -71,9 +68,9 @@ export class RestoreLedger {
     if (before) await this.#letGo(before.restore);
     const now = this.state();
     if (now && now.restore !== before?.restore) return refuse("conflict", "another restore has begun meanwhile");
-    const held = this.#dependencies.hold(restore);
+    const held = this.dependencies.hold(restore);
     if (!held.ok) return held;
-    this.#dependencies.storage.transactionSync(() => {
+    this.dependencies.storage.transactionSync(() => {
       this.#sql.exec(
         `CREATE TABLE IF NOT EXISTS ${LEDGER} (
            kind TEXT NOT NULL, name TEXT NOT NULL, swapped INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (kind, name)) STRICT, WITHOUT ROWID`,
@@ -119,13 +116,13 @@ export class RestoreLedger {
       return false;
     }
     // In a separate call: the swap is acknowledged and durable, and no request is served before the restart.
-    if (this.#isStale) this.#dependencies.restart();
+    if (this.#isStale) this.dependencies.restart();
     const { restore, phase } = state;
     if (phase === "swapping") {
       const page = this.#page("WHERE swapped = 0");
       await Promise.all(page.map((object) => this.#swap(restore, object)));
       if (page.length > 0) return true;
-      const swapped = this.#dependencies.swap(restore);
+      const swapped = this.dependencies.swap(restore);
       if (!swapped.ok) throw new Error(swapped.message);
       this.#move(restore, "releasing");
       this.#isStale = true;
@@ -139,7 +136,7 @@ export class RestoreLedger {
   }
 
   get #sql(): SqlStorage {
-    return this.#dependencies.storage.sql;
+    return this.dependencies.storage.sql;
   }
 
   #is(restore: string, phase: Phase): boolean {
@@ -148,12 +145,12 @@ export class RestoreLedger {
   }
 
   #keep(state: RestoreState): void {
-    this.#dependencies.storage.kv.put(KEY, state);
+    this.dependencies.storage.kv.put(KEY, state);
   }
 
   #move(restore: string, phase: Phase): void {
     this.#keep({ restore, phase });
-    void this.#dependencies.storage.setAlarm(Date.now() + STEP_MS);
+    void this.dependencies.storage.setAlarm(Date.now() + STEP_MS);
   }
 
   #page(where: string): ObjectName[] {
@@ -163,17 +160,17 @@ export class RestoreLedger {
   }
 
   async #swap(restore: string, object: ObjectName): Promise<void> {
-    const swapped = await storedObject(this.#dependencies.env, object).swap(restore);
+    const swapped = await storedObject(this.dependencies.env, object).swap(restore);
     if (!swapped.ok) throw new Error(swapped.message);
     // The call fails because its object restarts.
-    await storedObject(this.#dependencies.env, object)
+    await storedObject(this.dependencies.env, object)
       .restart()
       .catch(() => undefined);
     this.#sql.exec(`UPDATE ${LEDGER} SET swapped = 1 WHERE kind = ? AND name = ?`, object.kind, object.name);
   }
 
   async #release(restore: string, object: ObjectName): Promise<void> {
-    await storedObject(this.#dependencies.env, object).release(restore);
+    await storedObject(this.dependencies.env, object).release(restore);
     // A concurrent call may have ended the restore, and the next one may have the object in its ledger.
     if (!this.has(restore)) return;
     this.#sql.exec(`DELETE FROM ${LEDGER} WHERE kind = ? AND name = ?`, object.kind, object.name);
@@ -190,10 +187,10 @@ export class RestoreLedger {
   }
 
   #end(restore: string): void {
-    this.#dependencies.storage.transactionSync(() => {
+    this.dependencies.storage.transactionSync(() => {
       this.#sql.exec(`DROP TABLE ${LEDGER}`);
-      this.#dependencies.storage.kv.delete(KEY);
-      this.#dependencies.release(restore);
+      this.dependencies.storage.kv.delete(KEY);
+      this.dependencies.release(restore);
     });
   }
 }

@@ -17,9 +17,6 @@ import { PoolStore } from "./pool/pool-store.ts";
 /** The rows of one engine, one store a table, and its type. */
 export class EngineStores {
   readonly #types: TypeRecord;
-  /** Prefix of the engine's warnings, audit records and sealing contexts. */
-  readonly scope: string;
-  readonly keys: DataKeys;
   readonly work: WorkQueue;
   readonly accounts: AccountStore;
   readonly config: ConfigStore;
@@ -29,13 +26,16 @@ export class EngineStores {
   readonly roles: RoleStore;
   readonly kept: KeptCredentials;
   readonly pool: PoolStore;
-  readonly events: EngineEvents;
 
   /** @param restored see `PoolStore` */
-  constructor(sql: SqlStorage, keys: DataKeys, scope: string, events: EngineEvents, restored: () => string) {
+  constructor(
+    sql: SqlStorage,
+    readonly keys: DataKeys /** Prefix of the engine's warnings, audit records and sealing contexts. */,
+    readonly scope: string,
+    readonly events: EngineEvents,
+    restored: () => string,
+  ) {
     this.#types = new TypeRecord(sql);
-    this.scope = scope;
-    this.keys = keys;
     this.work = new WorkQueue(sql);
     this.accounts = new AccountStore(sql, keys, scope);
     this.config = new ConfigStore(sql, keys, scope);
@@ -45,7 +45,6 @@ export class EngineStores {
     this.roles = new RoleStore(sql);
     this.kept = new KeptCredentials(sql, keys, scope);
     this.pool = new PoolStore(sql, keys, scope, restored);
-    this.events = events;
   }
 
   get type(): EngineType {

@@ -40,8 +40,6 @@ const MAX_CONCURRENT_PAGES = 8;
  *                   └──feed lost──> back-off ──> following
  */
 export class Feed implements LogView {
-  readonly #source: FeedSource;
-  readonly #readers: FeedReaders;
   readonly #pages = new Semaphore(MAX_CONCURRENT_PAGES);
   #following: AbortController | undefined;
   #ring = new Ring();
@@ -56,10 +54,10 @@ export class Feed implements LogView {
   #nextBounds: Promise<Bounds> | undefined;
   #unusedSince: number | null = null;
 
-  constructor(source: FeedSource, users: FeedReaders) {
-    this.#source = source;
-    this.#readers = users;
-  }
+  constructor(
+    private readonly source: FeedSource,
+    private readonly readers: FeedReaders,
+  ) {}
 
   get following(): boolean {
     return this.#following !== undefined;
@@ -98,7 +96,7 @@ export class Feed implements LogView {
   async fetch(cursor: number, traces: readonly string[] | null): Promise<Slice> {
     try {
       const { lines, upTo, evicted, gaps } = await this.#pages.run(() =>
-        within(TIMEOUT_MS, this.#source.lines(cursor, traces)),
+        within(TIMEOUT_MS, this.source.lines(cursor, traces)),
       );
       // A reader before the gap is cut instead of skipping lines.
       this.#setEvicted(evicted, gaps);
@@ -114,7 +112,7 @@ export class Feed implements LogView {
   #bounds(): Promise<Bounds> {
     this.#nextBounds ??= this.#currentBounds.then(() => {
       this.#nextBounds = undefined;
-      const bounds = within(TIMEOUT_MS, this.#source.bounds());
+      const bounds = within(TIMEOUT_MS, this.source.bounds());
       this.#currentBounds = bounds.catch(() => undefined);
       return bounds;
     });
@@ -149,8 +147,8 @@ export class Feed implements LogView {
   async #follow(signal: AbortSignal): Promise<void> {
     for (let failures = 0; ; failures++) {
       try {
-        const { silentMs } = this.#readers.timeouts();
-        const feed = await within(silentMs, this.#source.follow(this.#newest, signal));
+        const { silentMs } = this.readers.timeouts();
+        const feed = await within(silentMs, this.source.follow(this.#newest, signal));
         for await (const lines of feedLines(feed, silentMs)) {
           failures = 0;
           this.#append(lines);
@@ -176,37 +174,34 @@ export class Feed implements LogView {
       this.#ring.push(line);
       this.#newest = line.index;
     }
-    this.#readers.onLines(lines, lost);
+    this.readers.onLines(lines, lost);
     this.#grown.resolve();
     this.#grown = Promise.withResolvers();
   }
 
   /** Whether the feed has had no readers for a while. Heartbeats of the feed are the clock, so no timer is needed. */
   #isUnused(): boolean {
-    if (this.#readers.hasReaders()) this.#unusedSince = null;
+    if (this.readers.hasReaders()) this.#unusedSince = null;
     else this.#unusedSince ??= Date.now();
-    return this.#unusedSince !== null && Date.now() - this.#unusedSince >= this.#readers.timeouts().idleMs;
+    return this.#unusedSince !== null && Date.now() - this.#unusedSince >= this.readers.timeouts().idleMs;
   }
 }
 
 /** Limits concurrent work; further callers wait in order. */
 class Semaphore {
   readonly #waiting: (() => void)[] = [];
-  #free: number;
 
-  constructor(atOnce: number) {
-    this.#free = atOnce;
-  }
+  constructor(private free: number) {}
 
   async run<T>(work: () => Promise<T>): Promise<T> {
-    if (this.#free > 0) this.#free -= 1;
+    if (this.free > 0) this.free -= 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));
     try {
       return await work();
     } finally {
       const next = this.#waiting.shift();
       if (next) next();
-      else this.#free += 1;
+      else this.free += 1;
     }
   }
 }

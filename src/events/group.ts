@@ -53,9 +53,6 @@ export const encode = (text: string): Uint8Array => encoder.encode(text);
  * them.
  */
 export class Group {
-  readonly key: string;
-  readonly framing: Framing;
-  readonly #filter: Filter;
   readonly #matcher: Matcher;
   readers = 0;
   /** Cached batches by start cursor. */
@@ -63,16 +60,17 @@ export class Group {
   /** Pending fetches by start cursor. */
   readonly fetching = new Map<number, Promise<void>>();
 
-  constructor(key: string, filter: Filter, framing: Framing) {
-    this.key = key;
-    this.framing = framing;
-    this.#filter = filter;
+  constructor(
+    readonly key: string,
+    private readonly filter: Filter,
+    readonly framing: Framing,
+  ) {
     this.#matcher = matcher(filter);
   }
 
   /** Whether lines of an account may be for these readers. */
   sees(account: string): boolean {
-    return seesAccount(this.#filter, account);
+    return seesAccount(this.filter, account);
   }
 
   /** The batch after `cursor`, encoded once; null when it must be fetched. */

@@ -74,7 +74,6 @@ const MAX_SOURCES = 1_000;
  * transaction; after a rollback, call `reload`.
  */
 export class LineStore {
-  readonly #sql: SqlStorage;
   /** The newest entries of recently active sources. */
   readonly #sources = new Map<string, Last>();
   #oldest = 0;
@@ -86,8 +85,7 @@ export class LineStore {
   #evicted: Held = { bytes: 0, lines: 0 };
   readonly #shares: Shares;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(private readonly sql: SqlStorage) {
     this.#shares = new Shares(sql);
     this.reload();
   }
@@ -117,7 +115,7 @@ export class LineStore {
 
   /** Append time of the oldest line, ms since 1970; null when unknown or empty. */
   oldestAt(): number | null {
-    const [row] = this.#sql.exec<{ at: number | null }>("SELECT at FROM lines WHERE idx = ?", this.#oldest).toArray();
+    const [row] = this.sql.exec<{ at: number | null }>("SELECT at FROM lines WHERE idx = ?", this.#oldest).toArray();
     return row?.at ?? null;
   }
 
@@ -130,7 +128,7 @@ export class LineStore {
     this.#oldest = oldest?.idx ?? 0;
     this.#upTo = newest?.upto ?? 0;
     this.#left = oldest?.before ?? 0;
-    const [gone] = this.#sql.exec<Held & Record<string, SqlStorageValue>>("SELECT bytes, lines FROM books").toArray();
+    const [gone] = this.sql.exec<Held & Record<string, SqlStorageValue>>("SELECT bytes, lines FROM books").toArray();
     this.#evicted = gone ?? { bytes: 0, lines: 0 };
     this.#shares.reload();
   }
@@ -190,13 +188,13 @@ export class LineStore {
     this.#shares.evictBefore(first);
     this.#advanceOldest(first);
     // Not by the index of sources, because grouping would read it whole.
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO sources (source, seq, idx)
        SELECT source, max(seq), max(idx) FROM lines NOT INDEXED WHERE idx < ? GROUP BY source
        ON CONFLICT (source) DO UPDATE SET seq = excluded.seq, idx = excluded.idx`,
       first,
     );
-    this.#sql.exec("DELETE FROM lines WHERE idx < ?", first);
+    this.sql.exec("DELETE FROM lines WHERE idx < ?", first);
     this.#oldest = first;
   }
 
@@ -211,7 +209,7 @@ export class LineStore {
   #walkToStay(keepLines: number, keepBytes: number): number {
     let [lines, bytes] = [this.lines, this.bytes];
     for (let at = this.#oldest; ; ) {
-      const page = this.#sql
+      const page = this.sql
         .exec<{ idx: number; bytes: number }>(
           "SELECT idx, octet_length(events) AS bytes FROM lines WHERE idx >= ? ORDER BY idx LIMIT ?",
           at,
@@ -232,7 +230,7 @@ export class LineStore {
     const [line] = this.#endLine("ASC", first);
     const left = line?.before ?? this.#left;
     if (this.#evicted.bytes > 0 || this.#evicted.lines > 0) {
-      const { bytes, lines } = this.#sql
+      const { bytes, lines } = this.sql
         .exec<{ bytes: number; lines: number }>(
           "SELECT ifnull(sum(octet_length(events)), 0) AS bytes, count(*) AS lines FROM lines WHERE idx < ?",
           first,
@@ -249,7 +247,7 @@ export class LineStore {
   #recordEvicted(gone: Held): void {
     if (gone.bytes === this.#evicted.bytes && gone.lines === this.#evicted.lines) return;
     this.#evicted = gone;
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO books VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET bytes = excluded.bytes, lines = excluded.lines",
       gone.bytes,
       gone.lines,
@@ -274,7 +272,7 @@ export class LineStore {
       const some = rows.slice(at, at + MAX_ROWS_PER_INSERT);
       const values = some.map(() => "(?, ?, ?, ?, ?, ?, ?, ?)").join(", ");
       const columns = "idx, source, seq, upto, facts, events, at, account";
-      this.#sql.exec(`INSERT INTO lines (${columns}) VALUES ${values}`, ...some.flat());
+      this.sql.exec(`INSERT INTO lines (${columns}) VALUES ${values}`, ...some.flat());
     }
     this.#shares.add(rows.map(([, , , , , events, , account]) => ({ account, events })));
   }
@@ -288,15 +286,15 @@ export class LineStore {
   #lastOf(source: string): Last | undefined {
     return (
       this.#sources.get(source) ??
-      this.#sql
+      this.sql
         .exec<Last>("SELECT seq, idx FROM lines WHERE source = ? ORDER BY seq DESC LIMIT 1", source)
         .toArray()[0] ??
-      this.#sql.exec<Last>("SELECT seq, idx FROM sources WHERE source = ?", source).toArray()[0]
+      this.sql.exec<Last>("SELECT seq, idx FROM sources WHERE source = ?", source).toArray()[0]
     );
   }
 
   #indexOf(source: string, seq: number): number | undefined {
-    return this.#sql
+    return this.sql
       .exec<{ idx: number }>("SELECT idx FROM lines WHERE source = ? AND seq = ?", source, seq)
       .toArray()[0]?.idx;
   }
@@ -316,7 +314,7 @@ export class LineStore {
   *#between(from: number, upTo: number): Generator<Line> {
     for (let [at, bytes] = [from, from < this.#oldest ? this.#left : this.#upToOf(from)]; at < upTo; ) {
       const first = this.#after(at);
-      const rows = this.#sql
+      const rows = this.sql
         .exec<LineRow & { upto: number }>(
           `SELECT idx, facts, events, upto FROM lines WHERE idx >= ?1 AND idx <= ?2 AND (upto <= ?3 OR idx = ?1)
            ORDER BY idx`,
@@ -335,14 +333,14 @@ export class LineStore {
   /** The index of the next line. */
   #after(index: number): number {
     if (this.#evicted.lines === 0) return index + 1;
-    const next = this.#sql.exec<{ idx: number | null }>("SELECT min(idx) AS idx FROM lines WHERE idx > ?", index);
+    const next = this.sql.exec<{ idx: number | null }>("SELECT min(idx) AS idx FROM lines WHERE idx > ?", index);
     return next.one().idx ?? this.#newest + 1;
   }
 
   /** Like `#between`: candidate lines, found by headers without reading the events of others. */
   *#candidates(from: number, upTo: number, traces: readonly string[]): Generator<Line> {
     for (let at = from; at < upTo; ) {
-      const wanted = this.#sql
+      const wanted = this.sql
         .exec<{ idx: number; bytes: number }>(
           `SELECT idx, octet_length(events) AS bytes FROM lines WHERE idx > ? AND idx <= ?
            AND (facts IS NULL${" OR instr(facts, ?)".repeat(traces.length)}) ORDER BY idx LIMIT ?`,
@@ -377,7 +375,7 @@ export class LineStore {
       last - first < indexes.length
         ? ["idx BETWEEN ? AND ?", first, last]
         : ["idx IN (SELECT value FROM json_each(?))", JSON.stringify(indexes)];
-    return this.#sql
+    return this.sql
       .exec<LineRow>(`SELECT idx, facts, events FROM lines WHERE ${where} ORDER BY idx`, ...values)
       .toArray();
   }
@@ -396,7 +394,7 @@ export class LineStore {
 
   /** Bytes of all lines up to this one since the beginning. */
   #upToOf(index: number): number {
-    const rows = this.#sql.exec<{ upto: number }>(
+    const rows = this.sql.exec<{ upto: number }>(
       "SELECT upto FROM lines WHERE idx <= ? ORDER BY idx DESC LIMIT 1",
       index,
     );
@@ -405,7 +403,7 @@ export class LineStore {
 
   /** The oldest line from an index on, or the newest; `before` = bytes of all lines appended before it. */
   #endLine(order: "ASC" | "DESC", from = 0) {
-    return this.#sql
+    return this.sql
       .exec<{ idx: number; upto: number; before: number }>(
         `SELECT idx, upto, upto - octet_length(events) - thinned AS before FROM lines
          WHERE idx >= ? ORDER BY idx ${order} LIMIT 1`,

@@ -7,14 +7,13 @@ export type View = (fact: EventHeader, json: string) => string;
 
 /** One line of the log: its text and its headers. Filters use only the headers; payloads are never parsed. */
 export class Line {
-  readonly index: number;
-  /** The events as a JSON array. */
-  readonly text: string;
   #headers: readonly EventHeader[] | string | null;
 
-  private constructor(index: number, text: string, headers: readonly EventHeader[] | string | null) {
-    this.index = index;
-    this.text = text;
+  private constructor(
+    readonly index: number /** The events as a JSON array. */,
+    readonly text: string,
+    headers: readonly EventHeader[] | string | null,
+  ) {
     this.#headers = headers;
   }
 

@@ -31,7 +31,6 @@ const MIN_PAUSE_MS = 250;
 export type PermissionState = "open" | "unsure" | "expired" | "denied";
 
 export class Permission {
-  readonly question: StreamQuestion;
   scope: Scope = { namespaces: [], rules: null };
   readers = 0;
   denied = false;
@@ -44,9 +43,7 @@ export class Permission {
   #expires = Number.POSITIVE_INFINITY;
   #failures = 0;
 
-  constructor(question: StreamQuestion) {
-    this.question = question;
-  }
+  constructor(readonly question: StreamQuestion) {}
 
   /** The permission of a relay. It cannot be revoked. */
   static forRelay(): Permission {
@@ -121,8 +118,6 @@ interface Opening {
  * topics.
  */
 export class Permissions {
-  readonly #ask: Ask;
-  readonly #changed: () => void;
   readonly #held = new Map<string, Permission>();
   readonly #opening = new Map<string, Opening>();
   /** Openings with a pending question. */
@@ -130,10 +125,10 @@ export class Permissions {
   #asking = false;
 
   /** @param changed called after answers, and when the time of the next question changes */
-  constructor(ask: Ask, changed: () => void) {
-    this.#ask = ask;
-    this.#changed = changed;
-  }
+  constructor(
+    private readonly ask: Ask,
+    private readonly changed: () => void,
+  ) {}
 
   /**
    * The permission of a new reader, by an answer no older than this call; null when denied. Rejects with
@@ -195,7 +190,7 @@ export class Permissions {
     await Promise.resolve();
     for (let page = this.#due(); page.length > 0; page = this.#due()) await this.#askPage(page);
     this.#asking = false;
-    this.#changed();
+    this.changed();
   }
 
   *#all(): Iterable<Permission> {
@@ -219,7 +214,7 @@ export class Permissions {
     // Later readers get their own answer.
     this.#sent = page.flatMap((permission) => this.#takeOpening(permission) ?? []);
     try {
-      const asked = this.#ask(page.map(({ question }) => question));
+      const asked = this.ask(page.map(({ question }) => question));
       const answers = await within(ASK_TIMEOUT_MS, asked);
       const now = Date.now();
       page.forEach((permission, position) => {
@@ -232,7 +227,7 @@ export class Permissions {
       for (const { admitted } of this.#sent) admitted.reject(new PermissionsUnavailable());
     }
     this.#sent = [];
-    this.#changed();
+    this.changed();
   }
 
   #takeOpening(permission: Permission): Opening | undefined {

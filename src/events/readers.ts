@@ -73,8 +73,6 @@ interface Pace {
  *     └──────────────────cancelled, or without error lines────────────────> closed
  */
 export class Readers {
-  readonly #log: LogView;
-  readonly #pace: () => Pace;
   readonly #groups = new Groups();
   readonly #permissions: Permissions;
   readonly #all = new Set<Reader>();
@@ -88,9 +86,11 @@ export class Readers {
   /** The newest heartbeat of each framing: most readers share an index. */
   readonly #heartbeats = new Map<Framing, { readonly index: number; readonly bytes: Uint8Array }>();
 
-  constructor(log: LogView, ask: Ask, pace: () => Pace) {
-    this.#log = log;
-    this.#pace = pace;
+  constructor(
+    private readonly log: LogView,
+    ask: Ask,
+    private readonly pace: () => Pace,
+  ) {
     this.#permissions = new Permissions(ask, () => this.#rightsChanged());
   }
 
@@ -168,7 +168,7 @@ export class Readers {
       controller: undefined,
       group: this.#groups.join({ topics: subscription.topics, ...permission.scope }, framingOf(subscription)),
       scope: permission.scope,
-      cursor: from < 0 ? this.#log.newest() : Math.max(from - 1, this.#log.evicted()),
+      cursor: from < 0 ? this.log.newest() : Math.max(from - 1, this.log.evicted()),
       gap: 0,
       rest: null,
       fetching: undefined,
@@ -229,7 +229,7 @@ export class Readers {
           reader.beat = this.#beats;
           return this.#piece(reader, bytes);
         }
-        const behind = standing === "open" && reader.cursor < this.#log.newest();
+        const behind = standing === "open" && reader.cursor < this.log.newest();
         await (behind ? this.#nextCheck(reader) : this.#wakeUp.promise);
       }
     }
@@ -240,12 +240,12 @@ export class Readers {
 
   /** Whether lines after the reader's cursor were evicted since its stream was opened. */
   #hasLost(reader: Reader): boolean {
-    return reader.cursor < this.#log.evicted() || this.#gapOf(reader) > reader.gap;
+    return reader.cursor < this.log.evicted() || this.#gapOf(reader) > reader.gap;
   }
 
   /** The newest gap after the reader's cursor. A relay finds gaps by the indexes, for its own readers. */
   #gapOf({ relay, cursor, group }: Reader): number {
-    return relay === null ? newestGap(this.#log.gaps(cursor), (account) => group.sees(account)) : 0;
+    return relay === null ? newestGap(this.log.gaps(cursor), (account) => group.sees(account)) : 0;
   }
 
   #piece(reader: Reader, bytes: Uint8Array): Uint8Array {
@@ -267,18 +267,18 @@ export class Readers {
     const bytes = standing === "open" ? this.#read(reader) : null;
     if (bytes) return bytes;
     // The response head is sent with the first bytes, so a reader without backlog is greeted immediately.
-    const due = reader.beat === null ? reader.cursor >= this.#log.newest() : reader.beat !== this.#beats;
+    const due = reader.beat === null ? reader.cursor >= this.log.newest() : reader.beat !== this.#beats;
     // A reader that waits for a future index reports no index beyond the newest.
-    return due ? this.#heartbeat(reader.group.framing, Math.min(reader.cursor, this.#log.newest())) : null;
+    return due ? this.#heartbeat(reader.group.framing, Math.min(reader.cursor, this.log.newest())) : null;
   }
 
   /** Advances the reader past filtered lines and returns the matching ones. */
   #read(reader: Reader): Uint8Array | null {
-    if (reader.cursor >= this.#log.newest()) return null;
+    if (reader.cursor >= this.log.newest()) return null;
     const { scope } = reader.permission;
     if (scope !== reader.scope) this.#regroup(reader, scope);
-    const batch = this.#groups.read(reader.group, this.#log, reader.cursor);
-    reader.fetching = batch ? undefined : this.#groups.fetch(reader.group, this.#log, reader.cursor);
+    const batch = this.#groups.read(reader.group, this.log, reader.cursor);
+    reader.fetching = batch ? undefined : this.#groups.fetch(reader.group, this.log, reader.cursor);
     if (!batch) return null;
     reader.cursor = batch.cursor;
     if (reader.relay === null) this.#lines += batch.lines;
@@ -308,7 +308,7 @@ export class Readers {
     reader.state = "closing";
     reader.since = Date.now();
     if (!reader.subscription.errors) return;
-    const error = JSON.stringify({ Error: { Code: because, LastIndex: Math.min(reader.cursor, this.#log.newest()) } });
+    const error = JSON.stringify({ Error: { Code: because, LastIndex: Math.min(reader.cursor, this.log.newest()) } });
     reader.lastLine = encode(reader.group.framing.lastLine(error));
   }
 
@@ -321,7 +321,7 @@ export class Readers {
   /** Sets the timer for the next heartbeat or permission question. */
   #arm(): void {
     if (this.#all.size === 0) this.#beatAt = Number.POSITIVE_INFINITY;
-    else if (this.#beatAt === Number.POSITIVE_INFINITY) this.#beatAt = Date.now() + this.#pace().heartbeatMs;
+    else if (this.#beatAt === Number.POSITIVE_INFINITY) this.#beatAt = Date.now() + this.pace().heartbeatMs;
     const at = Math.min(this.#beatAt, this.#permissions.nextAsk());
     if (at === this.#timerAt) return;
     clearTimeout(this.#timer);
@@ -334,7 +334,7 @@ export class Readers {
     this.#timerAt = Number.POSITIVE_INFINITY;
     const now = Date.now();
     if (now >= this.#beatAt) {
-      const { heartbeatMs, stallMs } = this.#pace();
+      const { heartbeatMs, stallMs } = this.pace();
       this.#beats += 1;
       this.#beatAt = now + heartbeatMs;
       for (const reader of this.#all) if (!reader.isDrained && now - reader.since >= stallMs) this.#stalled(reader);
@@ -344,7 +344,7 @@ export class Readers {
   }
 
   #stalled(reader: Reader): void {
-    const waits = reader.rest !== null || reader.cursor < this.#log.newest() || reader.beat !== this.#beats;
+    const waits = reader.rest !== null || reader.cursor < this.log.newest() || reader.beat !== this.#beats;
     if (reader.state === "open" && !waits) return;
     if (reader.state === "open" && reader.subscription.errors) this.#cutStream(reader, "slow_consumer");
     else {

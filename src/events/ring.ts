@@ -11,16 +11,14 @@ export class Ring {
   readonly #lines: Line[] = [];
   /** Position of the oldest line; those before it have left. Moving all lines for each that leaves would cost more. */
   #first = 0;
-  readonly #maxLines: number;
-  readonly #maxSize: number;
   #size = 0;
   #leftSize = 0;
 
   /** @param maxSize in characters of the lines' text */
-  constructor(maxLines = 1_000, maxSize = 4 * 1024 * 1024) {
-    this.#maxLines = maxLines;
-    this.#maxSize = maxSize;
-  }
+  constructor(
+    private readonly maxLines = 1_000,
+    private readonly maxSize = 4 * 1024 * 1024,
+  ) {}
 
   /** The oldest index in the ring; null when empty. */
   get oldest(): number | null {
@@ -37,13 +35,13 @@ export class Ring {
   push(line: Line): void {
     this.#lines.push(line);
     this.#size += line.text.length;
-    while (this.#count > 1 && (this.#count > this.#maxLines || this.#size > this.#maxSize)) {
+    while (this.#count > 1 && (this.#count > this.maxLines || this.#size > this.maxSize)) {
       const size = this.#lines[this.#first]?.text.length ?? 0;
       this.#size -= size;
       this.#leftSize += size;
       this.#first += 1;
     }
-    if (this.#first <= this.#maxLines * LEFT_PART && this.#leftSize <= this.#maxSize * LEFT_PART) return;
+    if (this.#first <= this.maxLines * LEFT_PART && this.#leftSize <= this.maxSize * LEFT_PART) return;
     this.#lines.splice(0, this.#first);
     this.#first = 0;
     this.#leftSize = 0;

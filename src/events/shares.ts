@@ -51,25 +51,22 @@ const SLACK = 0.02;
 
 /** Buffer usage by account. Writes belong in a transaction; after a rollback, call `reload`. */
 export class Shares {
-  readonly #sql: SqlStorage;
   readonly #held = new Map<string, Held>();
   /** Null until read from the rows. */
   #gaps: readonly AccountGap[] | null = null;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   reload(): void {
     this.#gaps = null;
     this.#held.clear();
-    for (const { account, bytes, lines } of this.#sql.exec<AccountRow>("SELECT account, bytes, lines FROM accounts"))
+    for (const { account, bytes, lines } of this.sql.exec<AccountRow>("SELECT account, bytes, lines FROM accounts"))
       this.#held.set(account, { bytes, lines });
   }
 
   /** The newest line of each account that was evicted for its share, while older lines are in the buffer. */
   get gaps(): readonly AccountGap[] {
-    this.#gaps ??= this.#sql
+    this.#gaps ??= this.sql
       .exec<GapRow>("SELECT account, upto FROM account_gaps")
       .toArray()
       .map(({ account, upto }) => ({ account, upTo: upto }));
@@ -79,7 +76,7 @@ export class Shares {
   /** Forgets gaps before the oldest line of the buffer: its index shows them. */
   forgetGapsBefore(oldest: number): void {
     if (!this.gaps.some(({ upTo }) => upTo < oldest)) return;
-    this.#sql.exec("DELETE FROM account_gaps WHERE upto < ?", oldest);
+    this.sql.exec("DELETE FROM account_gaps WHERE upto < ?", oldest);
     this.#gaps = null;
   }
 
@@ -98,7 +95,7 @@ export class Shares {
     const held = { bytes: before.bytes + bytes, lines: before.lines + lines };
     if (held.lines > 0) {
       this.#held.set(account, held);
-      this.#sql.exec(
+      this.sql.exec(
         `INSERT INTO accounts VALUES (?1, ?2, ?3)
          ON CONFLICT (account) DO UPDATE SET bytes = excluded.bytes, lines = excluded.lines`,
         account,
@@ -107,14 +104,14 @@ export class Shares {
       );
     } else {
       this.#held.delete(account);
-      this.#sql.exec("DELETE FROM accounts WHERE account = ?", account);
+      this.sql.exec("DELETE FROM accounts WHERE account = ?", account);
     }
   }
 
   /** Subtracts lines before `first`, before their eviction. */
   evictBefore(first: number): void {
     if (this.#held.size === 0) return;
-    const leaving = this.#sql
+    const leaving = this.sql
       .exec<AccountRow>(
         `SELECT account, sum(octet_length(events)) AS bytes, count(*) AS lines FROM lines
          WHERE account IS NOT NULL AND idx < ? GROUP BY account`,
@@ -168,7 +165,7 @@ export class Shares {
 
   /** Removes the payloads of an account's oldest lines that have some. */
   #removePayloads(account: string, newest: number): Shrunk {
-    const rows = this.#sql
+    const rows = this.sql
       .exec<{ idx: number; events: string }>(
         "SELECT idx, events FROM lines WHERE account = ? AND fat = 1 AND idx < ? ORDER BY idx LIMIT ?",
         account,
@@ -180,7 +177,7 @@ export class Shares {
     for (const { idx, events } of rows) {
       const thin = withoutPayloads(idx, JSON.parse(events) as StreamEvent[]);
       const saved = Buffer.byteLength(events) - Buffer.byteLength(thin.text);
-      this.#sql.exec(
+      this.sql.exec(
         "UPDATE lines SET events = ?, facts = ?, fat = 0, thinned = ? WHERE idx = ?",
         thin.text,
         headersText(thin.headers),
@@ -196,7 +193,7 @@ export class Shares {
   #evict(account: string, wanted: number, newest: number): Shrunk {
     const limit = Math.max(1, Math.min(PAGE, Math.ceil(wanted)));
     const oldestOf = (fat: number) =>
-      this.#sql
+      this.sql
         .exec<{ idx: number; source: string; seq: number; bytes: number }>(
           `SELECT idx, source, seq, octet_length(events) AS bytes FROM lines
            WHERE account = ? AND fat = ? AND idx < ? ORDER BY idx LIMIT ?`,
@@ -209,14 +206,14 @@ export class Shares {
     const thin = oldestOf(0);
     const rows = thin.length > 0 ? thin : oldestOf(1);
     for (const { idx, source, seq } of rows) {
-      this.#sql.exec(
+      this.sql.exec(
         `INSERT INTO sources (source, seq, idx) VALUES (?, ?, ?) ON CONFLICT (source) DO UPDATE
          SET seq = max(seq, excluded.seq), idx = max(idx, excluded.idx)`,
         source,
         seq,
         idx,
       );
-      this.#sql.exec("DELETE FROM lines WHERE idx = ?", idx);
+      this.sql.exec("DELETE FROM lines WHERE idx = ?", idx);
     }
     const last = rows.at(-1);
     if (last) this.#recordGap(account, last.idx);
@@ -224,7 +221,7 @@ export class Shares {
   }
 
   #recordGap(account: string, upTo: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO account_gaps VALUES (?, ?)
        ON CONFLICT (account) DO UPDATE SET upto = max(upto, excluded.upto)`,
       account,

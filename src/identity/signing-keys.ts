@@ -23,13 +23,10 @@ const PUBLISHED = 100;
  * has no private half. Signing costs one read and one RSA operation. Writes run inside the object's transaction.
  */
 export class SigningKeys {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
-
-  constructor(sql: SqlStorage, keys: DataKeys) {
-    this.#sql = sql;
-    this.#keys = keys;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+  ) {}
 
   any(): boolean {
     return this.#due() !== null;
@@ -49,11 +46,11 @@ export class SigningKeys {
    * @throws Sealed
    */
   rotate(verificationMs: number, now: number): string {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE signing_keys SET state = 'past', sealed = NULL, ends = ? WHERE state = 'current'",
       now + verificationMs,
     );
-    const { kid } = this.#sql
+    const { kid } = this.sql
       .exec<{ kid: string }>("UPDATE signing_keys SET state = 'current' WHERE state = 'next' RETURNING kid")
       .one();
     this.#make("next", now);
@@ -69,12 +66,12 @@ export class SigningKeys {
 
   /** Deletes past keys after their verification TTL. */
   dropEnded(now: number): void {
-    this.#sql.exec("DELETE FROM signing_keys WHERE ends <= ?", now);
+    this.sql.exec("DELETE FROM signing_keys WHERE ends <= ?", now);
   }
 
   /** Time of the next rotation or deletion, ms since 1970; null without keys. */
   nextDue(): number | null {
-    const { ends } = this.#sql
+    const { ends } = this.sql
       .exec<{ ends: number | null }>("SELECT min(ends) AS ends FROM signing_keys WHERE ends IS NOT NULL")
       .one();
     return earliest(this.#due(), ends);
@@ -82,7 +79,7 @@ export class SigningKeys {
 
   /** The published keys at `now`: current, next, then past keys, newest first. */
   published(now: number): PublicKey[] {
-    return this.#sql
+    return this.sql
       .exec<{ jwk: string }>(
         `SELECT jwk FROM signing_keys WHERE ends IS NULL OR ends > ?
          ORDER BY CASE state WHEN 'current' THEN 0 WHEN 'next' THEN 1 ELSE 2 END, ends DESC LIMIT ?`,
@@ -95,10 +92,10 @@ export class SigningKeys {
 
   /** Signs a token (RFC 7515, compact) with these claims. @throws Sealed */
   sign(claims: Readonly<Record<string, unknown>>): string {
-    const { kid, sealed } = this.#sql
+    const { kid, sealed } = this.sql
       .exec<{ kid: string; sealed: ArrayBuffer }>("SELECT kid, sealed FROM signing_keys WHERE state = 'current'")
       .one();
-    const der = Buffer.from(this.#keys.open(sealed, contextOf(kid)));
+    const der = Buffer.from(this.keys.open(sealed, contextOf(kid)));
     const signed = [{ alg: "RS256", kid, typ: "JWT" }, claims].map(encoded).join(".");
     const signature = sign("sha256", Buffer.from(signed), createPrivateKey({ key: der, format: "der", type: "pkcs8" }));
     return `${signed}.${signature.toString("base64url")}`;
@@ -110,22 +107,22 @@ export class SigningKeys {
     const { n = "", e = "" } = publicKey.export({ format: "jwk" });
     const jwk: PublicKey = { use: "sig", kty: "RSA", kid, alg: "RS256", n, e };
     const der = privateKey.export({ format: "der", type: "pkcs8" });
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO signing_keys (kid, state, jwk, sealed, created) VALUES (?, ?, ?, ?, ?)",
       kid,
       state,
       JSON.stringify(jwk),
-      this.#keys.seal(der, contextOf(kid)),
+      this.keys.seal(der, contextOf(kid)),
       now,
     );
   }
 
   #due(): number | null {
-    return this.#sql.exec<{ due: number }>("SELECT due FROM rotation").toArray()[0]?.due ?? null;
+    return this.sql.exec<{ due: number }>("SELECT due FROM rotation").toArray()[0]?.due ?? null;
   }
 
   #schedule(now: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO rotation VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET due = excluded.due",
       now + ROTATION_PERIOD_MS,
     );

@@ -8,11 +8,9 @@ import { Memo } from "../platform/durable/memo.ts";
  * transaction.
  */
 export class Followers {
-  readonly #sql: SqlStorage;
   readonly #rows: Memo<readonly { readonly destination: string; readonly prefix: string }[]>;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(private readonly sql: SqlStorage) {
     this.#rows = new Memo(() =>
       sql.exec<{ destination: string; prefix: string }>("SELECT destination, prefix FROM followers").toArray(),
     );
@@ -25,8 +23,8 @@ export class Followers {
 
   /** Replaces the prefixes of a destination. */
   set(destination: string, prefixes: readonly string[]): void {
-    this.#sql.exec("DELETE FROM followers WHERE destination = ?", destination);
-    for (const prefix of prefixes) this.#sql.exec("INSERT OR IGNORE INTO followers VALUES (?, ?)", destination, prefix);
+    this.sql.exec("DELETE FROM followers WHERE destination = ?", destination);
+    for (const prefix of prefixes) this.sql.exec("INSERT OR IGNORE INTO followers VALUES (?, ?)", destination, prefix);
     this.#rows.forget();
   }
 
@@ -40,7 +38,7 @@ export class Followers {
 
   /** One page of the secrets whose paths begin with `prefix`, sorted, with or without living versions. */
   survey(prefix: string, after: string, limit: number): SurveyPage {
-    const candidates = this.#sql
+    const candidates = this.sql
       .exec<{ path: string; customMetadata: string | null }>(
         `SELECT path, custom_metadata AS customMetadata FROM secrets
          WHERE path > ? AND path >= ? AND path < ? AND current_version > 0 ORDER BY path LIMIT ?`,
@@ -57,7 +55,7 @@ export class Followers {
   surveyOf(paths: readonly string[]): (SurveyedSecret | null)[] {
     return paths.map(
       (path) =>
-        this.#sql
+        this.sql
           .exec<{ path: string; customMetadata: string | null }>(
             "SELECT path, custom_metadata AS customMetadata FROM secrets WHERE path = ? AND current_version > 0",
             path,

@@ -8,19 +8,15 @@ const EXPIRED_PER_ALARM = 500;
 
 /** The mount as a whole: its settings, its path, its end, and the destinations that watch it. */
 export class KvMount {
-  readonly #records: KvRecords;
-
-  constructor(records: KvRecords) {
-    this.#records = records;
-  }
+  constructor(private readonly records: KvRecords) {}
 
   enableVersioning(): void {
-    const { object, state } = this.#records;
+    const { object, state } = this.records;
     object.commit(() => state.set("engine", "versioned"));
   }
 
   setConfig(changes: Omit<MetadataSettings, "custom_metadata">): void {
-    const { object, state, events } = this.#records;
+    const { object, state, events } = this.records;
     const config = JSON.stringify(changeConfig(state.get().config, changes));
     object.commit(() => {
       state.markVersioned();
@@ -30,12 +26,12 @@ export class KvMount {
   }
 
   rekey(term: number): void {
-    const { object, state, keys } = this.#records;
+    const { object, state, keys } = this.records;
     if (!state.get().gone) object.commit(() => keys.rotate(term, Date.now()), NOTHING);
   }
 
   moved(path: string, seq: number): void {
-    const { object, state, watchers, followers, delivery } = this.#records;
+    const { object, state, watchers, followers, delivery } = this.records;
     if (seq <= (state.get().moved?.seq ?? 0)) return;
     object.commit(() => {
       state.set("moved", JSON.stringify({ path, seq }));
@@ -47,7 +43,7 @@ export class KvMount {
 
   /** Destroys every secret of the mount and notifies its watchers. Idempotent. */
   async destroy(): Promise<void> {
-    const { object, secrets, state, keys, watchers, delivery, names } = this.#records;
+    const { object, secrets, state, keys, watchers, delivery, names } = this.records;
     object.commit(() => {
       state.set("gone", "1");
       secrets.clear();
@@ -60,7 +56,7 @@ export class KvMount {
   }
 
   follow(destination: string, prefixes: readonly string[]): void {
-    const { object, followers } = this.#records;
+    const { object, followers } = this.records;
     object.commit(() => followers.set(destination, prefixes), NOTHING);
   }
 
@@ -71,7 +67,7 @@ export class KvMount {
 
   /** Begins and ends watches of many paths, in one transaction. @returns the newest live version of each begun one */
   watchMany(destination: string, begun: readonly string[], ended: readonly string[]): (WatchedVersion | null)[] {
-    const { object, secrets, state, watchers, delivery } = this.#records;
+    const { object, secrets, state, watchers, delivery } = this.records;
     const now = Date.now();
     const { moved } = state.get();
     const isTold = moved !== null && begun.length > 0;
@@ -89,13 +85,13 @@ export class KvMount {
   }
 
   unwatch(path: string, destination: string): void {
-    const { object, watchers } = this.#records;
+    const { object, watchers } = this.records;
     object.commit(() => watchers.remove(path, destination), NOTHING);
   }
 
   /** Notifies watchers of versions that have expired, a change like any other. */
   async announceExpired(now: number): Promise<void> {
-    const { object, watchers, delivery } = this.#records;
+    const { object, watchers, delivery } = this.records;
     const { expired, enlisted } = object.commit(() => {
       const expired = watchers.takeExpired(now, EXPIRED_PER_ALARM);
       return { expired, enlisted: expired.flatMap((path) => delivery.enlist(path)) };

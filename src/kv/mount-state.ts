@@ -18,16 +18,13 @@ interface State {
 
 /** Settings of a KV mount, in `settings` of `KvStore`. Held in memory, because every write needs them. */
 export class MountState {
-  readonly #sql: SqlStorage;
   #state: State | undefined;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   get(): State {
     if (!this.#state) {
-      const rows = this.#sql.exec<{ name: string; value: string }>("SELECT name, value FROM settings").toArray();
+      const rows = this.sql.exec<{ name: string; value: string }>("SELECT name, value FROM settings").toArray();
       const values = new Map(rows.map((row) => [row.name, row.value]));
       const config = values.get("config");
       this.#state = {
@@ -53,7 +50,7 @@ export class MountState {
 
   /** Changes a setting. Runs inside a transaction. */
   set(name: "config" | "gone" | "engine" | "moved" | "published", value: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO settings VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
       name,
       value,

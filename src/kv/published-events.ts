@@ -10,19 +10,16 @@ const ASK_MS = 60_000;
  * object. `epoch` counts the times that the log began to want them: a late answer of an earlier time changes nothing.
  */
 export class PublishedEvents {
-  readonly #env: Env;
-  readonly #state: MountState;
-  readonly #commit: (change: () => void) => void;
   #askedAt = 0;
 
-  constructor(env: Env, state: MountState, commit: (change: () => void) => void) {
-    this.#env = env;
-    this.#state = state;
-    this.#commit = commit;
-  }
+  constructor(
+    private readonly env: Env,
+    private readonly state: MountState,
+    private readonly commit: (change: () => void) => void,
+  ) {}
 
   get isOn(): boolean {
-    return this.#state.get().published?.on === true;
+    return this.state.get().published?.on === true;
   }
 
   /** Publishes from the next change on. Idempotent. */
@@ -34,13 +31,13 @@ export class PublishedEvents {
   async review(now: number): Promise<void> {
     if (!this.isOn || now - this.#askedAt < ASK_MS) return;
     this.#askedAt = now;
-    const epoch = await eventLog(this.#env).unwantedSecrets();
+    const epoch = await eventLog(this.env).unwantedSecrets();
     if (epoch !== null) this.#set(false, epoch);
   }
 
   #set(on: boolean, epoch: number): void {
-    const { published, gone } = this.#state.get();
+    const { published, gone } = this.state.get();
     if (gone || epoch < (published?.epoch ?? 0) || (published?.epoch === epoch && published.on === on)) return;
-    this.#commit(() => this.#state.set("published", JSON.stringify({ on, epoch })));
+    this.commit(() => this.state.set("published", JSON.stringify({ on, epoch })));
   }
 }

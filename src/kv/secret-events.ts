@@ -38,17 +38,14 @@ export interface ChangeDetails {
 
 /** Events about the secrets of one mount. Methods run inside the object's transaction. */
 export class SecretEvents {
-  readonly #events: ServiceEvents;
-  readonly #published: PublishedEvents;
-
-  constructor(events: ServiceEvents, published: PublishedEvents) {
-    this.#events = events;
-    this.#published = published;
-  }
+  constructor(
+    private readonly events: ServiceEvents,
+    private readonly published: PublishedEvents,
+  ) {}
 
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
-    await this.#events.deliver(rows);
-    await this.#published.review(Date.now()).catch(() => undefined);
+    await this.events.deliver(rows);
+    await this.published.review(Date.now()).catch(() => undefined);
   }
 
   record(type: SecretChange, path: string, details: ChangeDetails = {}): void {
@@ -67,6 +64,6 @@ export class SecretEvents {
   }
 
   #emit(type: SecretChange, key: string, path: string, details: Readonly<Record<string, unknown>>): void {
-    this.#events.emit({ topic: "Secret", type, key, path, payload: { Path: key, ...details } }, this.#published.isOn);
+    this.events.emit({ topic: "Secret", type, key, path, payload: { Path: key, ...details } }, this.published.isOn);
   }
 }

@@ -6,14 +6,10 @@ import { emptySecret } from "./version.ts";
 
 /** Metadata of paths: settings, custom metadata, and the list of versions. */
 export class SecretMetadata {
-  readonly #records: KvRecords;
-
-  constructor(records: KvRecords) {
-    this.#records = records;
-  }
+  constructor(private readonly records: KvRecords) {}
 
   read(path: string): Result<MetadataView> {
-    const { secrets } = this.#records;
+    const { secrets } = this.records;
     const row = secrets.find(path);
     return row ? ok({ row, versions: secrets.summaries(path) }) : refuse("missing");
   }
@@ -30,7 +26,7 @@ export class SecretMetadata {
     patch: boolean,
     rights: WriteRights | null,
   ): Result<string[]> {
-    const { object, secrets, state, events, delivery, names } = this.#records;
+    const { object, secrets, state, events, delivery, names } = this.records;
     const secret = secrets.find(path);
     if (state.get().gone || (!secret && !rights)) return refuse("missing");
     if (rights && !(secret ? rights.update : rights.create)) return refuse("denied", "permission denied");

@@ -16,21 +16,18 @@ interface Asked {
 
 /** Reads of the data of versions. Each costs one statement. */
 export class SecretReads {
-  readonly #secrets: Secrets;
-  readonly #sealing: VersionSealing;
-
-  constructor(secrets: Secrets, sealing: VersionSealing) {
-    this.#secrets = secrets;
-    this.#sealing = sealing;
-  }
+  constructor(
+    private readonly secrets: Secrets,
+    private readonly sealing: VersionSealing,
+  ) {}
 
   /** @param version 0 = the newest. @throws Sealed */
   version(path: string, version: number): ReadVersion | Refusal {
-    const row = this.#secrets.version(path, version);
+    const row = this.secrets.version(path, version);
     if (!row) return refuse("missing");
     const metadata = versionView(row, row.custom_metadata);
     if (row.sealed === null || !lives(row, Date.now())) return { ok: true, state: "gone", metadata };
-    return { ok: true, state: "lives", data: this.#sealing.open(row.sealed, path, row.version), metadata };
+    return { ok: true, state: "lives", data: this.sealing.open(row.sealed, path, row.version), metadata };
   }
 
   /** As `version`, with a lease where the answer may be reused. @param asked by an instance of a replica */
@@ -42,9 +39,9 @@ export class SecretReads {
 
   /** The newest live version, which a destination should hold; `value` is null without one. @throws Sealed */
   newest(path: string): Result<NewestVersion | null> {
-    const row = this.#secrets.newestLiving(path, Date.now());
+    const row = this.secrets.newestLiving(path, Date.now());
     if (!row || row.sealed === null) return ok(null);
-    return ok({ version: row.version, data: this.#sealing.open(row.sealed, path, row.version) });
+    return ok({ version: row.version, data: this.sealing.open(row.sealed, path, row.version) });
   }
 
   /** As `newest`, of several paths. */
@@ -55,6 +52,6 @@ export class SecretReads {
   /** The newest live version of each path, or null. */
   newestVersions(paths: readonly string[]): (number | null)[] {
     const now = Date.now();
-    return paths.map((path) => this.#secrets.newestLiving(path, now)?.version ?? null);
+    return paths.map((path) => this.secrets.newestLiving(path, now)?.version ?? null);
   }
 }

@@ -17,25 +17,22 @@ type Change = (now: number) => boolean;
  * it answers with those to notify within the request.
  */
 export class SecretWrites {
-  readonly #records: KvRecords;
-  readonly #reads: SecretReads;
-
-  constructor(records: KvRecords, reads: SecretReads) {
-    this.#records = records;
-    this.#reads = reads;
-  }
+  constructor(
+    private readonly records: KvRecords,
+    private readonly reads: SecretReads,
+  ) {}
 
   /** Writes a new version. @param data JSON text of an object; @param cas expected current version, null = not given */
   put(path: string, data: string, cas: number | null, rights: WriteRights, by?: Actor): Result<Written> {
-    const { secrets, state } = this.#records;
+    const { secrets, state } = this.records;
     const secret = secrets.find(path);
     return refusesWrite(state.get(), secret, cas, rights) ?? this.#write(path, secret, data, "SecretWritten", by);
   }
 
   /** Writes a new version: the newest one with a JSON merge patch applied. */
   patch(path: string, patch: string, cas: number | null, by?: Actor): Result<Written> | GoneVersion {
-    const { secrets, state } = this.#records;
-    const newest = this.#reads.version(path, 0);
+    const { secrets, state } = this.records;
+    const newest = this.reads.version(path, 0);
     if (!newest.ok || newest.state === "gone") return newest;
     const secret = secrets.find(path);
     const refused = refusesWrite(state.get(), secret, cas, { create: true, update: true });
@@ -46,7 +43,7 @@ export class SecretWrites {
 
   /** Soft-deletes the newest version. A missing path counts as deleted. */
   deleteNewest(path: string, by?: Actor): Result<Written["watchers"]> {
-    const secret = this.#records.secrets.find(path);
+    const secret = this.records.secrets.find(path);
     return secret ? this.#delete(path, [secret.current_version], by, { Operation: "data-delete" }) : ok([]);
   }
 
@@ -55,14 +52,14 @@ export class SecretWrites {
   }
 
   #delete(path: string, versions: readonly number[], by: Actor | undefined, details: ChangeDetails) {
-    const { secrets } = this.#records;
+    const { secrets } = this.records;
     const named = { Versions: versions, ...details };
     return this.#change("SecretDeleted", path, (now) => secrets.delete(path, versions, now, by), named);
   }
 
   /** Brings versions back, for the time that `delete_version_after` gives a version that is written now. */
   undelete(path: string, versions: readonly number[]): Result<Written["watchers"]> {
-    const { secrets, state } = this.#records;
+    const { secrets, state } = this.records;
     const named = { Versions: versions };
     const bringBack: Change = (now) => {
       const after = secrets.find(path)?.delete_version_after ?? 0;
@@ -72,14 +69,14 @@ export class SecretWrites {
   }
 
   destroy(path: string, versions: readonly number[], by?: Actor): Result<Written["watchers"]> {
-    const { secrets } = this.#records;
+    const { secrets } = this.records;
     const named = { Versions: versions };
     return this.#change("SecretDestroyed", path, () => secrets.destroy(path, versions, by), named);
   }
 
   /** Deletes a path with all its versions. */
   deletePath(path: string): Result<Written["watchers"]> {
-    const { secrets, delivery, names, object } = this.#records;
+    const { secrets, delivery, names, object } = this.records;
     const changed = this.#change("SecretMetadataDeleted", path, () => {
       const removed = secrets.remove(path);
       if (removed) {
@@ -96,7 +93,7 @@ export class SecretWrites {
     if (data.length > MAX_DATA_BYTES / 3 && Buffer.byteLength(data) > MAX_DATA_BYTES) {
       return refuse("too-large", `data: the secret would be larger than ${MAX_DATA_BYTES} bytes`);
     }
-    const { object, secrets, state, sealing, events, delivery, names } = this.#records;
+    const { object, secrets, state, sealing, events, delivery, names } = this.records;
     const now = Date.now();
     const { config } = state.get();
     const secret = before ?? emptySecret(path, now);
@@ -130,7 +127,7 @@ export class SecretWrites {
    * @param details of the event, beside the versions of the path
    */
   #change(type: SecretChange, path: string, change: Change, details: ChangeDetails = {}): Result<Written["watchers"]> {
-    const { object, secrets, state, events, delivery } = this.#records;
+    const { object, secrets, state, events, delivery } = this.records;
     const now = Date.now();
     const watchers = object.commit(() => {
       state.markVersioned();
@@ -146,7 +143,7 @@ export class SecretWrites {
 
   /** Starts delivery to the watchers without delaying the answer. @returns those to notify within the request */
   #announce(watchers: readonly string[]): readonly string[] {
-    const { object } = this.#records;
+    const { object } = this.records;
     if (watchers.length > 0) object.waitUntil(object.outbox.drain("changed"));
     return watchers.slice(0, MAX_INLINE_WATCHERS);
   }

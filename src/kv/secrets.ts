@@ -12,21 +12,17 @@ const PATHS_AT_ONCE = 100;
  * that write are called inside the object's transaction.
  */
 export class Secrets {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   find(path: string): SecretRow | null {
-    return this.#sql.exec<SecretRow>("SELECT * FROM secrets WHERE path = ?", path).toArray()[0] ?? null;
+    return this.sql.exec<SecretRow>("SELECT * FROM secrets WHERE path = ?", path).toArray()[0] ?? null;
   }
 
   /** Those of the paths that exist. Costs a statement for each `PATHS_AT_ONCE`. */
   existing(paths: readonly string[]): Set<string> {
     const found = new Set<string>();
     for (let at = 0; at < paths.length; at += PATHS_AT_ONCE) {
-      const rows = this.#sql.exec<{ path: string }>(
+      const rows = this.sql.exec<{ path: string }>(
         "SELECT path FROM secrets WHERE path IN (SELECT value FROM json_each(?))",
         JSON.stringify(paths.slice(at, at + PATHS_AT_ONCE)),
       );
@@ -36,11 +32,11 @@ export class Secrets {
   }
 
   isEmpty(): boolean {
-    return this.#sql.exec("SELECT 1 FROM secrets LIMIT 1").toArray().length === 0;
+    return this.sql.exec("SELECT 1 FROM secrets LIMIT 1").toArray().length === 0;
   }
 
   store(row: SecretRow): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO secrets (path, created, updated, current_version, oldest_version, max_versions, cas_required,
          delete_version_after, custom_metadata, metadata_cas_required, metadata_version)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -64,23 +60,23 @@ export class Secrets {
   }
 
   touch(path: string, now: number): void {
-    this.#sql.exec("UPDATE secrets SET updated = ? WHERE path = ?", now, path);
+    this.sql.exec("UPDATE secrets SET updated = ? WHERE path = ?", now, path);
   }
 
   /** @returns whether it existed */
   remove(path: string): boolean {
-    this.#sql.exec("DELETE FROM versions WHERE path = ?", path);
+    this.sql.exec("DELETE FROM versions WHERE path = ?", path);
     return this.#changed("DELETE FROM secrets WHERE path = ?", path);
   }
 
   clear(): void {
-    this.#sql.exec("DELETE FROM versions");
-    this.#sql.exec("DELETE FROM secrets");
+    this.sql.exec("DELETE FROM versions");
+    this.sql.exec("DELETE FROM secrets");
   }
 
   /** @param version 0 = the newest */
   version(path: string, version: number): FoundVersion | null {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<FoundVersion>(
         `SELECT v.*, s.custom_metadata FROM secrets s
          JOIN versions v ON v.path = s.path AND v.version = ifnull(nullif(?, 0), s.current_version) WHERE s.path = ?`,
@@ -92,7 +88,7 @@ export class Secrets {
   }
 
   newestLiving(path: string, now: number): VersionRow | null {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<VersionRow>(
         `SELECT * FROM versions WHERE path = ? AND sealed IS NOT NULL AND (deletion IS NULL OR deletion > ?)
          ORDER BY version DESC LIMIT 1`,
@@ -104,7 +100,7 @@ export class Secrets {
   }
 
   summaries(path: string): VersionSummary[] {
-    return this.#sql
+    return this.sql
       .exec<VersionSummary>(
         `SELECT version, created, deletion, sealed IS NULL AS destroyed, created_by, deleted_by FROM versions
          WHERE path = ? ORDER BY version`,
@@ -114,7 +110,7 @@ export class Secrets {
   }
 
   insert(row: Omit<VersionRow, "sealed"> & { sealed: Uint8Array }): void {
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO versions (path, version, created, deletion, sealed, created_by) VALUES (?, ?, ?, ?, ?, ?)",
       row.path,
       row.version,
@@ -127,12 +123,12 @@ export class Secrets {
 
   /** Inserts a version, or replaces the one of its number. */
   replace(row: Omit<VersionRow, "sealed"> & { sealed: Uint8Array }): void {
-    this.#sql.exec("DELETE FROM versions WHERE path = ? AND version = ?", row.path, row.version);
+    this.sql.exec("DELETE FROM versions WHERE path = ? AND version = ?", row.path, row.version);
     this.insert(row);
   }
 
   prune(path: string, upTo: number): void {
-    this.#sql.exec("DELETE FROM versions WHERE path = ? AND version <= ?", path, upTo);
+    this.sql.exec("DELETE FROM versions WHERE path = ? AND version <= ?", path, upTo);
   }
 
   // The next three return whether a row changed. Versions are bound as one JSON list, because parameters are limited.
@@ -171,6 +167,6 @@ export class Secrets {
   }
 
   #changed(statement: string, ...values: SqlStorageValue[]): boolean {
-    return this.#sql.exec(statement, ...values).rowsWritten > 0;
+    return this.sql.exec(statement, ...values).rowsWritten > 0;
   }
 }

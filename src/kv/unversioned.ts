@@ -12,18 +12,14 @@ import { emptySecret } from "./version.ts";
  * of a path that has others.
  */
 export class UnversionedSecrets {
-  readonly #records: KvRecords;
-
-  constructor(records: KvRecords) {
-    this.#records = records;
-  }
+  constructor(private readonly records: KvRecords) {}
 
   /**
    * Sets the value of a path. @param data JSON text of an object
    * @returns `conflict` after an upgrade, `denied` without the right to create or update. @throws Sealed
    */
   put(path: string, data: string, rights: WriteRights): Result<null> {
-    const { object, secrets, state, sealing, events, names } = this.#records;
+    const { object, secrets, state, sealing, events, names } = this.records;
     if (state.get().gone) return refuse("missing");
     if (this.#isVersioned()) return refuse("conflict");
     const before = secrets.find(path);
@@ -42,7 +38,7 @@ export class UnversionedSecrets {
 
   /** Deletes a path. Idempotent. @returns `conflict` after an upgrade */
   delete(path: string): Result<null> {
-    const { object, secrets, events, names } = this.#records;
+    const { object, secrets, events, names } = this.records;
     if (this.#isVersioned()) return refuse("conflict");
     if (secrets.find(path)) {
       object.commit(() => {
@@ -56,7 +52,7 @@ export class UnversionedSecrets {
 
   /** A store with secrets and without a mark was written through the API of version 2 only. */
   #isVersioned(): boolean {
-    const { engine } = this.#records.state.get();
-    return engine === "versioned" || (engine === undefined && !this.#records.secrets.isEmpty());
+    const { engine } = this.records.state.get();
+    return engine === "versioned" || (engine === undefined && !this.records.secrets.isEmpty());
   }
 }

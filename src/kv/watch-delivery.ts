@@ -9,27 +9,21 @@ import type { Watchers } from "./watchers.ts";
  * one outbox row per destination, and one RPC per delivery.
  */
 export class WatchDelivery {
-  readonly #env: Env;
-  readonly #mount: string;
-  readonly #watchers: Watchers;
-  readonly #outbox: Outbox;
-  readonly #followers: Followers;
-
-  constructor(env: Env, mount: string, watchers: Watchers, followers: Followers, outbox: Outbox) {
-    this.#followers = followers;
-    this.#env = env;
-    this.#mount = mount;
-    this.#watchers = watchers;
-    this.#outbox = outbox;
-  }
+  constructor(
+    private readonly env: Env,
+    private readonly mount: string,
+    private readonly watchers: Watchers,
+    private readonly followers: Followers,
+    private readonly outbox: Outbox,
+  ) {}
 
   /**
    * Enqueues a change of a path for each destination that watches it. Runs inside a transaction.
    * @returns the destinations
    */
   enlist(path: string): string[] {
-    const watchers = this.#watchers.of(path, Date.now());
-    for (const destination of watchers) this.#outbox.enlistOnce("changed", destination, path);
+    const watchers = this.watchers.of(path, Date.now());
+    for (const destination of watchers) this.outbox.enlistOnce("changed", destination, path);
     return watchers;
   }
 
@@ -39,27 +33,27 @@ export class WatchDelivery {
    * @returns whether there is one
    */
   enlistFollowers(path: string | null): boolean {
-    const followers = this.#followers.of(path);
-    for (const destination of followers) this.#outbox.enlistOnce("matching", destination, path ?? "");
+    const followers = this.followers.of(path);
+    for (const destination of followers) this.outbox.enlistOnce("matching", destination, path ?? "");
     return followers.length > 0;
   }
 
   /** Enqueues the notice of a move for a destination. Runs inside a transaction. */
   enlistMoved(destination: string): void {
-    this.#outbox.enlistLatest("moved", destination, null);
+    this.outbox.enlistLatest("moved", destination, null);
   }
 
   async changed(destination: string, rows: readonly OutboxRow[]): Promise<void> {
     const paths = new Set(rows.map(({ body }) => JSON.parse(body) as string));
-    await syncDestination(this.#env, destination).changed(this.#mount, [...paths]);
+    await syncDestination(this.env, destination).changed(this.mount, [...paths]);
   }
 
   async matching(destination: string, rows: readonly OutboxRow[]): Promise<void> {
     const paths = new Set(rows.map(({ body }) => JSON.parse(body) as string));
-    await syncDestination(this.#env, destination).matching(this.#mount, [...paths]);
+    await syncDestination(this.env, destination).matching(this.mount, [...paths]);
   }
 
   async moved(destination: string): Promise<void> {
-    await syncDestination(this.#env, destination).mountMoved(this.#mount);
+    await syncDestination(this.env, destination).mountMoved(this.mount);
   }
 }

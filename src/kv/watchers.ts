@@ -4,26 +4,23 @@
  * are called inside the object's transaction.
  */
 export class Watchers {
-  readonly #sql: SqlStorage;
   /** Cache of the next expiry, read after every commit; undefined when it may have changed. */
   #nextExpiry: number | null | undefined;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   add(path: string, destination: string, now: number): void {
-    this.#sql.exec("INSERT OR IGNORE INTO watchers (path, destination) VALUES (?, ?)", path, destination);
+    this.sql.exec("INSERT OR IGNORE INTO watchers (path, destination) VALUES (?, ?)", path, destination);
     this.#schedule(path, now);
   }
 
   remove(path: string, destination: string): void {
-    this.#sql.exec("DELETE FROM watchers WHERE path = ? AND destination = ?", path, destination);
+    this.sql.exec("DELETE FROM watchers WHERE path = ? AND destination = ?", path, destination);
   }
 
   /** The destinations to notify of a change of `path`. */
   of(path: string, now: number): string[] {
-    const rows = this.#sql
+    const rows = this.sql
       .exec<{ destination: string }>("SELECT destination FROM watchers WHERE path = ?", path)
       .toArray();
     if (rows.length > 0) this.#schedule(path, now);
@@ -31,44 +28,44 @@ export class Watchers {
   }
 
   paths(): string[] {
-    const rows = this.#sql.exec<{ path: string }>("SELECT DISTINCT path FROM watchers").toArray();
+    const rows = this.sql.exec<{ path: string }>("SELECT DISTINCT path FROM watchers").toArray();
     return rows.map((row) => row.path);
   }
 
   /** Every destination that watches a path. */
   destinations(): string[] {
-    const rows = this.#sql.exec<{ destination: string }>("SELECT DISTINCT destination FROM watchers").toArray();
+    const rows = this.sql.exec<{ destination: string }>("SELECT DISTINCT destination FROM watchers").toArray();
     return rows.map(({ destination }) => destination);
   }
 
   nextExpiry(): number | null {
     if (this.#nextExpiry === undefined) {
-      this.#nextExpiry = this.#sql.exec<{ at: number | null }>("SELECT min(at) AS at FROM expiries").one().at;
+      this.#nextExpiry = this.sql.exec<{ at: number | null }>("SELECT min(at) AS at FROM expiries").one().at;
     }
     return this.#nextExpiry;
   }
 
   /** Removes and returns paths with a version past its deletion. Called in the transaction that notifies the watchers. */
   takeExpired(now: number, limit: number): string[] {
-    const rows = this.#sql
+    const rows = this.sql
       .exec<{ path: string }>("SELECT path FROM expiries WHERE at <= ? ORDER BY at LIMIT ?", now, limit)
       .toArray();
-    for (const { path } of rows) this.#sql.exec("DELETE FROM expiries WHERE path = ?", path);
+    for (const { path } of rows) this.sql.exec("DELETE FROM expiries WHERE path = ?", path);
     this.#nextExpiry = undefined;
     return rows.map((row) => row.path);
   }
 
   #schedule(path: string, now: number): void {
-    const { at } = this.#sql
+    const { at } = this.sql
       .exec<{ at: number | null }>(
         "SELECT min(deletion) AS at FROM versions WHERE path = ? AND sealed IS NOT NULL AND deletion > ?",
         path,
         now,
       )
       .one();
-    if (at === null) this.#sql.exec("DELETE FROM expiries WHERE path = ?", path);
+    if (at === null) this.sql.exec("DELETE FROM expiries WHERE path = ?", path);
     else {
-      this.#sql.exec("INSERT INTO expiries VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET at = excluded.at", path, at);
+      this.sql.exec("INSERT INTO expiries VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET at = excluded.at", path, at);
     }
     this.#nextExpiry = undefined;
   }

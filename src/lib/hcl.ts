@@ -75,7 +75,6 @@ const SIMPLE_ESCAPES = new Map([
 ]);
 
 class Parser {
-  private readonly text: string;
   private at = 0;
   private depth = 0;
   private json = false;
@@ -83,9 +82,7 @@ class Parser {
   private line = 1;
   private countedTo = 0;
 
-  constructor(text: string) {
-    this.text = text;
-  }
+  constructor(private readonly text: string) {}
 
   document(): HclObject {
     this.skip();

@@ -1,12 +1,9 @@
 /** A map of bounded size that drops the entry whose last use is the oldest. */
 export class Lru<K, V> {
   readonly #entries = new Map<K, V>();
-  readonly #most: number;
 
   /** @param most the number of entries */
-  constructor(most: number) {
-    this.#most = most;
-  }
+  constructor(private readonly most: number) {}
 
   get size(): number {
     return this.#entries.size;
@@ -24,7 +21,7 @@ export class Lru<K, V> {
   set(key: K, value: V): void {
     this.#entries.delete(key);
     this.#entries.set(key, value);
-    if (this.#entries.size <= this.#most) return;
+    if (this.#entries.size <= this.most) return;
     const [oldest] = this.#entries.keys();
     this.#entries.delete(oldest as K);
   }

@@ -71,8 +71,6 @@ class ChangedNames {
 }
 
 export class NameFeed {
-  readonly #object: ObjectContext;
-  readonly #names: OwnNames;
   readonly #changed = new ChangedNames();
   /** The names of deliveries whose rows are not deleted. */
   readonly #sending = new ChangedNames();
@@ -86,16 +84,16 @@ export class NameFeed {
   #deliveries = 0;
   #isScheduled = false;
 
-  constructor(object: ObjectContext, names: OwnNames) {
-    this.#object = object;
-    this.#names = names;
-  }
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly names: OwnNames,
+  ) {}
 
   /** Records a name that was added or removed. Runs inside the transaction of the change. */
   changed(name: string): void {
     this.#changed.add(name);
     if (!this.#isEnlisted) {
-      const row = this.#object.outbox.enlist(NAMES, LANE, null);
+      const row = this.object.outbox.enlist(NAMES, LANE, null);
       this.#firstRow ??= row;
       this.#isEnlisted = true;
     }
@@ -104,7 +102,7 @@ export class NameFeed {
 
   /** Compares all names from the start. Runs inside a transaction. */
   compare(): void {
-    this.#object.outbox.enlist(NAMES, LANE, START);
+    this.object.outbox.enlist(NAMES, LANE, START);
     this.#schedule();
   }
 
@@ -124,8 +122,8 @@ export class NameFeed {
 
   /** Compares all names with D1. @param deadline ms since 1970 @returns whether all were compared by then */
   async relist(deadline: number): Promise<boolean> {
-    this.#object.commit(() => this.compare(), NOTHING);
-    const outbox = this.#object.outbox;
+    this.object.commit(() => this.compare(), NOTHING);
+    const outbox = this.object.outbox;
     for (let before = -1; outbox.holds(NAMES) && before !== this.#deliveries && Date.now() < deadline; ) {
       before = this.#deliveries;
       await outbox.drain(NAMES, LANE);
@@ -139,7 +137,7 @@ export class NameFeed {
     this.#isScheduled = true;
     const drain = () => {
       this.#isScheduled = false;
-      void this.#object.outbox.drain(NAMES, LANE);
+      void this.object.outbox.drain(NAMES, LANE);
     };
     const waitMs = Math.min(this.#deliveredAt + EVERY_MS - Date.now(), EVERY_MS);
     if (waitMs <= 0) queueMicrotask(drain);
@@ -148,7 +146,7 @@ export class NameFeed {
 
   /** The delivery of the outbox topic. */
   async deliver(lane: string, rows: readonly OutboxRow[]): Promise<() => void> {
-    const { outbox } = this.#object;
+    const { outbox } = this.object;
     if (lane === UPGRADE) return () => void outbox.enlist(NAMES, LANE, START);
     if (this.#isSent) this.#sending.clear();
     this.#isSent = false;
@@ -177,12 +175,12 @@ export class NameFeed {
    */
   #sendAgain(names: readonly string[], compared: boolean): void {
     try {
-      this.#object.commit(() => {
+      this.object.commit(() => {
         for (const name of names) this.changed(name);
         if (compared) this.compare();
       }, NOTHING);
     } catch (failure) {
-      warn("names-not-enlisted", { mount: this.#object.name, because: textOf(failure) });
+      warn("names-not-enlisted", { mount: this.object.name, because: textOf(failure) });
       // The next change enlists them.
       for (const name of names) this.#changed.add(name);
     }
@@ -194,24 +192,24 @@ export class NameFeed {
   }
 
   async #send(changed: readonly string[]): Promise<void> {
-    const { env, name } = this.#object;
-    const existing = this.#names.existing(changed);
+    const { env, name } = this.object;
+    const existing = this.names.existing(changed);
     const isPresent = Map.groupBy(changed, (each) => existing.has(each));
     await projectNames(env.LISTINGS, name, { present: isPresent.get(true) ?? [], absent: isPresent.get(false) ?? [] });
   }
 
   /** @returns the progress after a page; null at the end */
   async #comparePage(progress: Progress): Promise<Progress | null> {
-    const { env, name } = this.#object;
+    const { env, name } = this.object;
     if ("add" in progress) {
-      const present = this.#names.page(progress.add, PAGE);
+      const present = this.names.page(progress.add, PAGE);
       await projectNames(env.LISTINGS, name, { present, absent: [] });
       const last = present.at(-1);
       return last === undefined || present.length < PAGE ? { drop: null } : { add: last };
     }
-    if (this.#names.page("", 1).length === 0) return (await dropNames(env.LISTINGS, name)) ? null : { drop: null };
+    if (this.names.page("", 1).length === 0) return (await dropNames(env.LISTINGS, name)) ? null : { drop: null };
     const listed = await pageOfNames(env.LISTINGS, name, progress.drop, PAGE);
-    const existing = this.#names.existing(listed.map(({ path }) => path));
+    const existing = this.names.existing(listed.map(({ path }) => path));
     const absent = listed.filter(({ path }) => !existing.has(path)).map(({ path }) => path);
     await projectNames(env.LISTINGS, name, { present: [], absent });
     const last = listed.at(-1);

@@ -84,11 +84,9 @@ const isRowOpen = ({ state }: Pick<OperationRow, "state">): boolean => isOpen(ST
  * transaction and return outcomes to report to the owners. Read by `Dispatch` and the alarm.
  */
 export class AgentOperations {
-  readonly #sql: SqlStorage;
   readonly #store: OperationStore<OperationRow>;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(private readonly sql: SqlStorage) {
     const started = `state IN ('${WORDS.running}', '${WORDS.unknown}')`;
     this.#store = new OperationStore(sql, { name: "operations", open: OPEN, started, order: "position" });
   }
@@ -99,12 +97,12 @@ export class AgentOperations {
 
   /** The newest accepted generation of a key; 0 without one. */
   fence(key: string): number {
-    return this.#sql.exec<{ gen: number }>("SELECT ifnull(max(gen), 0) AS gen FROM operations WHERE key = ?", key).one()
+    return this.sql.exec<{ gen: number }>("SELECT ifnull(max(gen), 0) AS gen FROM operations WHERE key = ?", key).one()
       .gen;
   }
 
   add({ id, method, key, gen, deadlineMs, params }: Operation, sealed: Uint8Array | null, now: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO operations (id, method, key, gen, deadline_ms, params, sealed, state, created, due)
        VALUES (?, ?, ?, ?, ?, ?, ?, 'pending', ?, ?)`,
       id,
@@ -121,7 +119,7 @@ export class AgentOperations {
 
   /** The next operations to send over a connection, up to its free slots; marked as sent. */
   takeUnsent(connection: string, now: number): OperationRow[] {
-    return this.#sql
+    return this.sql
       .exec<OperationRow & { position: number }>(
         `UPDATE operations SET connection = ?1, sends = sends + 1,
            due = iif(state = 'pending', ?2 + deadline_ms, due), state = iif(state = 'pending', 'sent', state)
@@ -156,7 +154,7 @@ export class AgentOperations {
    * unknown outcome, which restarts them.
    */
   reconcile(journal: readonly { readonly op: string }[], connection: string): Reconciled {
-    this.#sql.exec(`UPDATE operations SET connection = NULL WHERE connection IS NOT NULL AND ${OPEN}`);
+    this.sql.exec(`UPDATE operations SET connection = NULL WHERE connection IS NOT NULL AND ${OPEN}`);
     const reconciled: Reconciled = { resume: [], forget: [] };
     for (const { op } of journal) {
       const row = this.find(op);
@@ -191,15 +189,12 @@ export class AgentOperations {
 
   /** Sends an operation of unknown outcome again, unless the agent runs it. */
   retry(id: string): void {
-    this.#sql.exec(
-      "UPDATE operations SET connection = NULL WHERE id = ? AND state = 'unknown' AND connection = ''",
-      id,
-    );
+    this.sql.exec("UPDATE operations SET connection = NULL WHERE id = ? AND state = 'unknown' AND connection = ''", id);
   }
 
   /** When the next operation is due, ms since 1970. */
   nextDue(): number | null {
-    return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM operations").one().due;
+    return this.sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM operations").one().due;
   }
 
   /** Processes due operations: timeouts, retries and deletions. */
@@ -220,7 +215,7 @@ export class AgentOperations {
 
   #handleDue({ id, key, state, sends, created, connection, said }: OperationRow, now: number): Outcome | null {
     if (!isRowOpen({ state })) {
-      this.#sql.exec("DELETE FROM operations WHERE id = ?", id);
+      this.sql.exec("DELETE FROM operations WHERE id = ?", id);
       return null;
     }
     if (state === WORDS.unknown && created + RESOLVE_DAYS * DAY_MS <= now) {

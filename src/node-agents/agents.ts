@@ -37,24 +37,20 @@ interface AgentsDependencies {
 
 /** Agents of the cluster: enrolment, removal, and the session changes that update their nodes. */
 export class Agents {
-  readonly #dependencies: AgentsDependencies;
-
-  constructor(dependencies: AgentsDependencies) {
-    this.#dependencies = dependencies;
-  }
+  constructor(private readonly dependencies: AgentsDependencies) {}
 
   createToken(wanted: NewJoinToken): { secret: string; token: JoinTokenView } {
-    const { commit, enrolment } = this.#dependencies;
+    const { commit, enrolment } = this.dependencies;
     return commit(() => enrolment.createToken(wanted, Date.now()));
   }
 
   deleteToken(accessor: string): Result<null> {
-    const { commit, enrolment } = this.#dependencies;
+    const { commit, enrolment } = this.dependencies;
     return commit(() => enrolment.deleteToken(accessor)) ? ok(null) : refuse("missing", "join token not found");
   }
 
   join(request: JoinRequest, service: string): Result<string> {
-    const { commit, enrolment } = this.#dependencies;
+    const { commit, enrolment } = this.dependencies;
     return commit(() => enrolment.join(request, service, Date.now()));
   }
 
@@ -63,7 +59,7 @@ export class Agents {
    * @returns the index of the node's event line; null when the node was never registered
    */
   async remove(nodeId: string): Promise<Result<Written>> {
-    const { commit, enrolment, nodes, outbox, volumes } = this.#dependencies;
+    const { commit, enrolment, nodes, outbox, volumes } = this.dependencies;
     const isRemoved = commit(() => {
       if (!enrolment.remove(nodeId)) return false;
       outbox.enlist(REVOCATION, nodeId, null);
@@ -81,7 +77,7 @@ export class Agents {
    *   included
    */
   async changed(nodeId: string, change: AgentChange): Promise<Result<null>> {
-    const { commit, enrolment, nodes } = this.#dependencies;
+    const { commit, enrolment, nodes } = this.dependencies;
     if (!commit(() => enrolment.recordChange(nodeId, change))) return ok(null);
     // A change yields up to two node messages; each needs its own number.
     const [first, second] = [change.seq * 2, change.seq * 2 + 1];

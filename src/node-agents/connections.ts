@@ -37,27 +37,23 @@ const SUPERSEDED = "a newer connection of this node took over";
  * newer connection supersedes it.
  */
 export class Connections {
-  readonly #object: ObjectContext;
-  readonly #ctx: DurableObjectState;
-  readonly #record: SessionRecord;
-  readonly #operations: AgentOperations;
   /**
    * When the next silence check is due; null when that is not known. In memory: the alarm keeps its time when the object
    * hibernates, and each alarm checks.
    */
   #checkDue: number | null = null;
 
-  constructor(object: ObjectContext, ctx: DurableObjectState, record: SessionRecord, operations: AgentOperations) {
-    this.#object = object;
-    this.#ctx = ctx;
-    this.#record = record;
-    this.#operations = operations;
-  }
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly ctx: DurableObjectState,
+    private readonly record: SessionRecord,
+    private readonly operations: AgentOperations,
+  ) {}
 
   /** The live socket, or null. */
   live(): { readonly socket: WebSocket; readonly id: string } | null {
-    const { live: id } = this.#record.row;
-    const socket = id === null ? undefined : this.#ctx.getWebSockets(id)[0];
+    const { live: id } = this.record.row;
+    const socket = id === null ? undefined : this.ctx.getWebSockets(id)[0];
     return id !== null && socket ? { socket, id } : null;
   }
 
@@ -75,12 +71,12 @@ export class Connections {
     const newer = this.#newerThan(link, hello);
     if (newer) return this.drop(socket, CLOSE.superseded, newer);
     const now = Date.now();
-    const { resume, forget } = this.#object.commit(() => {
-      this.#record.begin(link, hello, now);
+    const { resume, forget } = this.object.commit(() => {
+      this.record.begin(link, hello, now);
       this.#enqueueUpdate();
-      return this.#operations.reconcile(hello.journal, link.id);
+      return this.operations.reconcile(hello.journal, link.id);
     });
-    for (const other of this.#ctx.getWebSockets()) {
+    for (const other of this.ctx.getWebSockets()) {
       if (other !== socket && linkOf(other).state === "greeted") close(other, CLOSE.superseded, SUPERSEDED);
     }
     const pingMs = this.#pingMs();
@@ -93,7 +89,7 @@ export class Connections {
 
   /** Handles a change of the agent's node. */
   changed(socket: WebSocket, link: Link, { node }: Fp): void {
-    const known = this.#record.report();
+    const known = this.record.report();
     if (!known) return;
     const { HostVolumes: _, ...fields } = node;
     const whole = { ...known, ...(fields as Partial<NodeReport>) };
@@ -103,27 +99,27 @@ export class Connections {
       this.drop(socket, CLOSE.protocol, `fp: ${fault}`);
       return;
     }
-    this.#object.commit(() => {
-      this.#record.changed(node, Date.now());
+    this.object.commit(() => {
+      this.record.changed(node, Date.now());
       this.#enqueueUpdate();
     });
   }
 
   /** Handles a change of the node's volumes. */
   volumesChanged(socket: WebSocket, change: Vols): void {
-    if (this.#record.wouldExceed(change)) {
+    if (this.record.wouldExceed(change)) {
       this.drop(socket, CLOSE.protocol, `vols: the node has more than ${MAX_VOLUMES} volumes`);
       return;
     }
-    this.#object.commit(() => {
-      this.#record.volumesChanged(change, Date.now());
+    this.object.commit(() => {
+      this.record.volumesChanged(change, Date.now());
       this.#enqueueUpdate();
     });
   }
 
   /** Closes a socket for a protocol reason. */
   drop(socket: WebSocket, code: number, reason: string): false {
-    warn("agent-dropped", { node: this.#object.name, code, reason: reason.slice(0, 256) });
+    warn("agent-dropped", { node: this.object.name, code, reason: reason.slice(0, 256) });
     close(socket, code, reason);
     this.lost(socket, Date.now());
     return false;
@@ -137,20 +133,20 @@ export class Connections {
 
   /** Marks a socket as unusable. @param seen when the agent was last heard over it */
   lost(socket: WebSocket, seen = this.heard(socket)): void {
-    if (linkOf(socket).id === this.#record.row.live) this.lose(seen);
+    if (linkOf(socket).id === this.record.row.live) this.lose(seen);
   }
 
   /** Marks the live connection as lost. */
   lose(seen: number): void {
-    this.#object.commit(() => {
-      this.#record.lose(seen, Date.now());
+    this.object.commit(() => {
+      this.record.lose(seen, Date.now());
       this.#enqueueUpdate();
     });
   }
 
   /** When the agent was last heard over a socket, ms since 1970. */
   heard(socket: WebSocket): number {
-    const answered = this.#ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
+    const answered = this.ctx.getWebSocketAutoResponseTimestamp(socket)?.getTime() ?? 0;
     return Math.max(linkOf(socket).opened, answered);
   }
 
@@ -188,18 +184,18 @@ export class Connections {
 
   /** Sends this node's session change to the registry; inside a transaction. */
   #enqueueUpdate(): void {
-    this.#object.outbox.enlistLatest("agent", "", null);
+    this.object.outbox.enlistLatest("agent", "", null);
   }
 
   /** The agent's ping interval. */
   #pingMs(): number {
-    return settings(this.#object.env).AGENT_PING_MS;
+    return settings(this.object.env).AGENT_PING_MS;
   }
 
   /** The given volume ids that the registry does not know. Never rejects. */
   async #unknownVolumes(held: readonly string[]): Promise<string[]> {
     if (held.length === 0) return [];
-    const { env, name: node } = this.#object;
+    const { env, name: node } = this.object;
     try {
       return await within(ASK_MS, clusterRegistry(env).unknownVolumes(node, held));
     } catch (failure) {
@@ -210,12 +206,12 @@ export class Connections {
   }
 
   #open(): WebSocket[] {
-    return this.#ctx.getWebSockets().filter((socket) => linkOf(socket).state !== "over");
+    return this.ctx.getWebSockets().filter((socket) => linkOf(socket).state !== "over");
   }
 
   /** Why a connection is refused as outdated, or null. */
   #newerThan({ number }: Link, { epoch }: Hello): string | null {
-    const { epoch: known } = this.#record.row;
+    const { epoch: known } = this.record.row;
     if (epoch < known)
       return `this is an old copy: the agent of this node has started ${known} times, this one ${epoch}`;
     const live = this.live();

@@ -22,30 +22,18 @@ import type { Outcomes } from "./outcomes.ts";
 
 /** Sends operations to the agent and processes their results. */
 export class Dispatch {
-  readonly #object: ObjectContext;
-  readonly #operations: AgentOperations;
-  readonly #connections: Connections;
-  readonly #outcomes: Outcomes;
-  readonly #secrets: OperationSecrets;
-
   constructor(
-    object: ObjectContext,
-    operations: AgentOperations,
-    connections: Connections,
-    outcomes: Outcomes,
-    secrets: OperationSecrets,
-  ) {
-    this.#object = object;
-    this.#operations = operations;
-    this.#connections = connections;
-    this.#outcomes = outcomes;
-    this.#secrets = secrets;
-  }
+    private readonly object: ObjectContext,
+    private readonly operations: AgentOperations,
+    private readonly connections: Connections,
+    private readonly outcomes: Outcomes,
+    private readonly secrets: OperationSecrets,
+  ) {}
 
   /** Whether an operation was accepted before. One of unknown outcome is then sent again. */
   isKnown({ id }: Operation): boolean {
-    if (!this.#operations.find(id)) return false;
-    this.#object.commit(() => this.#operations.retry(id));
+    if (!this.operations.find(id)) return false;
+    this.object.commit(() => this.operations.retry(id));
     this.pump();
     return true;
   }
@@ -55,10 +43,10 @@ export class Dispatch {
     const { id, secrets } = operation;
     const taken = refuseIfSealed(() => {
       const [params, hidden] = hiding(operation.params);
-      const sealed = secrets || hidden ? this.#secrets.seal(id, { secrets, hidden }) : null;
-      const next = this.#object.commit(() => {
-        if (sealed) this.#secrets.register();
-        this.#operations.add({ ...operation, params }, sealed, Date.now());
+      const sealed = secrets || hidden ? this.secrets.seal(id, { secrets, hidden }) : null;
+      const next = this.object.commit(() => {
+        if (sealed) this.secrets.register();
+        this.operations.add({ ...operation, params }, sealed, Date.now());
         return this.#takeUnsent();
       });
       return ok(next);
@@ -70,38 +58,38 @@ export class Dispatch {
 
   /** Sends operations to free slots. */
   pump(): void {
-    this.#send(this.#object.commit(() => this.#takeUnsent()));
+    this.#send(this.object.commit(() => this.#takeUnsent()));
   }
 
   /** The next operations for free slots, marked as sent before they are; inside a transaction. */
   #takeUnsent(): readonly OperationRow[] {
-    const to = this.#connections.live();
-    return to ? this.#operations.takeUnsent(to.id, Date.now()) : [];
+    const to = this.connections.live();
+    return to ? this.operations.takeUnsent(to.id, Date.now()) : [];
   }
 
   #send(rows: readonly OperationRow[]): void {
-    const to = rows.length > 0 && this.#connections.live();
+    const to = rows.length > 0 && this.connections.live();
     if (!to) return;
     for (const row of rows) {
       const frame = refuseIfSealed(() => ok(this.#frameOf(row)));
       // An operation whose secrets are sealed cannot be sent; its deadline reports the failure.
       if (frame.ok) send(to.socket, frame.value);
-      else warn("operation-not-sent", { node: this.#object.name, operation: row.id, because: frame.message });
+      else warn("operation-not-sent", { node: this.object.name, operation: row.id, because: frame.message });
     }
   }
 
   /** Processes the agent's result of an operation. @returns the key of the owner to notify, or null */
   ended(socket: WebSocket, row: OperationRow | null, frame: Res): string | null {
     const result = row && resultOf(row, frame);
-    const sealed = refuseIfSealed(() => ok(row && result ? this.#secrets.sealResult(row.id, result) : null));
+    const sealed = refuseIfSealed(() => ok(row && result ? this.secrets.sealResult(row.id, result) : null));
     if (!sealed.ok) {
       // Not acknowledged, so the agent keeps it and sends it again when the operation is due.
-      warn("result-not-stored", { node: this.#object.name, operation: frame.op, because: sealed.message });
+      warn("result-not-stored", { node: this.object.name, operation: frame.op, because: sealed.message });
       return null;
     }
-    const { outcome, next } = this.#object.commit(() => {
-      const outcome = row && result && this.#operations.end(row, result, Date.now());
-      if (outcome) this.#outcomes.enqueue(outcome, sealed.value);
+    const { outcome, next } = this.object.commit(() => {
+      const outcome = row && result && this.operations.end(row, result, Date.now());
+      if (outcome) this.outcomes.enqueue(outcome, sealed.value);
       return { outcome, next: this.#takeUnsent() };
     });
     // Acknowledged once the result is stored. Unknown operations are acknowledged too, so that the agent drops them. An
@@ -113,7 +101,7 @@ export class Dispatch {
 
   /** @throws Sealed */
   #frameOf({ id, method, key, gen, deadline_ms, params, sealed }: OperationRow): Req {
-    const { secrets, hidden }: SealedPart = sealed ? this.#secrets.open(id, sealed) : {};
+    const { secrets, hidden }: SealedPart = sealed ? this.secrets.open(id, sealed) : {};
     return {
       t: "req",
       op: id,

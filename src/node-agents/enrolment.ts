@@ -43,18 +43,16 @@ const TOKEN_BYTES = 32;
  */
 export class Enrolment implements Timed {
   readonly due = "SELECT min(expires) FROM join_tokens";
-  readonly #sql: SqlStorage;
-  readonly #commit: <T>(change: () => T) => T;
 
-  constructor(sql: SqlStorage, commit: <T>(change: () => T) => T) {
-    this.#sql = sql;
-    this.#commit = commit;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly commit: <T>(change: () => T) => T,
+  ) {}
 
   /** Creates a join token; inside the caller's transaction. @returns its secret, which is not stored */
   createToken({ pool, name, ttlSeconds }: NewJoinToken, now: number): { secret: string; token: JoinTokenView } {
     const secret = randomBytes(TOKEN_BYTES).toString("hex");
-    const row = this.#sql
+    const row = this.sql
       .exec<TokenRow>(
         `INSERT INTO join_tokens (accessor, hash, pool, name, created, expires) VALUES (?, ?, ?, ?, ?, ?)
          RETURNING *`,
@@ -77,7 +75,7 @@ export class Enrolment implements Timed {
 
   /** @returns whether it existed */
   deleteToken(accessor: string): boolean {
-    const deleted = this.#sql.exec("DELETE FROM join_tokens WHERE accessor = ? RETURNING accessor", accessor);
+    const deleted = this.sql.exec("DELETE FROM join_tokens WHERE accessor = ? RETURNING accessor", accessor);
     return deleted.toArray().length > 0;
   }
 
@@ -88,7 +86,7 @@ export class Enrolment implements Timed {
    * @returns the node's id
    */
   join(request: JoinRequest, service: string, now: number): Result<string> {
-    const [token] = this.#sql
+    const [token] = this.sql
       .exec<TokenRow>("SELECT * FROM join_tokens WHERE hash = ? AND expires > ?", hashOf(request.Token), now)
       .toArray();
     if (!token) return refuse("denied", "Token: is unknown or has expired");
@@ -106,13 +104,13 @@ export class Enrolment implements Timed {
     if (known && !isSame)
       return refuse("conflict", `PublicKey: is that of node ${known.node_id}; remove its agent, or use a new key`);
     const nodeId = known?.node_id ?? this.#admit(key, token, request.Name, service, now);
-    this.#sql.exec("UPDATE join_tokens SET node_id = ? WHERE accessor = ?", nodeId, token.accessor);
+    this.sql.exec("UPDATE join_tokens SET node_id = ? WHERE accessor = ?", nodeId, token.accessor);
     return ok(nodeId);
   }
 
   /** Deletes expired tokens. */
   async onAlarm(now: number): Promise<void> {
-    this.#commit(() => this.#sql.exec("DELETE FROM join_tokens WHERE expires <= ?", now));
+    this.commit(() => this.sql.exec("DELETE FROM join_tokens WHERE expires <= ?", now));
   }
 
   identity(nodeId: string): AgentIdentity | null {
@@ -140,7 +138,7 @@ export class Enrolment implements Timed {
 
   /** Deletes an agent's key; inside the caller's transaction. @returns whether it existed */
   remove(nodeId: string): boolean {
-    return this.#sql.exec("DELETE FROM agents WHERE node_id = ? RETURNING node_id", nodeId).toArray().length > 0;
+    return this.sql.exec("DELETE FROM agents WHERE node_id = ? RETURNING node_id", nodeId).toArray().length > 0;
   }
 
   /**
@@ -148,7 +146,7 @@ export class Enrolment implements Timed {
    * @returns false when it is outdated or the agent was removed
    */
   recordChange(nodeId: string, { seq, connectedSince, seen, version, report }: AgentChange): boolean {
-    const recorded = this.#sql.exec(
+    const recorded = this.sql.exec(
       `UPDATE agents SET seq = ?2, connected_since = ?3, seen = ?4, version = ?5, name = ifnull(?6, name)
        WHERE node_id = ?1 AND seq <= ?2 RETURNING node_id`,
       nodeId,
@@ -163,7 +161,7 @@ export class Enrolment implements Timed {
 
   #admit(key: string, { pool, name }: TokenRow, reported: string, service: string, now: number): string {
     const nodeId = crypto.randomUUID();
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO agents (node_id, public_key, service, pool, name, name_bound, created) VALUES (?, ?, ?, ?, ?, ?, ?)`,
       nodeId,
       key,
@@ -177,18 +175,18 @@ export class Enrolment implements Timed {
   }
 
   #row(nodeId: string): AgentRow | null {
-    return this.#sql.exec<AgentRow>("SELECT * FROM agents WHERE node_id = ?", nodeId).toArray()[0] ?? null;
+    return this.sql.exec<AgentRow>("SELECT * FROM agents WHERE node_id = ?", nodeId).toArray()[0] ?? null;
   }
 
   #byKey(key: string): AgentRow | undefined {
-    return this.#sql.exec<AgentRow>("SELECT * FROM agents WHERE public_key = ?", key).toArray()[0];
+    return this.sql.exec<AgentRow>("SELECT * FROM agents WHERE public_key = ?", key).toArray()[0];
   }
 
   /** One row beyond the limit is the start of the next page. */
   #page<Row extends Record<string, SqlStorageValue>>(table: string, id: string, { from, limit, reverse }: Cut): Row[] {
     const begins = from === "" ? "?1 = ''" : `${id} ${reverse ? "<=" : ">="} ?1`;
     const order = `${id} ${reverse ? "DESC" : "ASC"}`;
-    return this.#sql
+    return this.sql
       .exec<Row>(`SELECT * FROM ${table} WHERE ${begins} ORDER BY ${order} LIMIT ?2`, from, limit + 1)
       .toArray();
   }

@@ -17,14 +17,12 @@ export interface SealedPart {
  * nodes never see one. Owned by `NodeSession`.
  */
 export class OperationSecrets {
-  readonly #object: ObjectContext;
-  readonly #record: SessionRecord;
   #keys: DataKeys | undefined;
 
-  constructor(object: ObjectContext, record: SessionRecord) {
-    this.#object = object;
-    this.#record = record;
-  }
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly record: SessionRecord,
+  ) {}
 
   /** @throws Sealed */
   seal(operation: string, part: SealedPart): Uint8Array {
@@ -54,32 +52,32 @@ export class OperationSecrets {
 
   /** Enqueues the registration as a holder of keys, unless it is registered; inside a transaction. */
   register(): void {
-    if (!this.#record.row.holds_keys) this.#announce();
+    if (!this.record.row.holds_keys) this.#announce();
   }
 
   /** Enqueues the end of the registration; inside a transaction. */
   unregister(): void {
-    if (this.#record.row.holds_keys) this.#announce();
+    if (this.record.row.holds_keys) this.#announce();
   }
 
   /** Delivers the outbox topic `key-holder`. */
   async deliver(): Promise<() => void> {
-    const { env, name } = this.#object;
-    const term = await accessControl(env).holdsKeys("node-session", name, !this.#record.row.revoked);
+    const { env, name } = this.object;
+    const term = await accessControl(env).holdsKeys("node-session", name, !this.record.row.revoked);
     this.rotate(term);
-    return () => this.#record.holdsKeys();
+    return () => this.record.holdsKeys();
   }
 
   rotate(term: number): void {
-    this.#object.commit(() => this.#dataKeys().rotate(term, Date.now()));
+    this.object.commit(() => this.#dataKeys().rotate(term, Date.now()));
   }
 
   #announce(): void {
-    this.#object.outbox.enlistLatest("key-holder", "", null);
+    this.object.outbox.enlistLatest("key-holder", "", null);
   }
 
   #dataKeys(): DataKeys {
-    const { sql, env, name } = this.#object;
+    const { sql, env, name } = this.object;
     this.#keys ??= new DataKeys(sql, `node-session ${name}`, () => masterKey(env));
     return this.#keys;
   }

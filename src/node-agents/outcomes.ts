@@ -20,29 +20,26 @@ const SEALED: OperationResult = { state: "unknown", error: { kind: "internal", m
  * `NodeSession`. An outcome costs one outbox row and one RPC.
  */
 export class Outcomes {
-  readonly #object: ObjectContext;
-  readonly #secrets: OperationSecrets;
-
-  constructor(object: ObjectContext, secrets: OperationSecrets) {
-    this.#object = object;
-    this.#secrets = secrets;
-  }
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly secrets: OperationSecrets,
+  ) {}
 
   /** Enqueues an outcome; inside a transaction. @param sealed see `OperationSecrets.sealResult` */
   enqueue({ id, key, result }: Outcome, sealed: string | null = null): void {
-    recordAction("operation-ended", { node: this.#object.name, operation: id, about: key, state: result.state });
-    if (sealed !== null) this.#secrets.register();
+    recordAction("operation-ended", { node: this.object.name, operation: id, about: key, state: result.state });
+    if (sealed !== null) this.secrets.register();
     const message: Message = sealed === null ? { id, result } : { id, result: SEALED, sealed };
-    this.#object.outbox.enlist("result", key, message);
+    this.object.outbox.enlist("result", key, message);
   }
 
   /** Delivers the outbox topic `result`, first what needs no key. @throws Sealed */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
-    const { env, name } = this.#object;
+    const { env, name } = this.object;
     const messages = rows.map(({ body }) => JSON.parse(body) as Message);
     const plainFirst = messages.toSorted((a, b) => Number(a.sealed !== undefined) - Number(b.sealed !== undefined));
     for (const { id, result, sealed } of plainFirst) {
-      const opened = sealed === undefined ? result : this.#secrets.openResult(id, sealed);
+      const opened = sealed === undefined ? result : this.secrets.openResult(id, sealed);
       await clusterRegistry(env).operationDone(name, id, opened);
     }
   }

@@ -57,11 +57,9 @@ function named(body: string): [name: string, volume: ReportedHostVolume] {
  * transaction. Read by `Connections` and by the updates to the registry.
  */
 export class SessionRecord {
-  readonly #sql: SqlStorage;
   readonly #row: Memo<SessionRow>;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(private readonly sql: SqlStorage) {
     this.#row = new Memo(() => sql.exec<SessionRow>("SELECT * FROM session").one());
   }
 
@@ -80,9 +78,9 @@ export class SessionRecord {
    * @returns whether it is the first use; null when too many tokens are recorded
    */
   useToken(jti: string, until: number, most: number, now: number): boolean | null {
-    this.#sql.exec("DELETE FROM used_tokens WHERE until <= ?", now);
-    if (this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM used_tokens").one().n >= most) return null;
-    const used = this.#sql.exec("INSERT OR IGNORE INTO used_tokens VALUES (?, ?) RETURNING jti", jti, until);
+    this.sql.exec("DELETE FROM used_tokens WHERE until <= ?", now);
+    if (this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM used_tokens").one().n >= most) return null;
+    const used = this.sql.exec("INSERT OR IGNORE INTO used_tokens VALUES (?, ?) RETURNING jti", jti, until);
     return used.toArray().length > 0;
   }
 
@@ -121,12 +119,12 @@ export class SessionRecord {
 
   /** Whether a change would exceed the volume limit of a node. Reads an index and the volumes of the change. */
   wouldExceed({ usable, unavailable, gone }: VolumesChange): boolean {
-    const { n } = this.#sql
+    const { n } = this.sql
       .exec<{ n: number }>(`SELECT (SELECT count(*) FROM report_volumes) - (${UNTOLD_GONE}) AS n`)
       .one();
     if (n + usable.length <= MAX_VOLUMES) return false;
     const isThere = (id: string) =>
-      this.#sql.exec(`SELECT 1 FROM report_volumes WHERE id = ? AND ${IS_THERE}`, id).toArray().length > 0;
+      this.sql.exec(`SELECT 1 FROM report_volumes WHERE id = ? AND ${IS_THERE}`, id).toArray().length > 0;
     const leaving = new Set([...gone, ...unavailable.map((volume) => volume.id)]);
     const arriving = new Set(usable.map(({ ID }) => ID));
     const left = [...leaving].filter(isThere).length;
@@ -157,9 +155,9 @@ export class SessionRecord {
 
   revoke(now: number): void {
     this.#write("UPDATE session SET live = NULL, since = NULL, lost = ?, revoked = 1, seq = seq + 1", now);
-    this.#sql.exec("DELETE FROM report");
-    this.#sql.exec("DELETE FROM report_volumes");
-    this.#sql.exec("DELETE FROM used_tokens");
+    this.sql.exec("DELETE FROM report");
+    this.sql.exec("DELETE FROM report_volumes");
+    this.sql.exec("DELETE FROM used_tokens");
   }
 
   holdsKeys(): void {
@@ -194,17 +192,17 @@ export class SessionRecord {
 
   /** Marks changes up to `seq` as delivered to the registry. */
   acknowledge(seq: number): void {
-    this.#sql.exec(`DELETE FROM report_volumes WHERE ${UNTOLD} AND seq <= ? AND body IS NULL`, seq);
-    this.#sql.exec("UPDATE report SET told = max(told, ?)", seq);
+    this.sql.exec(`DELETE FROM report_volumes WHERE ${UNTOLD} AND seq <= ? AND body IS NULL`, seq);
+    this.sql.exec("UPDATE report SET told = max(told, ?)", seq);
   }
 
   #write(statement: string, ...values: SqlStorageValue[]): void {
-    this.#sql.exec(statement, ...values);
+    this.sql.exec(statement, ...values);
     this.#row.forget();
   }
 
   #keepReport({ HostVolumes: _, ...node }: ReportedNode & { readonly HostVolumes?: unknown }): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO report VALUES (1, ?1, (SELECT seq FROM session), 0)
        ON CONFLICT (id) DO UPDATE SET body = excluded.body, seq = excluded.seq`,
       JSON.stringify({ node }),
@@ -219,7 +217,7 @@ export class SessionRecord {
   }
 
   #volumeIs(volume: ReportedHostVolume): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO report_volumes VALUES (?, (SELECT seq FROM session), ?)
        ON CONFLICT (id) DO UPDATE SET seq = excluded.seq, body = excluded.body WHERE body IS NOT excluded.body`,
       volume.ID,
@@ -228,7 +226,7 @@ export class SessionRecord {
   }
 
   #volumeGone(id: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE report_volumes SET seq = (SELECT seq FROM session), body = NULL WHERE id = ? AND ${IS_THERE}`,
       id,
     );
@@ -236,10 +234,10 @@ export class SessionRecord {
 
   /** The volumes changed after `seq`. */
   #volumes(seq: number): VolumeRow[] {
-    return this.#sql.exec<VolumeRow>("SELECT id, body FROM report_volumes WHERE seq > ?", seq).toArray();
+    return this.sql.exec<VolumeRow>("SELECT id, body FROM report_volumes WHERE seq > ?", seq).toArray();
   }
 
   #reportRow(): ReportRow | null {
-    return this.#sql.exec<ReportRow>("SELECT body, seq, told FROM report").toArray()[0] ?? null;
+    return this.sql.exec<ReportRow>("SELECT body, seq, told FROM report").toArray()[0] ?? null;
   }
 }

@@ -32,22 +32,19 @@ export interface BackfilledRows<Backfill> {
 
 /** Appends to the event log under the name of one source. */
 export class EventSource {
-  readonly #env: Env;
-  readonly #source: string;
-
-  constructor(env: Env, source: string) {
-    this.#env = env;
-    this.#source = source;
-  }
+  constructor(
+    private readonly env: Env,
+    private readonly source: string,
+  ) {}
 
   /** Idempotent by the numbers of the entries. @returns the index of each */
   append(entries: Append[]): Promise<number[]> {
-    return eventLog(this.#env).append(this.#source, entries);
+    return eventLog(this.env).append(this.source, entries);
   }
 
   /** The newest index of the event log, of any source. */
   async newest(): Promise<number> {
-    return eventLog(this.#env).newest();
+    return eventLog(this.env).newest();
   }
 }
 
@@ -71,17 +68,14 @@ const EVENTS_PER_LINE = 100;
  * `delivered` or `published` then attempts the delivery before the caller is answered.
  */
 export class EventPublisher<Backfill> {
-  readonly #deps: EventPublisherDependencies<Backfill>;
   /** Entries with waiting callers of `indexOf`. */
   readonly #awaited = new Map<number, number | null>();
 
-  constructor(deps: EventPublisherDependencies<Backfill>) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: EventPublisherDependencies<Backfill>) {}
 
   /** Runs a change as one transaction. @param keys see `StoredObject.commit` */
   commit<T>(change: () => T, keys?: NameChanges): T {
-    return this.#deps.commit(change, keys);
+    return this.deps.commit(change, keys);
   }
 
   /** Enqueues events, grouped into lines by account, and the rows that receive their indexes. Call inside `commit`. */
@@ -103,7 +97,7 @@ export class EventPublisher<Backfill> {
 
   /** Like `emitLine`, for changes that record the number of their line. The caller bounds its size: see `linesOf`. */
   emitNumbered(entryOf: (line: number) => Entry<Backfill>): number {
-    return this.#deps.outbox.enlist(TOPIC, LANE, (line: number) => stored(entryOf(line)));
+    return this.deps.outbox.enlist(TOPIC, LANE, (line: number) => stored(entryOf(line)));
   }
 
   /** Rows receive the index of the first line. @returns the number of the last line */
@@ -113,18 +107,18 @@ export class EventPublisher<Backfill> {
   }
 
   #enlist(entry: Entry<Backfill>): number {
-    return this.#deps.outbox.enlist(TOPIC, LANE, stored(entry));
+    return this.deps.outbox.enlist(TOPIC, LANE, stored(entry));
   }
 
   /** Resolves after one delivery attempt; failures are retried later. Never rejects. */
   async delivered(): Promise<void> {
-    await this.#deps.outbox.drain(TOPIC, LANE);
+    await this.deps.outbox.drain(TOPIC, LANE);
   }
 
   /** Like `delivered`. The rows of delivered lines have their indexes then: for changes whose answer shows them. */
   async published(): Promise<void> {
     await this.delivered();
-    this.#deps.outbox.settle();
+    this.deps.outbox.settle();
   }
 
   /** Publishes and returns the index of a line; null when the delivery failed for now. */
@@ -145,9 +139,9 @@ export class EventPublisher<Backfill> {
     });
     return () => {
       entries.forEach(({ stamps }, position) => {
-        for (const backfill of stamps) this.#deps.rows.setIndex(backfill, indexes[position] ?? 0);
+        for (const backfill of stamps) this.deps.rows.setIndex(backfill, indexes[position] ?? 0);
       });
-      this.#deps.rows.indexesSet?.();
+      this.deps.rows.indexesSet?.();
     };
   }
 
@@ -155,7 +149,7 @@ export class EventPublisher<Backfill> {
   async #append(rows: readonly OutboxRow[], entries: readonly StoredEntry<Backfill>[]): Promise<number[]> {
     const indexes = new Map<number, number>();
     const append = async (batch: readonly Append[]) => {
-      const given = await this.#deps.source.append([...batch]);
+      const given = await this.deps.source.append([...batch]);
       batch.forEach(({ seq }, position) => {
         indexes.set(seq, given[position] ?? 0);
       });

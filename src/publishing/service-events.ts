@@ -43,21 +43,17 @@ const LANE = "log";
  * commit. The commit of an event does not wait for its delivery.
  */
 export class ServiceEvents implements ServiceEmitter {
-  readonly #env: Env;
-  readonly #source: string;
-  readonly #outbox: () => Outbox;
-  readonly #place: () => Promise<Place | null>;
   /** When the last delivery began. */
   #deliveredAt = 0;
   #isScheduled = false;
 
   /** @param place where the object is now; null after its deletion, when its events are dropped */
-  constructor(env: Env, source: string, outbox: () => Outbox, place: () => Promise<Place | null>) {
-    this.#env = env;
-    this.#source = source;
-    this.#outbox = outbox;
-    this.#place = place;
-  }
+  constructor(
+    private readonly env: Env,
+    private readonly source: string,
+    private readonly outbox: () => Outbox,
+    private readonly place: () => Promise<Place | null>,
+  ) {}
 
   /** Of the object of a mount. */
   static ofMount(env: Env, uuid: string, outbox: () => Outbox): ServiceEvents {
@@ -66,9 +62,9 @@ export class ServiceEvents implements ServiceEmitter {
 
   /** @param onDemand whether subscribers to event notifications want an event of a topic that is not enabled */
   emit(event: ServiceEvent, onDemand = false): void {
-    const topics = settings(this.#env).SERVICE_EVENTS;
+    const topics = settings(this.env).SERVICE_EVENTS;
     if (!topics.includes(event.topic) && !(onDemand && topics !== "")) return;
-    this.#outbox().enlist(TOPIC, LANE, { ...event, at: Date.now() });
+    this.outbox().enlist(TOPIC, LANE, { ...event, at: Date.now() });
     if (this.#isScheduled) return;
     this.#isScheduled = true;
     // After the transaction; without waiting, because the rows are durable and the alarm delivers them too.
@@ -80,17 +76,17 @@ export class ServiceEvents implements ServiceEmitter {
   #drain(): void {
     this.#isScheduled = false;
     this.#deliveredAt = Date.now();
-    void this.#outbox().drain(TOPIC, LANE);
+    void this.outbox().drain(TOPIC, LANE);
   }
 
   /** Appends pending events in order, one line each. */
   async deliver(rows: readonly OutboxRow[]): Promise<void> {
-    const place = await this.#place();
+    const place = await this.place();
     if (!place) return;
     const entries = rows.map(
       ({ seq, body }): Append => ({ seq, events: [eventAt(place, JSON.parse(body) as Recorded)] }),
     );
-    await eventLog(this.#env).append(this.#source, entries);
+    await eventLog(this.env).append(this.source, entries);
   }
 }
 

@@ -9,7 +9,6 @@ interface Held<E> {
  * so that a flood of unknown names does not drive out what is there.
  */
 export class BoundedEntries<E> {
-  readonly #bounds: { readonly characters: number; readonly absent: number };
   readonly #present = new Map<string, Held<E>>();
   readonly #absent = new Map<string, Held<E>>();
   /** Names of entries by group, so that a group can be dropped without a walk. */
@@ -21,9 +20,7 @@ export class BoundedEntries<E> {
    * @param bounds characters of present entries with their names, and again of absent ones, and the number of absent
    * ones
    */
-  constructor(bounds: { readonly characters: number; readonly absent: number }) {
-    this.#bounds = bounds;
-  }
+  constructor(private readonly bounds: { readonly characters: number; readonly absent: number }) {}
 
   get size(): { readonly characters: number; readonly present: number; readonly absent: number } {
     return { characters: this.#characters, present: this.#present.size, absent: this.#absent.size };
@@ -56,16 +53,16 @@ export class BoundedEntries<E> {
       this.#absent.set(name, held);
       this.#join(name, group);
       this.#absentCharacters += held.size;
-      while (this.#absent.size > this.#bounds.absent || this.#absentCharacters > this.#bounds.characters) {
+      while (this.#absent.size > this.bounds.absent || this.#absentCharacters > this.bounds.characters) {
         this.#drop(this.#absent);
       }
       return;
     }
-    if (held.size > this.#bounds.characters) return;
+    if (held.size > this.bounds.characters) return;
     this.#present.set(name, held);
     this.#join(name, group);
     this.#characters += held.size;
-    while (this.#characters > this.#bounds.characters) this.#drop(this.#present);
+    while (this.#characters > this.bounds.characters) this.#drop(this.#present);
   }
 
   delete(name: string): void {

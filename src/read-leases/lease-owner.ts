@@ -12,10 +12,6 @@ import { replicaOf } from "./replica-name.ts";
  * that came before it and for no later one.
  */
 export class LeaseOwner {
-  readonly #env: Env;
-  readonly #storage: DurableObjectStorage;
-  readonly #name: string;
-  readonly #arm: () => void;
   readonly #table: LeaseTable;
   readonly #waiting = new Set<Waiting>();
   /** Holders to which changes are being delivered. */
@@ -26,11 +22,12 @@ export class LeaseOwner {
   #clock = 0;
 
   /** @param name under which replicas know the owner; @param arm sets the object's alarm for its deadlines */
-  constructor(env: Env, storage: DurableObjectStorage, name: string, arm: () => void) {
-    this.#env = env;
-    this.#storage = storage;
-    this.#name = name;
-    this.#arm = arm;
+  constructor(
+    private readonly env: Env,
+    private readonly storage: DurableObjectStorage,
+    private readonly name: string,
+    private readonly arm: () => void,
+  ) {
     this.#table = new LeaseTable(new StoredLeases(storage.kv), this.#now());
   }
 
@@ -48,7 +45,7 @@ export class LeaseOwner {
 
   /** Records a change of everything outside of a transaction, such as one by a restore. */
   changeAll(): void {
-    if (!this.#table.isIdle) this.#storage.transactionSync(() => this.change(null));
+    if (!this.#table.isIdle) this.storage.transactionSync(() => this.change(null));
   }
 
   /**
@@ -59,11 +56,11 @@ export class LeaseOwner {
     const review = this.#table.nextReview();
     try {
       const grant = this.#table.grant(holder, key, this.#now(), question);
-      if (this.#table.nextReview() !== review) this.#arm();
+      if (this.#table.nextReview() !== review) this.arm();
       return grant;
     } catch (failure) {
       // Reads go on while the disk is full, without a lease.
-      warn("lease-not-granted", { owner: this.#name, because: textOf(failure) });
+      warn("lease-not-granted", { owner: this.name, because: textOf(failure) });
       return this.#table.noLease();
     }
   }
@@ -139,7 +136,7 @@ export class LeaseOwner {
         this.#table.tidy();
       } catch (failure) {
         // The next change tries again.
-        warn("lease-rows-not-deleted", { owner: this.#name, because: textOf(failure) });
+        warn("lease-rows-not-deleted", { owner: this.name, because: textOf(failure) });
       }
     }, TIDY_MS);
   }
@@ -181,13 +178,13 @@ export class LeaseOwner {
   /** @returns whether to go on: not when another instance has taken the place of the holder, whose lease must run out */
   async #deliverOnce(holder: Holder, changes: readonly { seq: number; keys: Keys }[]): Promise<boolean> {
     try {
-      const by = await readReplica(this.#env, replicaOf(holder)).invalidate(this.#name, changes);
+      const by = await readReplica(this.env, replicaOf(holder)).invalidate(this.name, changes);
       const seqs = changes.map(({ seq }) => seq);
       this.#table.acknowledge(by, seqs);
       this.#settle();
       return by === holder;
     } catch (failure) {
-      warn("invalidation-failed", { owner: this.#name, replica: replicaOf(holder), because: textOf(failure) });
+      warn("invalidation-failed", { owner: this.name, replica: replicaOf(holder), because: textOf(failure) });
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
       this.#settle();
       return true;
@@ -224,38 +221,34 @@ const DIGITS = 16;
 
 /** Stored beside the tables: snapshots exclude leases, and a restore does not replace them. */
 class StoredLeases implements LeaseRows {
-  readonly #kv: SyncKvStorage;
-
-  constructor(kv: SyncKvStorage) {
-    this.#kv = kv;
-  }
+  constructor(private readonly kv: SyncKvStorage) {}
 
   load() {
     return {
-      seq: this.#kv.get<number>(SEQ) ?? 0,
-      holders: [...this.#kv.list({ prefix: HOLDER })].map(([key]) => key.slice(HOLDER.length)),
-      pending: [...this.#kv.list<PendingChange>({ prefix: PENDING })].map(([, change]) => change),
+      seq: this.kv.get<number>(SEQ) ?? 0,
+      holders: [...this.kv.list({ prefix: HOLDER })].map(([key]) => key.slice(HOLDER.length)),
+      pending: [...this.kv.list<PendingChange>({ prefix: PENDING })].map(([, change]) => change),
     };
   }
 
   putSeq(seq: number): void {
-    this.#kv.put(SEQ, seq);
+    this.kv.put(SEQ, seq);
   }
 
   putHolder(holder: Holder): void {
-    this.#kv.put(HOLDER + holder, Date.now());
+    this.kv.put(HOLDER + holder, Date.now());
   }
 
   dropHolder(holder: Holder): void {
-    this.#kv.delete(HOLDER + holder);
+    this.kv.delete(HOLDER + holder);
   }
 
   putPending(change: PendingChange): void {
-    this.#kv.put(keyOf(change.seq), change);
+    this.kv.put(keyOf(change.seq), change);
   }
 
   dropPending(seq: number): void {
-    this.#kv.delete(keyOf(seq));
+    this.kv.delete(keyOf(seq));
   }
 }
 

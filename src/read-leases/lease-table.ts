@@ -105,7 +105,6 @@ interface Change {
 }
 
 export class LeaseTable {
-  readonly #rows: LeaseRows;
   readonly #leases = new Map<Holder, Lease>();
   /** Holders with a row. */
   readonly #recorded = new Set<Holder>();
@@ -121,8 +120,10 @@ export class LeaseTable {
   /**
    * @param now the owner's clock, in ms. A stored lease counts from here: it may have begun by another machine's clock.
    */
-  constructor(rows: LeaseRows, now: number) {
-    this.#rows = rows;
+  constructor(
+    private readonly rows: LeaseRows,
+    now: number,
+  ) {
     const { seq, holders, pending } = rows.load();
     for (const holder of holders) {
       this.#recorded.add(holder);
@@ -163,7 +164,7 @@ export class LeaseTable {
     for (const lease of this.#leases.values()) if (this.mayHave(lease, keys, now)) waits.add(lease.holder);
     if (waits.size === 0) return null;
     const change = { seq: this.#next(), keys: keys && this.#given(keys, now), waits };
-    this.#rows.putPending({ ...change, waits: [...change.waits] });
+    this.rows.putPending({ ...change, waits: [...change.waits] });
     this.#pending.set(change.seq, change);
     return change.seq;
   }
@@ -236,7 +237,7 @@ export class LeaseTable {
 
   /** Deletes the rows of settled changes. Apart from `acknowledge`, so that no answer waits for it. */
   tidy(): void {
-    for (const seq of this.#settledRows) this.#rows.dropPending(seq);
+    for (const seq of this.#settledRows) this.rows.dropPending(seq);
     this.#settledRows = [];
   }
 
@@ -326,7 +327,7 @@ export class LeaseTable {
 
   #extend(lease: Lease, now: number): void {
     if (!this.#recorded.has(lease.holder)) {
-      this.#rows.putHolder(lease.holder);
+      this.rows.putHolder(lease.holder);
       this.#review ??= now + REVIEW_MS;
       this.#recorded.add(lease.holder);
     }
@@ -341,7 +342,7 @@ export class LeaseTable {
     for (const holder of this.#recorded) {
       if (this.#leases.has(holder)) continue;
       this.#recorded.delete(holder);
-      this.#rows.dropHolder(holder);
+      this.rows.dropHolder(holder);
     }
     this.#review = this.#recorded.size === 0 ? null : now + REVIEW_MS;
   }
@@ -349,7 +350,7 @@ export class LeaseTable {
   #next(): number {
     this.#seq += 1;
     if (this.#seq > this.#reserved) {
-      this.#rows.putSeq(this.#seq + NUMBERS);
+      this.rows.putSeq(this.#seq + NUMBERS);
       this.#reserved = this.#seq + NUMBERS;
     }
     return this.#seq;

@@ -38,14 +38,15 @@ const NO_LEASE = { ms: 0, term: 0, clock: 0 };
  */
 export class ReplicaReads {
   readonly holder: string;
-  readonly #env: Env;
   readonly #grants = new SharedAnswers<KeptGrant>(GRANTS);
   /** `ReadVersion | Refusal` as JSON text. */
   readonly #secrets = new SharedAnswers<string>(SECRETS);
 
   /** @param replica its name */
-  constructor(env: Env, replica: string) {
-    this.#env = env;
+  constructor(
+    private readonly env: Env,
+    replica: string,
+  ) {
     this.holder = newHolder(replica);
   }
 
@@ -87,7 +88,7 @@ export class ReplicaReads {
       keys,
       tag: null,
       ask: async (): Promise<Answer<KeptGrant>> => {
-        const { answer, lease, tag, expires, unknown } = await accessControl(this.#env).authorizeFor(this.holder, ask);
+        const { answer, lease, tag, expires, unknown } = await accessControl(this.env).authorizeFor(this.holder, ask);
         const text = JSON.stringify(answer);
         return {
           ...(lease ?? NO_LEASE),
@@ -109,7 +110,7 @@ export class ReplicaReads {
       keys: [`${version} ${path}`],
       tag: path,
       ask: async (question) => {
-        const { answer, lease } = await kvStore(this.#env, mount).readFor(this.holder, path, version, question);
+        const { answer, lease } = await kvStore(this.env, mount).readFor(this.holder, path, version, question);
         const ends = answer.ok && answer.state === "lives" ? deletionOf(answer) : null;
         const text = JSON.stringify(answer);
         return {

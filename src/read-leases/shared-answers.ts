@@ -28,27 +28,27 @@ interface Waiting<V> {
  * that nothing waits for: its answer extends the lease, so entries in use outlive it. Without reads the lease ends.
  */
 export class SharedAnswers<V> {
-  readonly #cache: LeaseCache<V>;
   readonly #waiting = new Map<Question, Waiting<V>[]>();
   /** Owners whose lease is being extended. */
   readonly #extending = new Set<string>();
   #latest = 0;
 
-  constructor(bounds: ConstructorParameters<typeof LeaseCache>[0], cache = new LeaseCache<V>(bounds)) {
-    this.#cache = cache;
-  }
+  constructor(
+    bounds: ConstructorParameters<typeof LeaseCache>[0],
+    private readonly cache = new LeaseCache<V>(bounds),
+  ) {}
 
   /** @throws whatever the owner's call throws */
   read(read: Read<V>): V | Promise<V> {
     const now = this.#now();
     for (const key of read.keys) {
-      const known = this.#cache.read(read.owner, key, now);
+      const known = this.cache.read(read.owner, key, now);
       if (known === undefined) continue;
-      if (this.#cache.remaining(read.owner, now) < EXTEND_MS) this.#extend(read, now);
+      if (this.cache.remaining(read.owner, now) < EXTEND_MS) this.#extend(read, now);
       return known;
     }
     const [key] = read.keys;
-    const joined = this.#waiting.get(this.#cache.joinable(read.owner, key) as Question);
+    const joined = this.#waiting.get(this.cache.joinable(read.owner, key) as Question);
     return new Promise((resolve, reject) => {
       const waiting = { since: now, read, resolve, reject };
       if (joined) joined.push(waiting);
@@ -57,16 +57,16 @@ export class SharedAnswers<V> {
   }
 
   invalidate(owner: string, seq: number, keys: Keys): void {
-    this.#cache.invalidate(owner, seq, keys);
+    this.cache.invalidate(owner, seq, keys);
   }
 
   /** See `LeaseCache`. */
   giveBack(owner: string, tag: string): number {
-    return this.#cache.giveBack(owner, tag);
+    return this.cache.giveBack(owner, tag);
   }
 
   get size(): LeaseCache<V>["size"] {
-    return this.#cache.size;
+    return this.cache.size;
   }
 
   #extend(read: Read<V>, since: number): void {
@@ -78,20 +78,20 @@ export class SharedAnswers<V> {
 
   async #ask(first: Waiting<V>): Promise<void> {
     const { owner, keys, tag, ask } = first.read;
-    const question = this.#cache.ask(owner, keys[0], this.#now(), tag);
+    const question = this.cache.ask(owner, keys[0], this.#now(), tag);
     const group = [first];
     this.#waiting.set(question, group);
     let answer: Answer<V>;
     try {
       answer = await ask(question.number);
     } catch (failure) {
-      this.#cache.fail(question);
+      this.cache.fail(question);
       for (const { reject } of group) reject(failure);
       return;
     } finally {
       this.#waiting.delete(question);
     }
-    const until = this.#cache.answer(question, answer, this.#now());
+    const until = this.cache.answer(question, answer, this.#now());
     const [, ...others] = group;
     first.resolve(answer.value);
     for (const other of others) {
@@ -105,7 +105,7 @@ export class SharedAnswers<V> {
   /** A clock that goes back does not show the elapsed time. */
   #now(): number {
     const now = Date.now();
-    if (now < this.#latest) this.#cache.forget();
+    if (now < this.#latest) this.cache.forget();
     this.#latest = now;
     return now;
   }

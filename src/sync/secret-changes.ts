@@ -9,41 +9,35 @@ import type { SyncGate } from "./scheduler/sync-gate.ts";
  * rows wait. A report costs one transaction.
  */
 export class SecretChanges {
-  readonly #object: ObjectContext;
-  readonly #associations: Associations;
-  readonly #quota: QueueQuota;
-  readonly #gate: SyncGate;
-  readonly #wakeUp: WakeUp;
-
-  constructor(object: ObjectContext, associations: Associations, quota: QueueQuota, gate: SyncGate, wakeUp: WakeUp) {
-    this.#object = object;
-    this.#associations = associations;
-    this.#quota = quota;
-    this.#gate = gate;
-    this.#wakeUp = wakeUp;
-  }
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly associations: Associations,
+    private readonly quota: QueueQuota,
+    private readonly gate: SyncGate,
+    private readonly wakeUp: WakeUp,
+  ) {}
 
   /** Wakes a Worker for stored rows, unless syncing is paused or a message is on its way. */
   wake(): void {
-    if (this.#mayNotify(Date.now())) this.#object.waitUntil(this.#wakeUp.notify());
+    if (this.#mayNotify(Date.now())) this.object.waitUntil(this.wakeUp.notify());
   }
 
   async enqueue(mountUuid: string, secretNames: readonly string[]): Promise<void> {
     const rows = secretNames
-      .flatMap((secretName) => this.#associations.ofSecret(mountUuid, secretName))
+      .flatMap((secretName) => this.associations.ofSecret(mountUuid, secretName))
       .filter((row) => row.wish === "present");
     if (rows.length === 0) return;
     const now = Date.now();
     const notifies = this.#mayNotify(now);
-    this.#object.commit(() => {
-      for (const row of rows) this.#associations.setDesired(row, "present", now);
+    this.object.commit(() => {
+      for (const row of rows) this.associations.setDesired(row, "present", now);
     });
-    await this.#quota.requestForWaiting();
+    await this.quota.requestForWaiting();
     // Sent after the response: the mount's delivery is complete once the rows are stored.
-    if (notifies) this.#object.waitUntil(this.#wakeUp.notify());
+    if (notifies) this.object.waitUntil(this.wakeUp.notify());
   }
 
   #mayNotify(now: number): boolean {
-    return this.#gate.pausedUntil() <= now && this.#wakeUp.shouldNotify(now);
+    return this.gate.pausedUntil() <= now && this.wakeUp.shouldNotify(now);
   }
 }

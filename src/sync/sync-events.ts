@@ -6,15 +6,16 @@ type Details = Readonly<Record<string, unknown>>;
 
 /** Events about one destination and its associations. Methods run inside the object's transaction. */
 export class SyncEvents {
-  readonly #events: ServiceEmitter;
   /** `type/name`. */
   readonly #key: string;
   readonly #names: Details;
 
   /** @param self the destination object's name */
-  constructor(events: ServiceEmitter, self: string) {
+  constructor(
+    private readonly events: ServiceEmitter,
+    self: string,
+  ) {
     const { type, name } = destinationKeyOf(self);
-    this.#events = events;
     this.#key = `${type}/${name}`;
     this.#names = { Type: type, Name: name };
   }
@@ -34,6 +35,6 @@ export class SyncEvents {
 
   #emit(type: string, folder: string, also: string | null, details: Details): void {
     const path = `sys/sync/destinations/${this.#key}${folder}`;
-    this.#events.emit({ topic: "Sync", type, key: this.#key, path, also, payload: { ...this.#names, ...details } });
+    this.events.emit({ topic: "Sync", type, key: this.#key, path, also, payload: { ...this.#names, ...details } });
   }
 }

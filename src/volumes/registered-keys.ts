@@ -11,39 +11,35 @@ const TOPIC = "key-holder";
  * is registered at `AccessControl`, which sends every new key term to registered objects.
  */
 export class RegisteredKeys {
-  readonly #sql: SqlStorage;
-  readonly #env: Env;
-  readonly #outbox: Outbox;
-  readonly #commit: <T>(change: () => T) => T;
   #keys: DataKeys | undefined;
   /** Whether the registration was enlisted since start. */
   #isEnlisted = false;
 
-  constructor(sql: SqlStorage, env: Env, outbox: Outbox, commit: <T>(change: () => T) => T) {
-    this.#sql = sql;
-    this.#env = env;
-    this.#outbox = outbox;
-    this.#commit = commit;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly env: Env,
+    private readonly outbox: Outbox,
+    private readonly commit: <T>(change: () => T) => T,
+  ) {}
 
   open(): DataKeys {
-    this.#keys ??= new DataKeys(this.#sql, "cluster-registry", () => masterKey(this.#env));
+    this.#keys ??= new DataKeys(this.sql, "cluster-registry", () => masterKey(this.env));
     return this.#keys;
   }
 
   /** Enlists the registration; inside the transaction that seals. */
   register(): void {
-    if (!this.#isEnlisted) this.#outbox.enlistLatest(TOPIC, "", null);
+    if (!this.#isEnlisted) this.outbox.enlistLatest(TOPIC, "", null);
     this.#isEnlisted = true;
   }
 
   /** Delivers the registration, and catches up with the key term. */
   async deliver(): Promise<void> {
-    this.rotate(await accessControl(this.#env).holdsKeys("cluster-registry", "main", true));
+    this.rotate(await accessControl(this.env).holdsKeys("cluster-registry", "main", true));
   }
 
   rotate(term: number): void {
-    this.#commit(() => this.open().rotate(term, Date.now()));
+    this.commit(() => this.open().rotate(term, Date.now()));
   }
 
   /** Forgets a key that a discarded transaction may have created. */

@@ -31,15 +31,11 @@ const INVALID = "invalid role or secret ID";
  * role id, and an unknown secret id, cost the same two reads and get the same answer.
  */
 export class ApproleLogins {
-  readonly #deps: ApproleLoginsDependencies;
-
-  constructor(deps: ApproleLoginsDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: ApproleLoginsDependencies) {}
 
   /** @throws Sealed */
   login(login: ApproleLogin, now: number): Result<Authed> {
-    const { store, mounts, entries, logins } = this.#deps;
+    const { store, mounts, entries, logins } = this.deps;
     const mount = mounts.byUuid(login.mount);
     // The role id is the name that failures are counted by.
     if (!mount || entries.isLocked(login.mount, login.roleId, now)) return refuse("denied", "permission denied");
@@ -63,7 +59,7 @@ export class ApproleLogins {
   }
 
   #verify(login: ApproleLogin, now: number): Result<Verified> {
-    const { store, entries } = this.#deps;
+    const { store, entries } = this.deps;
     const { mount, roleId, secretId, address } = login;
     const found = store.byRoleId(mount, roleId);
     const row = store.find({ mount, role: found?.role ?? "" }, { secretId }, now);
@@ -82,7 +78,7 @@ export class ApproleLogins {
   }
 
   #role(mount: string, role: string): Approle | null {
-    const text = this.#deps.entries.entry(approleEntry({ mount, role }));
+    const text = this.deps.entries.entry(approleEntry({ mount, role }));
     return text.ok && text.value !== null ? (JSON.parse(text.value) as Approle) : null;
   }
 }

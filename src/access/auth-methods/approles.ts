@@ -31,20 +31,16 @@ interface ApprolesDependencies {
  *     issued ──login──► one use less ──last use, expiry, destroy, end of the role──► deleted
  */
 export class Approles {
-  readonly #deps: ApprolesDependencies;
-
-  constructor(deps: ApprolesDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: ApprolesDependencies) {}
 
   /** @throws Sealed */
   read(name: ApproleName): Result<string | null> {
-    return this.#deps.entries.entry(approleEntry(name));
+    return this.deps.entries.entry(approleEntry(name));
   }
 
   /** See `ApproleApi.putApprole`. @throws Sealed */
   put(name: ApproleName, role: Approle, before: string | null): Result<null> {
-    const { store, entries, commit } = this.#deps;
+    const { store, entries, commit } = this.deps;
     const current = this.read(name);
     if (!current.ok) return current;
     if (current.value !== before) return refuse("conflict", "the role was changed at the same time");
@@ -58,15 +54,15 @@ export class Approles {
   }
 
   delete(name: ApproleName): Result<null> {
-    return this.#deps.commit(() => {
-      this.#deps.store.deleteRole(name);
-      return this.#deps.entries.deleteEntry(approleEntry(name));
+    return this.deps.commit(() => {
+      this.deps.store.deleteRole(name);
+      return this.deps.entries.deleteEntry(approleEntry(name));
     });
   }
 
   /** @throws Sealed */
   issue(name: ApproleName, request: SecretIdRequest, now: number): Result<IssuedSecretId> {
-    const { store, commit } = this.#deps;
+    const { store, commit } = this.deps;
     const found = this.#found(name);
     if (!found.ok) return found;
     const refused = refusedRequest(found.value, request);
@@ -95,16 +91,16 @@ export class Approles {
   /** @throws Sealed */
   accessors(name: ApproleName, now: number): Result<string[]> {
     const found = this.#found(name);
-    return found.ok ? ok(this.#deps.store.accessors(name, now)) : found;
+    return found.ok ? ok(this.deps.store.accessors(name, now)) : found;
   }
 
   /** @throws Sealed */
   lookup(name: ApproleName, secretId: SecretIdName, now: number): Result<SecretIdRecord | null> {
     const role = this.#found(name);
     if (!role.ok) return role;
-    const found = this.#deps.store.find(name, secretId, now);
+    const found = this.deps.store.find(name, secretId, now);
     if (!found) return ok(null);
-    const { created, ttl, metadata, cidrs, tokenCidrs } = this.#deps.store.details(found);
+    const { created, ttl, metadata, cidrs, tokenCidrs } = this.deps.store.details(found);
     return ok({
       secret_id_accessor: found.accessor,
       secret_id_num_uses: found.uses,
@@ -122,22 +118,22 @@ export class Approles {
   destroy(name: ApproleName, secretId: SecretIdName, now: number): Result<boolean> {
     const role = this.#found(name);
     if (!role.ok) return role;
-    const found = this.#deps.store.find(name, secretId, now);
-    if (found) this.#deps.commit(() => this.#deps.store.delete(found), NOTHING);
+    const found = this.deps.store.find(name, secretId, now);
+    if (found) this.deps.commit(() => this.deps.store.delete(found), NOTHING);
     return ok(found !== null);
   }
 
   tidy(mount: string, now: number): void {
-    this.#deps.commit(() => this.#deps.store.deleteExpired(now, EXPIRED_PER_TIDY, mount), NOTHING);
+    this.deps.commit(() => this.deps.store.deleteExpired(now, EXPIRED_PER_TIDY, mount), NOTHING);
   }
 
   nextExpiry(): number | null {
-    return this.#deps.store.nextExpiry();
+    return this.deps.store.nextExpiry();
   }
 
   expire(now: number, limit: number): void {
     if ((this.nextExpiry() ?? now + 1) > now) return;
-    this.#deps.commit(() => this.#deps.store.deleteExpired(now, limit, null), NOTHING);
+    this.deps.commit(() => this.deps.store.deleteExpired(now, limit, null), NOTHING);
   }
 
   #found(name: ApproleName): Result<Approle> {

@@ -8,17 +8,14 @@ const context = ({ mount, kind, name }: AuthEntryName): string => `auth-entry ${
  * secrets or hashes of passwords. Writes run inside the object's transaction.
  */
 export class AuthEntries {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
-
-  constructor(sql: SqlStorage, keys: DataKeys) {
-    this.#sql = sql;
-    this.#keys = keys;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+  ) {}
 
   /** @throws Sealed */
   get(entry: AuthEntryName): string | null {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<{ value: ArrayBuffer }>(
         "SELECT value FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?",
         entry.mount,
@@ -26,39 +23,38 @@ export class AuthEntries {
         entry.name,
       )
       .toArray();
-    return row ? this.#keys.openText(row.value, context(entry)) : null;
+    return row ? this.keys.openText(row.value, context(entry)) : null;
   }
 
   has({ mount, kind, name }: AuthEntryName): boolean {
     return (
-      this.#sql
-        .exec("SELECT 1 FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?", mount, kind, name)
-        .toArray().length > 0
+      this.sql.exec("SELECT 1 FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?", mount, kind, name).toArray()
+        .length > 0
     );
   }
 
   /** @throws Sealed */
   put(entry: AuthEntryName, value: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO auth_entries (mount, kind, name, value) VALUES (?, ?, ?, ?)
        ON CONFLICT (mount, kind, name) DO UPDATE SET value = excluded.value`,
       entry.mount,
       entry.kind,
       entry.name,
-      this.#keys.seal(value, context(entry)),
+      this.keys.seal(value, context(entry)),
     );
   }
 
   delete({ mount, kind, name }: AuthEntryName): void {
-    this.#sql.exec("DELETE FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?", mount, kind, name);
+    this.sql.exec("DELETE FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?", mount, kind, name);
   }
 
   deleteMount(mount: string): void {
-    this.#sql.exec("DELETE FROM auth_entries WHERE mount = ?", mount);
+    this.sql.exec("DELETE FROM auth_entries WHERE mount = ?", mount);
   }
 
   names(mount: string, kind: string): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ name: string }>("SELECT name FROM auth_entries WHERE mount = ? AND kind = ? ORDER BY name", mount, kind)
       .toArray()
       .map(({ name }) => name);

@@ -20,20 +20,16 @@ const MAX_ENTRY_CHARACTERS = 128 * 1024;
 
 /** Entries of auth methods, and the names that are locked after failed logins. */
 export class AuthMethodEntries {
-  readonly #deps: AuthMethodEntriesDependencies;
-
-  constructor(deps: AuthMethodEntriesDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: AuthMethodEntriesDependencies) {}
 
   /** @throws Sealed */
   entry(name: AuthEntryName): Result<string | null> {
-    return ok(this.#deps.entries.get(name));
+    return ok(this.deps.entries.get(name));
   }
 
   /** See `AuthApi.putAuthEntry`. @throws Sealed */
   putEntry(name: AuthEntryName, value: string, before?: string | null): Result<null> {
-    const { mounts, entries, commit } = this.#deps;
+    const { mounts, entries, commit } = this.deps;
     if (!mounts.byUuid(name.mount)) return refuse("missing", "the auth method was disabled");
     if (before !== undefined && entries.get(name) !== before) {
       return refuse("conflict", `the ${name.kind} was changed at the same time`);
@@ -49,24 +45,24 @@ export class AuthMethodEntries {
   }
 
   deleteEntry(name: AuthEntryName): Result<null> {
-    if (this.#deps.entries.has(name)) this.#deps.commit(() => this.#deps.entries.delete(name));
+    if (this.deps.entries.has(name)) this.deps.commit(() => this.deps.entries.delete(name));
     return ok(null);
   }
 
   entryNames(mount: string, kind: string): string[] {
-    return this.#deps.entries.names(mount, kind);
+    return this.deps.entries.names(mount, kind);
   }
 
   /** @throws Sealed */
   attempt(name: AuthEntryName, alias: string): Result<string | null> {
     return this.isLocked(name.mount, alias, Date.now())
       ? refuse("denied", "permission denied")
-      : ok(this.#deps.entries.get(name));
+      : ok(this.deps.entries.get(name));
   }
 
   /** Whether a name is locked after repeated failures. */
   isLocked(mount: string, alias: string, now: number): boolean {
-    return this.#deps.lockouts.isLocked(mount, alias, this.#lockoutOf(mount), now);
+    return this.deps.lockouts.isLocked(mount, alias, this.#lockoutOf(mount), now);
   }
 
   /**
@@ -77,13 +73,13 @@ export class AuthMethodEntries {
   failed(mount: string, alias: string, exists: boolean): boolean {
     const now = Date.now();
     if (this.isLocked(mount, alias, now)) return true;
-    this.#deps.lockouts.failed(mount, alias, exists, this.#lockoutOf(mount), now);
+    this.deps.lockouts.failed(mount, alias, exists, this.#lockoutOf(mount), now);
     return false;
   }
 
   /** Locked names of the auth mounts of a namespace and its descendants. */
   locked(namespace: string, now: number): LockedNames[] {
-    const { mounts, namespaces, lockouts } = this.#deps;
+    const { mounts, namespaces, lockouts } = this.deps;
     return mounts
       .every()
       .filter((mount) => mount.namespace.startsWith(namespace))
@@ -98,14 +94,14 @@ export class AuthMethodEntries {
   }
 
   unlock(namespace: string, accessor: string, name: string): Result<null> {
-    const mount = this.#deps.mounts.byAccessor(accessor);
+    const mount = this.deps.mounts.byAccessor(accessor);
     if (mount?.namespace !== namespace)
       return refuse("invalid", "mount_accessor: no such auth method in this namespace");
-    this.#deps.lockouts.clear(mount.uuid, name);
+    this.deps.lockouts.clear(mount.uuid, name);
     return ok(null);
   }
 
   #lockoutOf(mount: string): LockoutConfig {
-    return this.#deps.mounts.byUuid(mount)?.config.user_lockout_config ?? DEFAULT_LOCKOUT;
+    return this.deps.mounts.byUuid(mount)?.config.user_lockout_config ?? DEFAULT_LOCKOUT;
   }
 }

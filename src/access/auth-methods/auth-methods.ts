@@ -18,29 +18,25 @@ interface AuthMethodsDependencies {
 
 /** Enables, tunes and disables auth methods. */
 export class AuthMethods {
-  readonly #deps: AuthMethodsDependencies;
-
-  constructor(deps: AuthMethodsDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: AuthMethodsDependencies) {}
 
   list(namespace: string): AuthMount[] {
-    return this.#deps.mounts.list(namespace);
+    return this.deps.mounts.list(namespace);
   }
 
   read(namespace: string, path: string): Result<AuthMount> {
     const named = authPath(path);
-    const mount = named.ok ? this.#deps.mounts.get(namespace, named.value) : null;
+    const mount = named.ok ? this.deps.mounts.get(namespace, named.value) : null;
     return mount ? ok(mount) : refuse("invalid", `No auth engine at ${path.replace(/\/*$/, "/")}`);
   }
 
   /** The mount of a login; null when it is gone. */
   byUuid(uuid: string): AuthMount | null {
-    return this.#deps.mounts.byUuid(uuid);
+    return this.deps.mounts.byUuid(uuid);
   }
 
   enable(namespace: string, path: string, body: AuthMountBody): Result<AuthMount> {
-    const { mounts, namespaces, commit } = this.#deps;
+    const { mounts, namespaces, commit } = this.deps;
     const admitted = namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
     const named = authPath(path);
@@ -69,7 +65,7 @@ export class AuthMethods {
     };
     const refused = refusedTuning(changed.config);
     if (refused) return refused;
-    this.#deps.commit(() => this.#deps.mounts.update(changed));
+    this.deps.commit(() => this.deps.mounts.update(changed));
     return ok(changed);
   }
 
@@ -78,7 +74,7 @@ export class AuthMethods {
    * event names the mount: it makes the event log confirm the rights of open streams.
    */
   disable(namespace: string, path: string): void {
-    const { mounts, content, publisher, commit } = this.#deps;
+    const { mounts, content, publisher, commit } = this.deps;
     const mount = this.read(namespace, path);
     if (!mount.ok) return;
     const Name = `${namespace}auth/${mount.value.path}`;
@@ -97,7 +93,7 @@ export class AuthMethods {
 
   /** The auth mount of a request's path; null for other paths. */
   locate(header: string, path: string): AuthPlace | null {
-    const { namespaces, mounts } = this.#deps;
+    const { namespaces, mounts } = this.deps;
     const asked = namespacePath(header);
     if (!asked.ok || !namespaces.has(asked.value)) return null;
     const at = namespaces.split(asked.value, path);

@@ -7,36 +7,24 @@ import type { LoginLockouts } from "./login-lockouts.ts";
 
 /** All that an auth mount has beside its own row: entries, secret ids, aliases, tokens of its logins, locked names. */
 export class AuthMountContent {
-  readonly #entries: AuthEntries;
-  readonly #approles: ApproleStore;
-  readonly #entities: Entities;
-  readonly #tokens: TokenStore;
-  readonly #lockouts: LoginLockouts;
-
   constructor(
-    entries: AuthEntries,
-    approles: ApproleStore,
-    entities: Entities,
-    tokens: TokenStore,
-    lockouts: LoginLockouts,
-  ) {
-    this.#entries = entries;
-    this.#approles = approles;
-    this.#entities = entities;
-    this.#tokens = tokens;
-    this.#lockouts = lockouts;
-  }
+    private readonly entries: AuthEntries,
+    private readonly approles: ApproleStore,
+    private readonly entities: Entities,
+    private readonly tokens: TokenStore,
+    private readonly lockouts: LoginLockouts,
+  ) {}
 
   /** Deletes its rows, and lets its tokens expire at once. Runs inside a transaction. */
   delete({ uuid, accessor }: AuthMount): void {
-    this.#entries.deleteMount(uuid);
-    this.#approles.deleteMount(uuid);
-    this.#entities.deleteAliasesOf(accessor);
-    this.#tokens.endLogins(uuid, Date.now());
+    this.entries.deleteMount(uuid);
+    this.approles.deleteMount(uuid);
+    this.entities.deleteAliasesOf(accessor);
+    this.tokens.endLogins(uuid, Date.now());
   }
 
   /** Drops what is kept in memory, after the transaction. */
   forget({ uuid }: AuthMount): void {
-    this.#lockouts.forget(uuid);
+    this.lockouts.forget(uuid);
   }
 }

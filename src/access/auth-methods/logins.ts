@@ -24,11 +24,7 @@ interface LoginsDependencies {
 
 /** Issues the tokens of verified logins. The entity, the token and its event are one transaction. */
 export class Logins {
-  readonly #deps: LoginsDependencies;
-
-  constructor(deps: LoginsDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: LoginsDependencies) {}
 
   /**
    * Issues the token of a login.
@@ -36,7 +32,7 @@ export class Logins {
    * @throws Sealed
    */
   login(login: Login, also: () => void = () => {}): Result<Authed> {
-    const { checks, entities, tokens, rules, publisher } = this.#deps;
+    const { checks, entities, tokens, rules, publisher } = this.deps;
     const now = Date.now();
     const admitted = checks.admit(login, now);
     if (!admitted.ok) return admitted;

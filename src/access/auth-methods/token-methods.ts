@@ -40,11 +40,9 @@ export const untunedTokenMethod = (namespace: string, id: string): ListedAuthMou
  * bound tokens that are created or renewed, so all rows are held in memory; a write drops the copy.
  */
 export class TokenMethods {
-  readonly #deps: TokenMethodsDependencies;
   readonly #tuned: Memo<ReadonlyMap<string, Settings>>;
 
-  constructor(deps: TokenMethodsDependencies) {
-    this.#deps = deps;
+  constructor(private readonly deps: TokenMethodsDependencies) {
     this.#tuned = new Memo(() => {
       const rows = deps.sql.exec<{ namespace: string; value: string }>("SELECT namespace, value FROM token_methods");
       return new Map(rows.toArray().map(({ namespace, value }) => [namespace, JSON.parse(value) as Settings]));
@@ -57,7 +55,7 @@ export class TokenMethods {
   }
 
   get(namespace: string): ListedAuthMount {
-    const method = untunedTokenMethod(namespace, this.#deps.namespaces.idOf(namespace) ?? "");
+    const method = untunedTokenMethod(namespace, this.deps.namespaces.idOf(namespace) ?? "");
     return { ...method, ...this.#tuned.get().get(namespace) };
   }
 
@@ -83,10 +81,10 @@ export class TokenMethods {
     };
     const refused = refusedTuning(changed.config);
     if (refused) return refused;
-    const admitted = this.#deps.namespaces.admit(namespace);
+    const admitted = this.deps.namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
-    this.#deps.commit(() =>
-      this.#deps.sql.exec(
+    this.deps.commit(() =>
+      this.deps.sql.exec(
         `INSERT INTO token_methods (namespace, value) VALUES (?, ?)
          ON CONFLICT (namespace) DO UPDATE SET value = excluded.value`,
         namespace,
@@ -99,7 +97,7 @@ export class TokenMethods {
 
   /** Deletes the settings of a namespace, inside the caller's transaction. */
   deleteNamespace(namespace: string): void {
-    this.#deps.sql.exec("DELETE FROM token_methods WHERE namespace = ?", namespace);
+    this.deps.sql.exec("DELETE FROM token_methods WHERE namespace = ?", namespace);
     this.forget();
   }
 }

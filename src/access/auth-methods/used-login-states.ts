@@ -3,22 +3,18 @@
  * so callers without an account there cannot fill the table. Writes run inside the login's transaction.
  */
 export class UsedLoginStates {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   /** @param expires ms since 1970 */
   isUnused(mount: string, id: string, expires: number, now: number): boolean {
     return (
       expires > now &&
-      this.#sql.exec("SELECT 1 FROM used_login_states WHERE mount = ? AND id = ?", mount, id).toArray().length === 0
+      this.sql.exec("SELECT 1 FROM used_login_states WHERE mount = ? AND id = ?", mount, id).toArray().length === 0
     );
   }
 
   add(mount: string, id: string, expires: number, now: number): void {
-    this.#sql.exec("DELETE FROM used_login_states WHERE expires <= ?", now);
-    this.#sql.exec("INSERT INTO used_login_states VALUES (?, ?, ?)", mount, id, expires);
+    this.sql.exec("DELETE FROM used_login_states WHERE expires <= ?", now);
+    this.sql.exec("INSERT INTO used_login_states VALUES (?, ?, ?)", mount, id, expires);
   }
 }

@@ -66,29 +66,18 @@ const NAMED_TOKEN = /^auth\/token\/(?:lookup|renew|revoke|revoke-orphan)\/?$/;
  * token costs one write.
  */
 export class Authorizer {
-  readonly #store: TokenStore;
-  readonly #tokens: SecretsTokens;
-  readonly #paths: PathResolver;
-  readonly #evaluator: PathEvaluator;
-  readonly #holders: TokenHolders;
   /** Callers by token hash. */
   readonly #callers = new Lru<string, Caller>(MAX_CALLERS);
   /** Callers with batch tokens, which a change of their parent ends. */
   readonly #batchCallers = new Lru<string, Caller>(MAX_BATCH_CALLERS);
 
   constructor(
-    store: TokenStore,
-    tokens: SecretsTokens,
-    paths: PathResolver,
-    evaluator: PathEvaluator,
-    holders: TokenHolders,
-  ) {
-    this.#store = store;
-    this.#tokens = tokens;
-    this.#paths = paths;
-    this.#evaluator = evaluator;
-    this.#holders = holders;
-  }
+    private readonly store: TokenStore,
+    private readonly tokens: SecretsTokens,
+    private readonly paths: PathResolver,
+    private readonly evaluator: PathEvaluator,
+    private readonly holders: TokenHolders,
+  ) {}
 
   /** Drops the cached callers of changed tokens. @param keys hashes of tokens; null for a change of everything */
   forget(keys: readonly string[] | null): void {
@@ -101,8 +90,8 @@ export class Authorizer {
   locate(namespace: string, path: string): Result<{ namespace: string; path: string }> {
     const asked = namespacePath(namespace);
     if (!asked.ok) return asked;
-    return this.#paths.hasNamespace(asked.value)
-      ? ok(this.#paths.split(asked.value, path))
+    return this.paths.hasNamespace(asked.value)
+      ? ok(this.paths.split(asked.value, path))
       : namespaceMissing(asked.value);
   }
 
@@ -116,13 +105,13 @@ export class Authorizer {
     const { token } = ask;
     if (token === null) return this.#explainWithoutToken(ask);
     const caller = this.#caller(token, Date.now(), ask.again === true);
-    const { tag = this.#store.hashOf(token), expires = null, counted = false } = caller ?? {};
+    const { tag = this.store.hashOf(token), expires = null, counted = false } = caller ?? {};
     return { answer: this.#decide(ask, caller), tag, expires, unknown: caller === null, counted };
   }
 
   /** Requests of the secrets API have no right without a token, those of the cluster API the rights of a policy. */
   #explainWithoutToken(ask: AuthorizeRequest): Explained {
-    const cluster = this.#holders.anonymousRights();
+    const cluster = this.holders.anonymousRights();
     const fixed = { tag: "", expires: null, counted: false };
     if (cluster === null || ask.path !== null) {
       return { ...fixed, answer: refuse("denied", "permission denied"), unknown: cluster === null };
@@ -138,17 +127,17 @@ export class Authorizer {
     if (!isWithinNetworks(ask.address ?? null, networks)) return refuse("denied", "permission denied");
     const asked = namespacePath(ask.namespace);
     if (!asked.ok) return asked;
-    const meant = this.#paths.split(asked.value, ask.path ?? "");
+    const meant = this.paths.split(asked.value, ask.path ?? "");
     if (caller.wrapping && meant.path !== WRAPPED_PATH) return refuse("denied", "permission denied");
     const isWithin = meant.namespace.startsWith(identity.namespace);
     const goesHome = OWN_TOKEN.test(meant.path) || (!isWithin && NAMED_TOKEN.test(meant.path));
     // Checked first, so that a token reveals nothing about namespaces outside its own.
     if (!isWithin && !goesHome) return refuse("denied", "permission denied");
-    if (isWithin && !this.#paths.hasNamespace(asked.value)) return namespaceMissing(asked.value);
+    if (isWithin && !this.paths.hasNamespace(asked.value)) return namespaceMissing(asked.value);
     const at = goesHome ? { namespace: identity.namespace, path: meant.path } : meant;
     if (at.namespace !== "" && isRootOnly(at.path)) return refuse("invalid", "operation unavailable in namespaces");
-    const namespaceId = this.#paths.namespaceId(at.namespace);
-    const { capabilities, constraints, wrapBounds } = this.#evaluator.evaluate(grants, at, ask.list === true);
+    const namespaceId = this.paths.namespaceId(at.namespace);
+    const { capabilities, constraints, wrapBounds } = this.evaluator.evaluate(grants, at, ask.list === true);
     // Requests of the cluster API have no path, so that no constraint of a path rule is about them.
     const unwrapped = ask.path === null ? null : wrapTtlRefusal(wrapBounds, ask.wrapTtl ?? 0);
     if (unwrapped) return unwrapped;
@@ -161,27 +150,27 @@ export class Authorizer {
       capabilities,
       ...(ask.path === null
         ? { constraints: null, mount: null, cluster: grants.cluster }
-        : { constraints, mount: this.#paths.mountAt(at), cluster: NO_CLUSTER_RIGHTS }),
+        : { constraints, mount: this.paths.mountAt(at), cluster: NO_CLUSTER_RIGHTS }),
       cacheable: !caller.counted && networks.length === 0,
     };
   }
 
   /** @param again whether the request has been counted, perhaps as the last use of the token */
   #caller(token: string, now: number, again: boolean): Caller | null {
-    const hash = this.#store.hashOf(token);
+    const hash = this.store.hashOf(token);
     const known = this.#callers.get(hash) ?? this.#batchCallers.get(hash);
     // The end of a cached one may be its parent's, which can have been renewed since.
     if (known && (known.expires === null || known.expires > now)) return known;
-    const row = this.#store.find(token, now, again);
-    if (!row || !this.#holders.isEntityActive(row)) return null;
+    const row = this.store.find(token, now, again);
+    if (!row || !this.holders.isEntityActive(row)) return null;
     const counted = row.uses !== 0;
     const wrapping = isWrapping(row);
     // Only opening the wrapped answer uses a wrapping token up.
-    if (counted && !wrapping && !again) this.#tokens.spend(row, now);
-    const grants = this.#holders.grantsOf(row);
+    if (counted && !wrapping && !again) this.tokens.spend(row, now);
+    const grants = this.holders.grantsOf(row);
     const { accessor, name, namespace } = row;
-    const expires = this.#store.endOf(row);
-    const roles = this.#holders.rolesOf(row);
+    const expires = this.store.endOf(row);
+    const roles = this.holders.rolesOf(row);
     const identity = {
       accessor,
       name,
@@ -201,6 +190,6 @@ export class Authorizer {
   /** A batch token has no row: it ends with its parent, or with its namespace or its auth mount. */
   #tagOf(row: TokenRow, now: number): string {
     if (row.family !== "batch") return row.hash;
-    return row.parent === null ? "" : (this.#store.byAccessor(row.parent, now)?.hash ?? "");
+    return row.parent === null ? "" : (this.store.byAccessor(row.parent, now)?.hash ?? "");
   }
 }

@@ -11,24 +11,21 @@ const TABLE = "acl";
  * event log. So a waiting read may look once too often, but misses no change.
  */
 export class AclIndex {
-  readonly #source: EventSource;
   readonly #waiters = new Waiters(() => this.#newest);
   #newest = 0;
 
-  constructor(source: EventSource) {
-    this.#source = source;
-  }
+  constructor(private readonly source: EventSource) {}
 
   /** Appends published changes to the event log. Waiting queries read again: by then the rows have their indexes. */
   async append(entries: Append[]): Promise<number[]> {
-    const indexes = await this.#source.append(entries);
+    const indexes = await this.source.append(entries);
     this.#record(indexes);
     this.#waiters.wake([TABLE]);
     return indexes;
   }
 
   async newest(): Promise<number> {
-    if (this.#newest === 0) this.#record([await this.#source.newest()]);
+    if (this.#newest === 0) this.#record([await this.source.newest()]);
     return this.#newest;
   }
 

@@ -44,15 +44,11 @@ const ROLE_NAME = /^[a-zA-Z0-9-]{1,128}$/;
  * turn the verified claims of a login into names of roles and policies.
  */
 export class BindingRules {
-  readonly #sql: SqlStorage;
-  readonly #methods: ClusterAuthMethods;
-  readonly #publisher: AccessPublisher;
-
-  constructor(sql: SqlStorage, methods: ClusterAuthMethods, publisher: AccessPublisher) {
-    this.#sql = sql;
-    this.#methods = methods;
-    this.#publisher = publisher;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly methods: ClusterAuthMethods,
+    private readonly publisher: AccessPublisher,
+  ) {}
 
   list(): BindingRuleStub[] {
     return this.#rows("SELECT * FROM binding_rules ORDER BY id").map((rule) => {
@@ -78,7 +74,7 @@ export class BindingRules {
     }
     const problem = ruleProblem(merged);
     if (problem !== null) return refuse("invalid", `binding rule 0 invalid: ${problem}`);
-    if (!this.#methods.has(merged.AuthMethod)) {
+    if (!this.methods.has(merged.AuthMethod)) {
       return refuse("invalid", `ACL auth method ${merged.AuthMethod} not found`);
     }
     if (!before && this.#count() >= MAX_RULES) return refuse("invalid", `there may be at most ${MAX_RULES} rules`);
@@ -86,7 +82,7 @@ export class BindingRules {
     const { AuthMethod, ...rest } = merged;
     const value: Stored = { ...rest, CreateTime: before?.CreateTime ?? now, ModifyTime: now };
     const rule = id ?? crypto.randomUUID();
-    this.#publisher.commit(() => {
+    this.publisher.commit(() => {
       const [written] = this.#rows(
         `INSERT INTO binding_rules (id, auth_method, value) VALUES (?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET value = excluded.value, modify_index = NULL RETURNING *`,
@@ -95,9 +91,9 @@ export class BindingRules {
         JSON.stringify(value),
       );
       const events = written ? [ruleEvent("ACLBindingRuleUpserted", { ...written, ModifyIndex: null })] : [];
-      this.#publisher.emit(events, [{ bindingRule: rule }]);
+      this.publisher.emit(events, [{ bindingRule: rule }]);
     });
-    await this.#publisher.published();
+    await this.publisher.published();
     const written = this.read(rule);
     return written ? ok(written) : missing();
   }
@@ -105,11 +101,11 @@ export class BindingRules {
   async delete(id: string): Promise<Result<{ index: number | null }>> {
     const rule = this.read(id);
     if (!rule) return missing();
-    const line = this.#publisher.commit(() => {
-      this.#sql.exec("DELETE FROM binding_rules WHERE id = ?", id);
-      return this.#publisher.emitLine([ruleEvent("ACLBindingRuleDeleted", rule)], []);
+    const line = this.publisher.commit(() => {
+      this.sql.exec("DELETE FROM binding_rules WHERE id = ?", id);
+      return this.publisher.emitLine([ruleEvent("ACLBindingRuleDeleted", rule)], []);
     });
-    return ok({ index: await this.#publisher.indexOf(line) });
+    return ok({ index: await this.publisher.indexOf(line) });
   }
 
   /**
@@ -130,7 +126,7 @@ export class BindingRules {
   }
 
   backfillIndex(id: string, index: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE binding_rules SET create_index = ifnull(create_index, ?), modify_index = ? WHERE id = ?",
       index,
       index,
@@ -139,11 +135,11 @@ export class BindingRules {
   }
 
   #count(): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM binding_rules").one().n;
+    return this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM binding_rules").one().n;
   }
 
   #rows(query: string, ...values: string[]): BindingRule[] {
-    return this.#sql
+    return this.sql
       .exec<RuleRow>(query, ...values)
       .toArray()
       .map((row) => {

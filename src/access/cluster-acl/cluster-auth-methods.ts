@@ -33,18 +33,14 @@ const context = (name: string): string => `cluster-auth-method ${name}`;
  * Settings are checked by their writer, `src/auth/cluster-method.ts`, which also verifies the callers.
  */
 export class ClusterAuthMethods {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
-  readonly #publisher: AccessPublisher;
-
-  constructor(sql: SqlStorage, keys: DataKeys, publisher: AccessPublisher) {
-    this.#sql = sql;
-    this.#keys = keys;
-    this.#publisher = publisher;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+    private readonly publisher: AccessPublisher,
+  ) {}
 
   list(): AuthMethodStub[] {
-    return this.#sql
+    return this.sql
       .exec<MethodRow>("SELECT * FROM cluster_auth_methods ORDER BY name")
       .toArray()
       .map((row) => ({
@@ -86,8 +82,8 @@ export class ClusterAuthMethods {
     const stored = storedOf(settings, before);
     const text = JSON.stringify(stored);
     if (text.length > MAX_CHARACTERS) return refuse("invalid", `Config: at most ${MAX_CHARACTERS} characters`);
-    this.#publisher.commit(() => {
-      const row = this.#sql
+    this.publisher.commit(() => {
+      const row = this.sql
         .exec<MethodRow>(
           `INSERT INTO cluster_auth_methods (name, type, is_default, hash, value) VALUES (?, ?, ?, ?, ?)
            ON CONFLICT (name) DO UPDATE SET type = excluded.type, is_default = excluded.is_default,
@@ -96,11 +92,11 @@ export class ClusterAuthMethods {
           stored.Type,
           stored.Default ? 1 : 0,
           hashOf(stored),
-          this.#keys.seal(text, context(name)),
+          this.keys.seal(text, context(name)),
         )
         .one();
       const method = { ...withRow(stored, row), ModifyIndex: null };
-      this.#publisher.emit([methodEvent("ACLAuthMethodUpserted", method)], [{ clusterAuthMethod: name }]);
+      this.publisher.emit([methodEvent("ACLAuthMethodUpserted", method)], [{ clusterAuthMethod: name }]);
     });
     return ok(null);
   }
@@ -109,15 +105,15 @@ export class ClusterAuthMethods {
   async delete(name: string): Promise<Result<{ index: number | null }>> {
     const method = this.read(name);
     if (!method) return refuse("missing", "ACL auth-method not found");
-    const line = this.#publisher.commit(() => {
-      this.#sql.exec("DELETE FROM cluster_auth_methods WHERE name = ?", name);
-      return this.#publisher.emitLine([methodEvent("ACLAuthMethodDeleted", method)], []);
+    const line = this.publisher.commit(() => {
+      this.sql.exec("DELETE FROM cluster_auth_methods WHERE name = ?", name);
+      return this.publisher.emitLine([methodEvent("ACLAuthMethodDeleted", method)], []);
     });
-    return ok({ index: await this.#publisher.indexOf(line) });
+    return ok({ index: await this.publisher.indexOf(line) });
   }
 
   backfillIndex(name: string, index: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE cluster_auth_methods SET create_index = ifnull(create_index, ?), modify_index = ? WHERE name = ?",
       index,
       index,
@@ -126,11 +122,11 @@ export class ClusterAuthMethods {
   }
 
   #row(name: string): MethodRow | null {
-    return this.#sql.exec<MethodRow>("SELECT * FROM cluster_auth_methods WHERE name = ?", name).toArray()[0] ?? null;
+    return this.sql.exec<MethodRow>("SELECT * FROM cluster_auth_methods WHERE name = ?", name).toArray()[0] ?? null;
   }
 
   #opened(row: MethodRow): AuthMethod {
-    return withRow(JSON.parse(this.#keys.openText(row.value, context(row.name))) as Stored, row);
+    return withRow(JSON.parse(this.keys.openText(row.value, context(row.name))) as Stored, row);
   }
 }
 

@@ -14,12 +14,9 @@ const STATE = /^([A-Za-z0-9]{24})\.([0-9a-z]{1,12})\.([\w-]{43})$/;
  * memory; the secret of PKCE follows from it. Used states are remembered until they expire.
  */
 export class ClusterLoginStates {
-  readonly #key: TokenHashKey;
   readonly #used = new Map<string, number>();
 
-  constructor(key: TokenHashKey) {
-    this.#key = key;
-  }
+  constructor(private readonly key: TokenHashKey) {}
 
   /** The state and the PKCE verifier of a new login. @throws Sealed */
   begin(request: OidcRequest, now: number): { state: string; verifier: string } {
@@ -51,7 +48,7 @@ export class ClusterLoginStates {
   }
 
   #derived(parts: readonly string[]): string {
-    return createHmac("sha256", this.#key.open())
+    return createHmac("sha256", this.key.open())
       .update(`oidc ${JSON.stringify(parts)}`)
       .digest("base64url");
   }

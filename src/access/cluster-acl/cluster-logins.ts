@@ -23,15 +23,11 @@ const MAX_NAME = 256;
 
 /** Issues the tokens of verified logins of the cluster API (https://developer.hashicorp.com/nomad/api-docs/acl/login). */
 export class ClusterLogins {
-  readonly #deps: ClusterLoginsDependencies;
-
-  constructor(deps: ClusterLoginsDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: ClusterLoginsDependencies) {}
 
   /** @throws Sealed */
   login({ method: name, version, claims }: ClusterLogin): Result<{ accessor: string; secret: string }> {
-    const { methods, rules, tokens } = this.#deps;
+    const { methods, rules, tokens } = this.deps;
     const method = methods.read(name);
     // It may have been changed since it verified the credentials.
     if (!method || method.version !== version) return refuse("denied", "permission denied");
@@ -48,16 +44,16 @@ export class ClusterLogins {
 
   /** The token of a login, with its secret. @throws Sealed */
   issued(made: { readonly accessor: string; readonly secret: string }): Result<AclToken> {
-    return this.#deps.tokens.withSecret(made);
+    return this.deps.tokens.withSecret(made);
   }
 
   /** The ids of roles and names of policies that exist. Nothing but a rule of its own type makes a management token. */
   #existing({ management, roles, policies }: Bindings): Bindings {
     const isPolicy = (name: string): boolean =>
-      name !== "root" && name !== WRAPPING_POLICY_NAME && this.#deps.policies.find("", name) !== null;
+      name !== "root" && name !== WRAPPING_POLICY_NAME && this.deps.policies.find("", name) !== null;
     return {
       management,
-      roles: roles.flatMap((role) => this.#deps.roles.read({ name: role })?.ID ?? []),
+      roles: roles.flatMap((role) => this.deps.roles.read({ name: role })?.ID ?? []),
       policies: policies.filter(isPolicy),
     };
   }

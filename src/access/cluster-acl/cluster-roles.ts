@@ -34,19 +34,15 @@ const MAX_ROLES = 10_000;
  * roles by id; the policies of a role are read when a token is judged, so that a change applies to the next request.
  */
 export class ClusterRoles {
-  readonly #sql: SqlStorage;
-  readonly #policies: PolicyStore;
-  readonly #publisher: AccessPublisher;
-
-  constructor(sql: SqlStorage, policies: PolicyStore, publisher: AccessPublisher) {
-    this.#sql = sql;
-    this.#policies = policies;
-    this.#publisher = publisher;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly policies: PolicyStore,
+    private readonly publisher: AccessPublisher,
+  ) {}
 
   /** Roles sorted by id. @param prefix of the id; empty for all */
   list(prefix: string): AclRole[] {
-    return this.#sql
+    return this.sql
       .exec<RoleRow>("SELECT * FROM cluster_roles WHERE id >= ? AND id < ? ORDER BY id", prefix, upperBound(prefix))
       .toArray()
       .map(aclRole);
@@ -70,8 +66,8 @@ export class ClusterRoles {
     if (named && named.id !== id) return refuse("invalid", `role with name ${body.Name} already exists`);
     if (!before && this.#count() >= MAX_ROLES) return refuse("invalid", `there may be at most ${MAX_ROLES} roles`);
     const role = id ?? crypto.randomUUID();
-    this.#publisher.commit(() => {
-      const row = this.#sql
+    this.publisher.commit(() => {
+      const row = this.sql
         .exec<RoleRow>(
           `INSERT INTO cluster_roles (id, name, description, policies) VALUES (?, ?, ?, ?)
            ON CONFLICT (id) DO UPDATE SET name = excluded.name, description = excluded.description,
@@ -82,9 +78,9 @@ export class ClusterRoles {
           JSON.stringify(policies.value),
         )
         .one();
-      this.#publisher.emit([roleEvent("ACLRoleUpserted", row)], [{ clusterRole: role }]);
+      this.publisher.emit([roleEvent("ACLRoleUpserted", row)], [{ clusterRole: role }]);
     });
-    await this.#publisher.published();
+    await this.publisher.published();
     const written = this.read({ id: role });
     return written ? ok(written) : missing();
   }
@@ -93,11 +89,11 @@ export class ClusterRoles {
   async delete(id: string): Promise<Result<{ index: number | null }>> {
     const row = this.#byId(id);
     if (!row) return missing();
-    const line = this.#publisher.commit(() => {
-      this.#sql.exec("DELETE FROM cluster_roles WHERE id = ?", id);
-      return this.#publisher.emitLine([roleEvent("ACLRoleDeleted", row)], []);
+    const line = this.publisher.commit(() => {
+      this.sql.exec("DELETE FROM cluster_roles WHERE id = ?", id);
+      return this.publisher.emitLine([roleEvent("ACLRoleDeleted", row)], []);
     });
-    return ok({ index: await this.#publisher.indexOf(line) });
+    return ok({ index: await this.publisher.indexOf(line) });
   }
 
   /** The ids of roles that a token's body names by id or, without one, by name. */
@@ -122,7 +118,7 @@ export class ClusterRoles {
   }
 
   backfillIndex(id: string, index: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE cluster_roles SET create_index = ifnull(create_index, ?), modify_index = ? WHERE id = ?",
       index,
       index,
@@ -138,20 +134,20 @@ export class ClusterRoles {
     if (!names.ok) return invalid(names.message ?? "policies");
     if (names.value.length === 0) return invalid("at least one policy should be specified");
     // `root` is no policy that a role could hold: it makes management tokens.
-    const unknown = names.value.find((name) => name === "root" || !this.#policies.find("", name));
+    const unknown = names.value.find((name) => name === "root" || !this.policies.find("", name));
     return unknown === undefined ? names : refuse("invalid", `cannot find policy ${unknown}`);
   }
 
   #count(): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM cluster_roles").one().n;
+    return this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM cluster_roles").one().n;
   }
 
   #byId(id: string): RoleRow | null {
-    return this.#sql.exec<RoleRow>("SELECT * FROM cluster_roles WHERE id = ?", id).toArray()[0] ?? null;
+    return this.sql.exec<RoleRow>("SELECT * FROM cluster_roles WHERE id = ?", id).toArray()[0] ?? null;
   }
 
   #byName(name: string): RoleRow | null {
-    return this.#sql.exec<RoleRow>("SELECT * FROM cluster_roles WHERE name = ?", name).toArray()[0] ?? null;
+    return this.sql.exec<RoleRow>("SELECT * FROM cluster_roles WHERE name = ?", name).toArray()[0] ?? null;
   }
 }
 

@@ -19,25 +19,13 @@ const BY_REQUEST: Origin = { path: "v1/acl/token", readable: true };
 
 /** Creates, changes and lists tokens for the cluster API, which shows the tokens of all APIs. */
 export class ClusterTokens {
-  readonly #store: TokenStore;
-  readonly #rules: TokenRules;
-  readonly #secrets: TokenSecrets;
-  readonly #publisher: AccessPublisher;
-  readonly #roles: ClusterRoles;
-
   constructor(
-    store: TokenStore,
-    rules: TokenRules,
-    secrets: TokenSecrets,
-    publisher: AccessPublisher,
-    roles: ClusterRoles,
-  ) {
-    this.#store = store;
-    this.#rules = rules;
-    this.#secrets = secrets;
-    this.#publisher = publisher;
-    this.#roles = roles;
-  }
+    private readonly store: TokenStore,
+    private readonly rules: TokenRules,
+    private readonly secrets: TokenSecrets,
+    private readonly publisher: AccessPublisher,
+    private readonly roles: ClusterRoles,
+  ) {}
 
   /**
    * Creates a token. As upstream, a request that names both ids of a client token uploads it.
@@ -45,19 +33,19 @@ export class ClusterTokens {
    * @throws Sealed
    */
   create(request: ClusterTokenBody, origin: Origin = BY_REQUEST): Result<{ accessor: string; secret: string }> {
-    const roles = this.#roles.resolve(request.Roles ?? []);
+    const roles = this.roles.resolve(request.Roles ?? []);
     if (!roles.ok) return roles;
-    const draft = this.#rules.draftCluster(request, roles.value, origin.path, Date.now());
+    const draft = this.rules.draftCluster(request, roles.value, origin.path, Date.now());
     if (!draft.ok) return draft;
     const ids = this.#ids(request);
     if (!ids.ok) return ids;
     const { accessor, secret } = ids.value;
-    const token = { ...draft.value, accessor, secret: origin.readable ? this.#secrets.seal(accessor, secret) : null };
+    const token = { ...draft.value, accessor, secret: origin.readable ? this.secrets.seal(accessor, secret) : null };
     // No reader has presented a random secret before. An uploaded one may be known as invalid.
-    const changes = request.SecretID ? [this.#store.hashOf(secret)] : NOTHING;
-    this.#publisher.commit(() => {
-      const row = this.#store.insert(secret, token);
-      this.#publisher.emit([tokenUpserted(row, this.#roles.of(row).links)], [{ token: accessor }]);
+    const changes = request.SecretID ? [this.store.hashOf(secret)] : NOTHING;
+    this.publisher.commit(() => {
+      const row = this.store.insert(secret, token);
+      this.publisher.emit([tokenUpserted(row, this.roles.of(row).links)], [{ token: accessor }]);
     }, changes);
     return ok({ accessor, secret });
   }
@@ -68,7 +56,7 @@ export class ClusterTokens {
     if (!AccessorID) return ok({ accessor: crypto.randomUUID(), secret: crypto.randomUUID() });
     const secret = SecretID ?? "";
     // An expired token is a row until it is deleted.
-    const isTaken = this.#store.byAccessor(AccessorID, 0, true) ?? this.#store.find(secret, 0, true);
+    const isTaken = this.store.byAccessor(AccessorID, 0, true) ?? this.store.find(secret, 0, true);
     if (isTaken || Type === "management" || !isUuid(AccessorID) || !isUuid(secret)) {
       return refuse("invalid", `cannot find token ${AccessorID.slice(0, 64)}`);
     }
@@ -80,13 +68,13 @@ export class ClusterTokens {
    * refused.
    */
   async update(accessor: string, request: ClusterTokenBody): Promise<Result<AclToken>> {
-    const row = this.#store.byAccessor(accessor, Date.now());
+    const row = this.store.byAccessor(accessor, Date.now());
     if (!row || row.family === "batch") return refuse("invalid", `cannot find token ${accessor}`);
     const fixed = fixedFieldChange(row, request);
     if (fixed !== null) return refuse("invalid", `token 0 invalid: ${fixed}`);
-    const roles = this.#roles.resolve(request.Roles ?? []);
+    const roles = this.roles.resolve(request.Roles ?? []);
     if (!roles.ok) return roles;
-    const policies = this.#rules.clusterPolicies(request, roles.value);
+    const policies = this.rules.clusterPolicies(request, roles.value);
     if (!policies.ok) return policies;
     const next = {
       ...row,
@@ -94,19 +82,19 @@ export class ClusterTokens {
       policies: JSON.stringify(policies.value),
       roles: roleColumn(roles.value),
     };
-    this.#publisher.commit(() => {
-      this.#store.update(next);
-      this.#publisher.emit([tokenUpserted(next, this.#roles.of(next).links)], [{ token: accessor }]);
+    this.publisher.commit(() => {
+      this.store.update(next);
+      this.publisher.emit([tokenUpserted(next, this.roles.of(next).links)], [{ token: accessor }]);
     }, [row.hash]);
-    await this.#publisher.published();
+    await this.publisher.published();
     return this.read(accessor);
   }
 
   /** @param reveal include the token's secret if one is stored. @throws Sealed */
   read(accessor: string, reveal = false): Result<AclToken> {
-    const row = this.#store.byAccessor(accessor, Date.now(), true);
+    const row = this.store.byAccessor(accessor, Date.now(), true);
     if (!row) return refuse("missing", "ACL token not found");
-    return ok(aclToken(row, reveal ? this.#secrets.reveal(row) : "", this.#roles.of(row).links));
+    return ok(aclToken(row, reveal ? this.secrets.reveal(row) : "", this.roles.of(row).links));
   }
 
   /** A new token, with its secret. @throws Sealed */
@@ -117,9 +105,9 @@ export class ClusterTokens {
 
   /** One page of tokens, sorted by accessor. */
   list(prefix: string, from: string, limit: number, onlyGlobal: boolean): AclTokenPage {
-    const { rows, next } = this.#store.page(Date.now(), { from, limit, prefix, global: onlyGlobal ? 1 : null });
+    const { rows, next } = this.store.page(Date.now(), { from, limit, prefix, global: onlyGlobal ? 1 : null });
     const shown = rows.filter((row) => !isWrapping(row));
-    return { tokens: shown.map((row) => aclToken(row, "", this.#roles.of(row).links)), next };
+    return { tokens: shown.map((row) => aclToken(row, "", this.roles.of(row).links)), next };
   }
 }
 

@@ -41,13 +41,10 @@ const TOO_MANY = `entity: the namespace holds ${MAX_LOGIN_ENTITIES} entities, an
  * entity is created by the first login of an alias. Writes run inside the object's transaction.
  */
 export class Entities {
-  readonly #sql: SqlStorage;
   /** Numbers of entities by namespace, of those that were counted. */
   readonly #held = new Map<string, number>();
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   /** Drops the cached numbers of entities, after a rollback. */
   forget(): void {
@@ -59,7 +56,7 @@ export class Entities {
     const known = this.#held.get(namespace);
     if (known !== undefined) return known;
     const query = "SELECT count(*) AS n FROM entities WHERE namespace = ?";
-    const { n } = this.#sql.exec<{ n: number }>(query, namespace).one();
+    const { n } = this.sql.exec<{ n: number }>(query, namespace).one();
     this.#held.set(namespace, n);
     return n;
   }
@@ -72,14 +69,14 @@ export class Entities {
 
   /** The number of entities, of all namespaces. */
   count(): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM entities").one().n;
+    return this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM entities").one().n;
   }
 
   /** The entity with an id, or the one that it was merged into. */
   get(id: string): EntityRow | null {
     const query = `SELECT * FROM entities WHERE id = ?
       UNION ALL SELECT entities.* FROM entities JOIN merged_entities ON entities.id = entity WHERE merged_entities.id = ?`;
-    return this.#sql.exec<EntityRow>(query, id, id).toArray()[0] ?? null;
+    return this.sql.exec<EntityRow>(query, id, id).toArray()[0] ?? null;
   }
 
   /**
@@ -100,7 +97,7 @@ export class Entities {
     if (!aliases.every(({ entity }) => this.isActive(entity))) return disabled();
     const entity = alias?.entity ?? this.#create(namespace, now);
     if (!alias) {
-      this.#sql.exec(
+      this.sql.exec(
         `INSERT INTO entity_aliases (id, entity, mount, name, metadata, role_metadata, custom_metadata, created, updated)
          VALUES (?, ?, ?, ?, ?, ?, '{}', ?, ?)`,
         crypto.randomUUID(),
@@ -114,7 +111,7 @@ export class Entities {
       );
     } else if (!isAsBefore) {
       const change = "UPDATE entity_aliases SET metadata = ?, role_metadata = ?, updated = ? WHERE id = ?";
-      this.#sql.exec(change, text, ofRole, now, alias.id);
+      this.sql.exec(change, text, ofRole, now, alias.id);
     }
     const isOfOtherGroups = this.#joinExternalGroups(entity, mount, groups);
     const hasOtherRights = alias !== undefined && (!isAsBefore || isOfOtherGroups);
@@ -143,7 +140,7 @@ export class Entities {
 
   /** The groups that an entity is in, directly or through other groups; each is visited once. */
   groupsOf(id: string): { id: string; name: string; policies: string; metadata: string }[] {
-    return this.#sql
+    return this.sql
       .exec<{ id: string; name: string; policies: string; metadata: string }>(
         `WITH RECURSIVE within (id) AS (
            SELECT group_id FROM group_members WHERE kind = 'entity' AND member = ?
@@ -183,7 +180,7 @@ export class Entities {
   }
 
   #aliasesOf(entity: string): TemplateSubject["aliases"] {
-    return this.#sql
+    return this.sql
       .exec<Record<"id" | "accessor" | "name" | "metadata" | "role_metadata" | "custom_metadata", string>>(
         `SELECT id, mount AS accessor, name, metadata, role_metadata, custom_metadata FROM entity_aliases
          WHERE entity = ?`,
@@ -199,25 +196,25 @@ export class Entities {
 
   /** Deletes the aliases at an auth mount that is gone, with the memberships that follow them; entities stay. */
   deleteAliasesOf(mount: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       "DELETE FROM group_members WHERE group_id IN (SELECT group_id FROM group_aliases WHERE mount = ?)",
       mount,
     );
-    this.#sql.exec("DELETE FROM entity_aliases WHERE mount = ?", mount);
-    this.#sql.exec("DELETE FROM group_aliases WHERE mount = ?", mount);
+    this.sql.exec("DELETE FROM entity_aliases WHERE mount = ?", mount);
+    this.sql.exec("DELETE FROM group_aliases WHERE mount = ?", mount);
   }
 
   /** Deletes the entities and groups of a namespace. */
   deleteNamespace(namespace: string): void {
     const entities = "SELECT id FROM entities WHERE namespace = ?";
     const groups = "SELECT id FROM groups WHERE namespace = ?";
-    this.#sql.exec(`DELETE FROM group_members WHERE group_id IN (${groups})`, namespace);
-    this.#sql.exec(`DELETE FROM group_members WHERE kind = 'entity' AND member IN (${entities})`, namespace);
-    this.#sql.exec(`DELETE FROM group_aliases WHERE group_id IN (${groups})`, namespace);
-    this.#sql.exec(`DELETE FROM entity_aliases WHERE entity IN (${entities})`, namespace);
-    this.#sql.exec(`DELETE FROM merged_entities WHERE entity IN (${entities})`, namespace);
-    this.#sql.exec("DELETE FROM groups WHERE namespace = ?", namespace);
-    this.#sql.exec("DELETE FROM entities WHERE namespace = ?", namespace);
+    this.sql.exec(`DELETE FROM group_members WHERE group_id IN (${groups})`, namespace);
+    this.sql.exec(`DELETE FROM group_members WHERE kind = 'entity' AND member IN (${entities})`, namespace);
+    this.sql.exec(`DELETE FROM group_aliases WHERE group_id IN (${groups})`, namespace);
+    this.sql.exec(`DELETE FROM entity_aliases WHERE entity IN (${entities})`, namespace);
+    this.sql.exec(`DELETE FROM merged_entities WHERE entity IN (${entities})`, namespace);
+    this.sql.exec("DELETE FROM groups WHERE namespace = ?", namespace);
+    this.sql.exec("DELETE FROM entities WHERE namespace = ?", namespace);
     this.#held.delete(namespace);
   }
 
@@ -229,7 +226,7 @@ export class Entities {
   #aliasesNamed(mount: string, name: string) {
     const { condition, order } = namedIn("entity_aliases");
     const query = `SELECT id, entity, metadata, role_metadata FROM entity_aliases WHERE mount = ? AND ${condition} ${order}`;
-    return this.#sql
+    return this.sql
       .exec<Record<"id" | "entity" | "metadata" | "role_metadata", string>>(query, mount, name, name)
       .toArray();
   }
@@ -237,7 +234,7 @@ export class Entities {
   /** @returns the id of the new entity */
   #create(namespace: string, now: number): string {
     const id = crypto.randomUUID();
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO entities (id, namespace, name, policies, metadata, disabled, created, updated)
        VALUES (?, ?, ?, '[]', '{}', 0, ?, ?)`,
       id,
@@ -255,7 +252,7 @@ export class Entities {
    * @returns whether it joined or left one
    */
   #joinExternalGroups(entity: string, mount: string, names: readonly string[]): boolean {
-    const aliases = this.#sql
+    const aliases = this.sql
       .exec<{ group_id: string; name: string }>(
         "SELECT group_id, name FROM group_aliases WHERE mount = ? ORDER BY created, id",
         mount,
@@ -267,7 +264,7 @@ export class Entities {
       const change = named.has(group_id)
         ? "INSERT OR IGNORE INTO group_members (group_id, kind, member) VALUES (?, 'entity', ?) RETURNING 1"
         : "DELETE FROM group_members WHERE group_id = ? AND kind = 'entity' AND member = ? RETURNING 1";
-      changed += this.#sql.exec(change, group_id, entity).toArray().length;
+      changed += this.sql.exec(change, group_id, entity).toArray().length;
     }
     return changed > 0;
   }

@@ -22,15 +22,11 @@ interface Plan {
  * the remaining one from then on.
  */
 export class EntityMerges {
-  readonly #deps: EntityMergesDependencies;
-
-  constructor(deps: EntityMergesDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: EntityMergesDependencies) {}
 
   /** Merges in one transaction. Error texts are upstream's. */
   merge(namespace: string, merge: EntityMerge): Result<null> {
-    const { sql, entities, aliases, commit } = this.#deps;
+    const { sql, entities, aliases, commit } = this.deps;
     const { to_entity_id: to, conflicting_alias_ids_to_keep: kept } = merge;
     const from = [...new Set(merge.from_entity_ids)];
     if (from.includes(to)) return refuse("invalid", "to_entity_id should not be present in from_entity_ids");
@@ -60,7 +56,7 @@ export class EntityMerges {
 
   /** Moves memberships and tokens of an entity without aliases, and deletes it. */
   #absorb(from: string, to: string): void {
-    const { sql } = this.#deps;
+    const { sql } = this.deps;
     sql.exec(
       `INSERT OR IGNORE INTO group_members (group_id, kind, member)
        SELECT group_id, 'entity', ? FROM group_members WHERE kind = 'entity' AND member = ?`,
@@ -75,7 +71,7 @@ export class EntityMerges {
 
   #has(namespace: string, id: string): boolean {
     const query = "SELECT id FROM entities WHERE namespace = ? AND id = ?";
-    return this.#deps.sql.exec(query, namespace, id).toArray().length > 0;
+    return this.deps.sql.exec(query, namespace, id).toArray().length > 0;
   }
 }
 

@@ -48,11 +48,7 @@ const OWNER = { entity: "entity", group: "group_id" } as const;
 
 /** Manages aliases: names of entities and external groups at auth mounts. */
 export class IdentityAliases {
-  readonly #deps: IdentityAliasesDependencies;
-
-  constructor(deps: IdentityAliasesDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: IdentityAliasesDependencies) {}
 
   /** The aliases of an entity or a group. */
   of(kind: IdentityKind, id: string): AliasRecord[] {
@@ -103,13 +99,13 @@ export class IdentityAliases {
       return refuse("invalid", `canonical_id: the ${kind} already has an alias${kind === "entity" ? " there" : ""}`);
     }
     const old = before ?? taken;
-    this.#deps.commit(() => {
+    this.deps.commit(() => {
       this.#put(kind, id, owner, accessor, name);
       if (kind === "entity") {
         this.#change(id, change);
       } else if (old && isOther(old, { owner, accessor, name })) {
         // Members of an external group follow the logins of its alias.
-        this.#deps.sql.exec("DELETE FROM group_members WHERE group_id IN (?, ?)", old.canonical, owner);
+        this.deps.sql.exec("DELETE FROM group_members WHERE group_id IN (?, ?)", old.canonical, owner);
       }
     });
     const written = this.read(namespace, kind, id);
@@ -120,15 +116,15 @@ export class IdentityAliases {
   delete(namespace: string, kind: IdentityKind, id: string): void {
     const alias = this.read(namespace, kind, id);
     if (!alias) return;
-    this.#deps.commit(() => {
-      this.#deps.sql.exec(`DELETE FROM ${TABLE[kind]} WHERE id = ?`, id);
-      if (kind === "group") this.#deps.sql.exec("DELETE FROM group_members WHERE group_id = ?", alias.canonical);
+    this.deps.commit(() => {
+      this.deps.sql.exec(`DELETE FROM ${TABLE[kind]} WHERE id = ?`, id);
+      if (kind === "group") this.deps.sql.exec("DELETE FROM group_members WHERE group_id = ?", alias.canonical);
     });
   }
 
   /** Deletes the aliases of an entity or a group. Runs inside a transaction. */
   deleteOf(kind: IdentityKind, id: string): void {
-    this.#deps.sql.exec(`DELETE FROM ${TABLE[kind]} WHERE ${OWNER[kind]} = ?`, id);
+    this.deps.sql.exec(`DELETE FROM ${TABLE[kind]} WHERE ${OWNER[kind]} = ?`, id);
   }
 
   /** The alias with a name at an auth method, in whatever namespace its owner is. */
@@ -140,7 +136,7 @@ export class IdentityAliases {
   #put(kind: IdentityKind, id: string, owner: string, mount: string, name: string): void {
     const now = Date.now();
     const more = kind === "entity" ? { columns: ", metadata, custom_metadata", values: ", '{}', '{}'" } : null;
-    this.#deps.sql.exec(
+    this.deps.sql.exec(
       `INSERT INTO ${TABLE[kind]} (id, ${OWNER[kind]}, mount, name, created, updated${more?.columns ?? ""})
        VALUES (?, ?, ?, ?, ?, ?${more?.values ?? ""})
        ON CONFLICT (id) DO UPDATE SET ${OWNER[kind]} = excluded.${OWNER[kind]}, mount = excluded.mount,
@@ -156,7 +152,7 @@ export class IdentityAliases {
 
   /** Writes the fields of an entity's alias that a request names. */
   #change(id: string, { custom_metadata: custom, external_id: externalId, issuer }: AliasChange): void {
-    this.#deps.sql.exec(
+    this.deps.sql.exec(
       `UPDATE entity_aliases SET custom_metadata = coalesce(?, custom_metadata),
          external_id = coalesce(?, external_id), issuer = coalesce(?, issuer) WHERE id = ?`,
       custom ? JSON.stringify(custom) : null,
@@ -171,25 +167,25 @@ export class IdentityAliases {
       kind === "entity"
         ? "SELECT id FROM entities WHERE namespace = ? AND id = ?"
         : "SELECT id FROM groups WHERE namespace = ? AND id = ? AND type = 'external'";
-    return this.#deps.sql.exec(query, namespace, id).toArray().length > 0;
+    return this.deps.sql.exec(query, namespace, id).toArray().length > 0;
   }
 
   /** An auth method of a namespace; null when its accessor is unknown there. */
   #mountOf(accessor: string, namespace: string): AliasMount | null {
-    const { mounts, namespaces } = this.#deps;
+    const { mounts, namespaces } = this.deps;
     if (accessor === tokenMountAccessor(namespaces.idOf(namespace) ?? "")) return tokenMount(accessor);
     const mount = mounts.byAccessor(accessor);
     return mount?.namespace === namespace ? mount : null;
   }
 
   #query(kind: IdentityKind, where: string, ...values: string[]): AliasRecord[] {
-    return this.#deps.sql
+    return this.deps.sql
       .exec<AliasRow>(`${SELECT[kind]} ${where}`, ...values)
       .toArray()
       .map((row) => {
         const { id, canonical, mount: accessor, name, created, updated } = row;
         const isToken = accessor.startsWith(tokenMountAccessor(""));
-        const mount = isToken ? tokenMount(accessor) : this.#deps.mounts.byAccessor(accessor);
+        const mount = isToken ? tokenMount(accessor) : this.deps.mounts.byAccessor(accessor);
         return {
           id,
           canonical,

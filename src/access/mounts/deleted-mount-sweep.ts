@@ -7,42 +7,30 @@ import { type DeletedMount, type DeletedMounts, emptyObjectTables } from "./dele
 
 /** Removes deleted mounts from the inventory once their objects are empty. Runs from the alarm of `AccessControl`. */
 export class DeletedMountSweep {
-  readonly #env: Env;
-  readonly #mounts: DeletedMounts;
-  readonly #storage: StorageRegistry;
-  readonly #outbox: Outbox;
-  readonly #commit: <T>(change: () => T, keys?: ChangedKeys) => T;
-
   constructor(
-    env: Env,
-    mounts: DeletedMounts,
-    storage: StorageRegistry,
-    outbox: Outbox,
-    commit: <T>(change: () => T, keys?: ChangedKeys) => T,
-  ) {
-    this.#env = env;
-    this.#mounts = mounts;
-    this.#storage = storage;
-    this.#outbox = outbox;
-    this.#commit = commit;
-  }
+    private readonly env: Env,
+    private readonly mounts: DeletedMounts,
+    private readonly storage: StorageRegistry,
+    private readonly outbox: Outbox,
+    private readonly commit: <T>(change: () => T, keys?: ChangedKeys) => T,
+  ) {}
 
   /** Checks the mounts that are due. An object that cannot be reached is checked again later. */
   async run(now: number): Promise<void> {
     await Promise.allSettled(
-      this.#commit(() => this.#mounts.dueForCheck(now), NOTHING).map((mount) => this.#check(mount)),
+      this.commit(() => this.mounts.dueForCheck(now), NOTHING).map((mount) => this.#check(mount)),
     );
   }
 
   async #check({ type, uuid }: DeletedMount): Promise<void> {
-    if (this.#outbox.holds("unmount", `${type} ${uuid}`)) return;
-    const object = type === "kv" ? kvStore(this.#env, uuid) : credentialEngine(this.#env, uuid);
+    if (this.outbox.holds("unmount", `${type} ${uuid}`)) return;
+    const object = type === "kv" ? kvStore(this.env, uuid) : credentialEngine(this.env, uuid);
     const isEmpty = await object.holdsOnly(emptyObjectTables(type)).catch((failure: unknown) => {
       if (isStorageLost(failure)) return true;
       throw failure;
     });
     if (!isEmpty) return;
-    this.#commit(() => this.#mounts.forget(uuid), NOTHING);
-    this.#storage.forget({ kind: type === "kv" ? "kv-store" : "credential-engine", name: uuid });
+    this.commit(() => this.mounts.forget(uuid), NOTHING);
+    this.storage.forget({ kind: type === "kv" ? "kv-store" : "credential-engine", name: uuid });
   }
 }

@@ -23,34 +23,29 @@ const MAX_CHECKS = 20;
  * empty objects. Read by the alarm of `AccessControl` and by snapshots. Writes run inside a transaction.
  */
 export class DeletedMounts {
-  readonly #sql: SqlStorage;
-  readonly #outbox: Outbox;
-  readonly #remounts: Remounts;
-  readonly #leaseHolders: LeaseHolders;
-
-  constructor(sql: SqlStorage, outbox: Outbox, remounts: Remounts, leaseHolders: LeaseHolders) {
-    this.#sql = sql;
-    this.#outbox = outbox;
-    this.#remounts = remounts;
-    this.#leaseHolders = leaseHolders;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly outbox: Outbox,
+    private readonly remounts: Remounts,
+    private readonly leaseHolders: LeaseHolders,
+  ) {}
 
   /** Adds a mount that is being deleted, forgets what else is kept about it, and enqueues the destruction of its data. */
   add({ uuid, type }: DeletedMount, now: number): void {
-    this.#remounts.forget(uuid);
-    this.#leaseHolders.forget(uuid);
-    this.#sql.exec("INSERT INTO ended_mounts (uuid, type, look) VALUES (?, ?, ?)", uuid, type, now + FIRST_CHECK_MS);
-    this.#outbox.enlist("unmount", `${type} ${uuid}`, null);
+    this.remounts.forget(uuid);
+    this.leaseHolders.forget(uuid);
+    this.sql.exec("INSERT INTO ended_mounts (uuid, type, look) VALUES (?, ?, ?)", uuid, type, now + FIRST_CHECK_MS);
+    this.outbox.enlist("unmount", `${type} ${uuid}`, null);
   }
 
   /** Time of the next check, ms since 1970; null without deleted mounts. */
   nextCheck(): number | null {
-    return this.#sql.exec<{ look: number | null }>("SELECT min(look) AS look FROM ended_mounts").one().look;
+    return this.sql.exec<{ look: number | null }>("SELECT min(look) AS look FROM ended_mounts").one().look;
   }
 
   /** Up to `MAX_CHECKS` mounts due for a check; their next check is scheduled. */
   dueForCheck(now: number): DeletedMount[] {
-    return this.#sql
+    return this.sql
       .exec<{ uuid: string; type: MountType }>(
         `UPDATE ended_mounts SET look = ? WHERE uuid IN (SELECT uuid FROM ended_mounts WHERE look <= ? ORDER BY look LIMIT ?)
          RETURNING uuid, type`,
@@ -63,6 +58,6 @@ export class DeletedMounts {
 
   /** Removes a mount whose object is empty. */
   forget(uuid: string): void {
-    this.#sql.exec("DELETE FROM ended_mounts WHERE uuid = ?", uuid);
+    this.sql.exec("DELETE FROM ended_mounts WHERE uuid = ?", uuid);
   }
 }

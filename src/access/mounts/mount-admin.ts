@@ -29,11 +29,10 @@ export class MountAdmin {
   readonly #deleted: DeletedMounts;
   readonly #published: PublishedSecrets;
   readonly #outbox: Outbox;
-  readonly #commit: <T>(change: () => T) => T;
 
   constructor(
     { table, views, namespaces, deleted, published, outbox }: MountAdminDependencies,
-    commit: <T>(change: () => T) => T,
+    private readonly commit: <T>(change: () => T) => T,
   ) {
     this.#table = table;
     this.#views = views;
@@ -41,7 +40,6 @@ export class MountAdmin {
     this.#deleted = deleted;
     this.#published = published;
     this.#outbox = outbox;
-    this.#commit = commit;
   }
 
   enable(namespace: string, path: string, request: MountBody): Result<Mount> {
@@ -60,7 +58,7 @@ export class MountAdmin {
     if (!free.ok) return free;
     const whole = { ...request, options: options.value };
     return ok(
-      this.#commit(() => {
+      this.commit(() => {
         const mount = this.#table.insert(namespace, named.value, known, whole, Date.now());
         if (known === "kv") this.#published.added(mount.uuid);
         return mount;
@@ -88,7 +86,7 @@ export class MountAdmin {
     };
     const refused = refusedTuning(changed.config);
     if (refused) return refused;
-    this.#commit(() => {
+    this.commit(() => {
       this.#table.update(changed);
       if (isVersioned(changed) && !isVersioned(mount.value)) this.#outbox.enlistLatest("upgrade", changed.uuid, null);
     });
@@ -101,7 +99,7 @@ export class MountAdmin {
     if (builtIn !== null) return refuse("invalid", `cannot unmount ${JSON.stringify(builtIn)}`);
     const mount = this.#views.read(namespace, path);
     if (!mount.ok) return ok(false);
-    this.#commit(() => {
+    this.commit(() => {
       this.#table.delete(mount.value.uuid);
       this.#deleted.add(mount.value, Date.now());
     });

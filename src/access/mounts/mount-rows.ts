@@ -44,14 +44,14 @@ function mountOf<M extends StoredMount>(row: MountRow): M {
  * so an index of it is held in memory; a write drops the index. Writes belong in a transaction.
  */
 export class MountRows<M extends StoredMount, Index> {
-  readonly #sql: SqlStorage;
-  readonly #table: "mounts" | "auth_mounts";
   readonly #index: Memo<Index>;
 
   /** @param indexOf the rows as they are looked up */
-  constructor(sql: SqlStorage, table: "mounts" | "auth_mounts", indexOf: (mounts: readonly M[]) => Index) {
-    this.#sql = sql;
-    this.#table = table;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly table: "mounts" | "auth_mounts",
+    indexOf: (mounts: readonly M[]) => Index,
+  ) {
     this.#index = new Memo(() =>
       indexOf(
         sql
@@ -72,8 +72,8 @@ export class MountRows<M extends StoredMount, Index> {
   }
 
   insert(mount: M, now: number): void {
-    this.#sql.exec(
-      `INSERT INTO ${this.#table} (namespace, path, type, accessor, uuid, description, options, config, created)
+    this.sql.exec(
+      `INSERT INTO ${this.table} (namespace, path, type, accessor, uuid, description, options, config, created)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       mount.namespace,
       mount.path,
@@ -90,8 +90,8 @@ export class MountRows<M extends StoredMount, Index> {
 
   /** Writes the description, the options and the settings of a mount. */
   update(mount: M): void {
-    this.#sql.exec(
-      `UPDATE ${this.#table} SET description = ?, options = ?, config = ? WHERE uuid = ?`,
+    this.sql.exec(
+      `UPDATE ${this.table} SET description = ?, options = ?, config = ? WHERE uuid = ?`,
       mount.description,
       JSON.stringify(mount.options),
       configOf(mount),
@@ -102,12 +102,12 @@ export class MountRows<M extends StoredMount, Index> {
 
   /** Moves a mount inside its namespace. */
   move(uuid: string, path: string): void {
-    this.#sql.exec(`UPDATE ${this.#table} SET path = ? WHERE uuid = ?`, path, uuid);
+    this.sql.exec(`UPDATE ${this.table} SET path = ? WHERE uuid = ?`, path, uuid);
     this.forget();
   }
 
   delete(uuid: string): void {
-    this.#sql.exec(`DELETE FROM ${this.#table} WHERE uuid = ?`, uuid);
+    this.sql.exec(`DELETE FROM ${this.table} WHERE uuid = ?`, uuid);
     this.forget();
   }
 }

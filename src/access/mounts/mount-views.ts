@@ -27,35 +27,23 @@ export interface Viewer {
 
 /** Reads mounts for listings, built-in ones included. */
 export class MountViews {
-  readonly #table: MountTable;
-  readonly #namespaces: NamespaceTree;
-  readonly #state: DeploymentState;
-  readonly #authMounts: AuthMountTable;
-  readonly #tokenMethods: TokenMethods;
-
   constructor(
-    table: MountTable,
-    authMounts: AuthMountTable,
-    tokenMethods: TokenMethods,
-    namespaces: NamespaceTree,
-    state: DeploymentState,
-  ) {
-    this.#table = table;
-    this.#authMounts = authMounts;
-    this.#tokenMethods = tokenMethods;
-    this.#namespaces = namespaces;
-    this.#state = state;
-  }
+    private readonly table: MountTable,
+    private readonly authMounts: AuthMountTable,
+    private readonly tokenMethods: TokenMethods,
+    private readonly namespaces: NamespaceTree,
+    private readonly state: DeploymentState,
+  ) {}
 
   /** Mounts of a namespace, built-in ones included, by path. */
   list(namespace: string): ListedMount[] {
-    const mounts: ListedMount[] = [...this.#table.list(namespace), ...this.#builtIn(namespace)];
+    const mounts: ListedMount[] = [...this.table.list(namespace), ...this.#builtIn(namespace)];
     return mounts.sort((a, b) => (a.path < b.path ? -1 : 1));
   }
 
   #builtIn(namespace: string): ListedMount[] {
-    const id = this.#namespaces.idOf(namespace);
-    return id === null ? [] : builtInMounts(namespace, `${this.#state.get("cluster_id") ?? ""} ${id}`);
+    const id = this.namespaces.idOf(namespace);
+    return id === null ? [] : builtInMounts(namespace, `${this.state.get("cluster_id") ?? ""} ${id}`);
   }
 
   /** Mounts of a namespace with any right of the viewer; without a viewer, those listed for everyone. */
@@ -65,7 +53,7 @@ export class MountViews {
 
   /** Mounts of a namespace and of those below it with any right of the viewer, by uuid. @param after the uuid before */
   searchable(viewer: Viewer, namespace: string, after: string, limit: number): Mount[] {
-    return this.#table
+    return this.table
       .every()
       .filter((mount) => mount.uuid > after && mount.namespace.startsWith(namespace) && sees(viewer, mount))
       .sort((a, b) => (a.uuid < b.uuid ? -1 : 1))
@@ -74,25 +62,25 @@ export class MountViews {
 
   /** The mount of a path, also below a child namespace, if the viewer has any right on it. */
   visibleAt(viewer: Viewer, namespace: string, path: string): ListedMount | null {
-    const at = this.#namespaces.split(namespace, path);
+    const at = this.namespaces.split(namespace, path);
     const builtIn = builtInPath(at.path);
     const mount =
       builtIn === null
-        ? this.#table.resolve(at.namespace, at.path)
+        ? this.table.resolve(at.namespace, at.path)
         : this.#builtIn(at.namespace).find((each) => each.path === builtIn);
     return mount && (isPublic(mount) || sees(viewer, mount)) ? mount : null;
   }
 
   /** Like `visible`, for auth methods. */
   visibleAuth(viewer: Viewer | null, namespace: string): VisibleAuthMounts {
-    const methods = [...this.#authMounts.list(namespace), this.#tokenMethods.get(namespace)];
+    const methods = [...this.authMounts.list(namespace), this.tokenMethods.get(namespace)];
     const isSeen = (path: string) => viewer !== null && seesPath(viewer, namespace, `auth/${path}`);
     return { methods: methods.filter((method) => isPublic(method) || isSeen(method.path)) };
   }
 
   /** Like `visibleAt`, for auth methods. */
   visibleAuthAt(viewer: Viewer, namespace: string, path: string): VisibleAuthMount | null {
-    const at = this.#namespaces.split(namespace, path);
+    const at = this.namespaces.split(namespace, path);
     const mount = this.#authMount(at);
     if (mount === null) return null;
     const isSeen = isPublic(mount) || seesPath(viewer, at.namespace, `auth/${mount.path}`);
@@ -100,13 +88,13 @@ export class MountViews {
   }
 
   #authMount({ namespace, path }: Located): ListedAuthMount | null {
-    if (`${path}/`.startsWith("auth/token/")) return this.#tokenMethods.get(namespace);
-    return this.#authMounts.resolve(namespace, path)?.mount ?? null;
+    if (`${path}/`.startsWith("auth/token/")) return this.tokenMethods.get(namespace);
+    return this.authMounts.resolve(namespace, path)?.mount ?? null;
   }
 
   /** The place of a mount; null after its deletion. */
   place(uuid: string): MountPlace | null {
-    const mount = this.#table.every().find((each) => each.uuid === uuid);
+    const mount = this.table.every().find((each) => each.uuid === uuid);
     if (!mount) return null;
     const { namespace, path, type, accessor } = mount;
     return { namespace, path, type, accessor };
@@ -114,7 +102,7 @@ export class MountViews {
 
   /** Counts the mounts of all namespaces by type, with the first `limit` of each by full path. */
   every(limit: number): Record<MountType, { total: number; some: { name: string; uuid: string }[] }> {
-    const every = this.#table.every();
+    const every = this.table.every();
     const of = (type: MountType) => {
       const mounts = every.filter((mount) => mount.type === type);
       const some = mounts.map(({ namespace, path, uuid }) => ({ name: namespace + path, uuid }));
@@ -125,12 +113,12 @@ export class MountViews {
 
   /** The mount of a path inside a namespace. */
   resolve(namespace: string, path: string): Mount | null {
-    return this.#table.resolve(namespace, path);
+    return this.table.resolve(namespace, path);
   }
 
   read(namespace: string, path: string): Result<Mount> {
     const named = mountPath(path);
-    const mount = named.ok ? this.#table.get(namespace, named.value) : null;
+    const mount = named.ok ? this.table.get(namespace, named.value) : null;
     return mount ? ok(mount) : refuse("invalid", `No secret engine mount at ${path.replace(/\/*$/, "/")}`);
   }
 

@@ -12,15 +12,11 @@ interface PublishedSecretsDependencies {
 
 /** Whether KV mounts publish their events on demand, for those that are made while subscribers want them. */
 export class PublishedSecrets {
-  readonly #deps: PublishedSecretsDependencies;
-
-  constructor(deps: PublishedSecretsDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: PublishedSecretsDependencies) {}
 
   /** @returns the uuids of the KV mounts */
   set(epoch: number, on: boolean): string[] {
-    const { state, mounts, commit } = this.#deps;
+    const { state, mounts, commit } = this.deps;
     if (epoch >= this.#last().epoch)
       commit(() => state.set("published_secrets", JSON.stringify({ epoch, on })), NOTHING);
     return mounts
@@ -32,10 +28,10 @@ export class PublishedSecrets {
   /** Lets a new mount publish its events. Runs inside the transaction that makes it. */
   added(uuid: string): void {
     const { epoch, on } = this.#last();
-    if (on) this.#deps.outbox.enlistLatest("published", uuid, epoch);
+    if (on) this.deps.outbox.enlistLatest("published", uuid, epoch);
   }
 
   #last(): { readonly epoch: number; readonly on: boolean } {
-    return JSON.parse(this.#deps.state.get("published_secrets") ?? '{"epoch":0,"on":false}');
+    return JSON.parse(this.deps.state.get("published_secrets") ?? '{"epoch":0,"on":false}');
   }
 }

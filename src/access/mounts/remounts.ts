@@ -33,38 +33,33 @@ const KEPT_MS = 30 * 86_400_000;
  * paths are kept as long as the mount, because ids of leases contain the path at which they were issued.
  */
 export class Remounts {
-  readonly #deps: RemountsDependencies;
-  readonly #table: MountTable;
-  readonly #authMounts: AuthMountTable;
-  readonly #namespaces: NamespaceTree;
-
-  constructor(table: MountTable, authMounts: AuthMountTable, namespaces: NamespaceTree, deps: RemountsDependencies) {
-    this.#table = table;
-    this.#authMounts = authMounts;
-    this.#namespaces = namespaces;
-    this.#deps = deps;
-  }
+  constructor(
+    private readonly table: MountTable,
+    private readonly authMounts: AuthMountTable,
+    private readonly namespaces: NamespaceTree,
+    private readonly deps: RemountsDependencies,
+  ) {}
 
   /** Moves a mount inside its namespace. @returns the id under which `status` finds the result */
   move(from: Place, to: Place): Result<string> {
     const refused = protectedPath(from.path, to.path);
     if (refused) return refused;
-    const admitted = this.#namespaces.admit(from.namespace);
+    const admitted = this.namespaces.admit(from.namespace);
     if (!admitted.ok) return admitted;
     if (rootOf(from.path) === "auth") return this.#moveAuth(from, to);
     const target = mountPath(to.path);
     if (!target.ok) return refuse("invalid", `invalid destination mount: ${target.message}`);
     const source = mountPath(from.path);
-    const mount = source.ok ? this.#table.get(from.namespace, source.value) : null;
+    const mount = source.ok ? this.table.get(from.namespace, source.value) : null;
     if (!mount) return refuse("invalid", `no matching mount at ${quoted(slashed(from.path))}`);
     if (from.namespace !== to.namespace) return elsewhere();
-    const free = this.#table.conflict(to.namespace, target.value, (prefix) => this.#namespaces.has(prefix));
+    const free = this.table.conflict(to.namespace, target.value, (prefix) => this.namespaces.has(prefix));
     if (!free.ok) return inUse(free);
     const now = Date.now();
     const id = crypto.randomUUID();
-    this.#deps.commit(() => {
+    this.deps.commit(() => {
       this.#record(id, mount, target.value, now);
-      this.#deps.sql.exec(
+      this.deps.sql.exec(
         `INSERT INTO former_paths (namespace, path, uuid, moved) VALUES (?, ?, ?, ?)
          ON CONFLICT (namespace, path, uuid) DO UPDATE SET moved = excluded.moved`,
         mount.namespace,
@@ -72,8 +67,8 @@ export class Remounts {
         mount.uuid,
         now,
       );
-      const { type, uuid, path } = this.#table.move(mount, target.value);
-      this.#deps.outbox.enlistLatest("moved", `${type} ${uuid}`, (seq: number) => ({ path, seq }));
+      const { type, uuid, path } = this.table.move(mount, target.value);
+      this.deps.outbox.enlistLatest("moved", `${type} ${uuid}`, (seq: number) => ({ path, seq }));
     });
     return ok(id);
   }
@@ -83,7 +78,7 @@ export class Remounts {
    * answered.
    */
   status(namespace: string, id: string): Remount | null {
-    const [row] = this.#deps.sql
+    const [row] = this.deps.sql
       .exec<{ source: string; target: string }>(
         `SELECT namespace || source AS source, namespace || target AS target FROM remounts
          WHERE id = ?1 AND substr(namespace, 1, length(?2)) = ?2`,
@@ -99,15 +94,15 @@ export class Remounts {
    * that were there before, the last one first.
    */
   ofLease(namespace: string, id: string): { mount: Mount; id: string }[] {
-    const current = this.#table.resolve(namespace, id);
-    const former = this.#deps.sql
+    const current = this.table.resolve(namespace, id);
+    const former = this.deps.sql
       .exec<{ path: string; uuid: string }>(
         "SELECT path, uuid FROM former_paths WHERE namespace = ? AND substr(?, 1, length(path)) = path ORDER BY moved DESC",
         namespace,
         id,
       )
       .toArray();
-    const mounts = former.length === 0 ? [] : this.#table.list(namespace);
+    const mounts = former.length === 0 ? [] : this.table.list(namespace);
     return [
       ...(current ? [{ mount: current, id: id.slice(current.path.length) }] : []),
       ...former.flatMap(({ path, uuid }) => {
@@ -121,7 +116,7 @@ export class Remounts {
   vacatedUntil(namespace: string, path: string): number {
     const named = mountPath(path);
     if (!named.ok) return 0;
-    const { at } = this.#deps.sql
+    const { at } = this.deps.sql
       .exec<{ at: number | null }>(
         `SELECT max(moved) AS at FROM former_paths WHERE namespace = ?1 AND moved > ?2
          AND (substr(?3, 1, length(path)) = path OR substr(path, 1, length(?3)) = ?3)`,
@@ -135,28 +130,28 @@ export class Remounts {
 
   /** Forgets a deleted mount. Runs inside a transaction. */
   forget(uuid: string): void {
-    this.#deps.sql.exec("DELETE FROM former_paths WHERE uuid = ?", uuid);
+    this.deps.sql.exec("DELETE FROM former_paths WHERE uuid = ?", uuid);
   }
 
   /** Moves an auth method. Its tokens stay valid, and show the path of their login. */
   #moveAuth(from: Place, to: Place): Result<string> {
     const [source, target] = [from, to].map(({ path }) => authPath(slashed(path).slice("auth/".length)));
     if (!target?.ok) return refuse("invalid", `invalid destination mount: ${target?.message}`);
-    const mount = source?.ok ? this.#authMounts.get(from.namespace, source.value) : null;
+    const mount = source?.ok ? this.authMounts.get(from.namespace, source.value) : null;
     if (!mount) return refuse("invalid", `no matching mount at ${quoted(slashed(from.path))}`);
     if (from.namespace !== to.namespace) return elsewhere();
-    const taken = this.#authMounts.overlapping(to.namespace, target.value);
+    const taken = this.authMounts.overlapping(to.namespace, target.value);
     if (taken) return refuse("invalid", `path already in use at ${quoted(`auth/${taken.path}`)}`);
     const id = crypto.randomUUID();
-    this.#deps.commit(() => {
+    this.deps.commit(() => {
       this.#record(id, { ...mount, path: `auth/${mount.path}` }, `auth/${target.value}`, Date.now());
-      this.#authMounts.move(mount, target.value);
+      this.authMounts.move(mount, target.value);
     });
     return ok(id);
   }
 
   #record(id: string, { namespace, path }: Place, target: string, now: number): void {
-    const { sql } = this.#deps;
+    const { sql } = this.deps;
     sql.exec("DELETE FROM remounts WHERE at < ?", now - KEPT_MS);
     sql.exec(
       "INSERT INTO remounts (id, namespace, source, target, at) VALUES (?, ?, ?, ?, ?)",

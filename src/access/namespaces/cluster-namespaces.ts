@@ -20,20 +20,16 @@ interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
 /** The flat namespaces of the cluster API, one row each. `default` always exists. */
 export class ClusterNamespaces implements DeletableNamespaces {
   readonly kind = "cluster";
-  readonly #env: Env;
-  readonly #sql: SqlStorage;
-  readonly #publisher: AccessPublisher;
-  readonly #deletions: NamespaceDeletions;
 
-  constructor(env: Env, sql: SqlStorage, publisher: AccessPublisher, deletions: NamespaceDeletions) {
-    this.#env = env;
-    this.#sql = sql;
-    this.#publisher = publisher;
-    this.#deletions = deletions;
-  }
+  constructor(
+    private readonly env: Env,
+    private readonly sql: SqlStorage,
+    private readonly publisher: AccessPublisher,
+    private readonly deletions: NamespaceDeletions,
+  ) {}
 
   list(prefix: string): ClusterNamespace[] {
-    return this.#sql
+    return this.sql
       .exec<ClusterNamespaceRow>(
         "SELECT * FROM cluster_namespaces WHERE name >= ? AND name < ? ORDER BY name",
         prefix,
@@ -44,7 +40,7 @@ export class ClusterNamespaces implements DeletableNamespaces {
   }
 
   names(): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ name: string }>("SELECT name FROM cluster_namespaces")
       .toArray()
       .map(({ name }) => name);
@@ -69,9 +65,9 @@ export class ClusterNamespaces implements DeletableNamespaces {
       );
     }
     if (description.length > 256) return refuse("invalid", "description longer than 256");
-    if (this.#deletions.has("cluster", name)) return refuse("conflict", `namespace ${quoted(name)} is being deleted`);
-    this.#publisher.commit(() => {
-      this.#sql.exec(
+    if (this.deletions.has("cluster", name)) return refuse("conflict", `namespace ${quoted(name)} is being deleted`);
+    this.publisher.commit(() => {
+      this.sql.exec(
         `INSERT INTO cluster_namespaces (name, id, description, meta, job_settings) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT (name) DO UPDATE SET description = excluded.description, meta = excluded.meta,
            job_settings = excluded.job_settings, modify_index = NULL`,
@@ -82,12 +78,12 @@ export class ClusterNamespaces implements DeletableNamespaces {
         Object.keys(jobs).length === 0 ? null : JSON.stringify(jobs),
       );
       const written = this.#row(name);
-      this.#publisher.emit(
+      this.publisher.emit(
         written ? [namespaceEvent("NamespaceUpserted", { ...clusterNamespace(written), ModifyIndex: null })] : [],
         [{ clusterNamespace: name }],
       );
     });
-    await this.#publisher.published();
+    await this.publisher.published();
     return this.read(name);
   }
 
@@ -109,26 +105,26 @@ export class ClusterNamespaces implements DeletableNamespaces {
   async delete(name: string): Promise<Result<null>> {
     if (name === "default") return refuse("invalid", `namespace "default" can not be deleted`);
     if (!this.#row(name)) return missing(name);
-    const ended = await this.#deletions.end(this, name);
-    await this.#publisher.delivered();
+    const ended = await this.deletions.end(this, name);
+    await this.publisher.delivered();
     return ended;
   }
 
   /** Asks the owner of the namespace's volumes and reports to close it. Idempotent. */
   async close(name: string): Promise<Result<null>> {
     const id = this.identity(name);
-    return id.ok ? clusterRegistry(this.#env).endNamespace(id.value, name) : ok(null);
+    return id.ok ? clusterRegistry(this.env).endNamespace(id.value, name) : ok(null);
   }
 
   /** Deletes the row and publishes its end, inside the caller's transaction. */
   complete(name: string): void {
     const row = this.#row(name);
-    if (row) this.#publisher.emit([namespaceEvent("NamespaceDeleted", clusterNamespace(row))]);
-    this.#sql.exec("DELETE FROM cluster_namespaces WHERE name = ?", name);
+    if (row) this.publisher.emit([namespaceEvent("NamespaceDeleted", clusterNamespace(row))]);
+    this.sql.exec("DELETE FROM cluster_namespaces WHERE name = ?", name);
   }
 
   backfillIndex(name: string, index: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE cluster_namespaces SET create_index = ifnull(create_index, ?), modify_index = ? WHERE name = ?",
       index,
       index,
@@ -137,7 +133,7 @@ export class ClusterNamespaces implements DeletableNamespaces {
   }
 
   #row(name: string): ClusterNamespaceRow | null {
-    const rows = this.#sql.exec<ClusterNamespaceRow>("SELECT * FROM cluster_namespaces WHERE name = ?", name);
+    const rows = this.sql.exec<ClusterNamespaceRow>("SELECT * FROM cluster_namespaces WHERE name = ?", name);
     return rows.toArray()[0] ?? null;
   }
 }

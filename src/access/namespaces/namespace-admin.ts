@@ -19,13 +19,11 @@ interface NamespaceAdminDependencies {
 /** Creates, changes and deletes the namespaces of the secrets API. */
 export class NamespaceAdmin implements DeletableNamespaces {
   readonly kind = "secrets";
-  readonly #env: Env;
-  readonly #deps: NamespaceAdminDependencies;
 
-  constructor(env: Env, deps: NamespaceAdminDependencies) {
-    this.#env = env;
-    this.#deps = deps;
-  }
+  constructor(
+    private readonly env: Env,
+    private readonly deps: NamespaceAdminDependencies,
+  ) {}
 
   /** Creates `name` below `parent`, or replaces the metadata of the existing one. */
   async put(
@@ -33,10 +31,10 @@ export class NamespaceAdmin implements DeletableNamespaces {
     name: string,
     customMetadata: Readonly<Record<string, string>>,
   ): Promise<Result<Namespace>> {
-    const { tree, places } = this.#deps;
+    const { tree, places } = this.deps;
     const path = places.place(parent, name);
     if (!path.ok) return path;
-    if (!tree.has(path.value)) await syncControl(this.#env).clearNamespace(path.value);
+    if (!tree.has(path.value)) await syncControl(this.env).clearNamespace(path.value);
     // Checked again after the await: the parent or a conflicting mount may have changed.
     const still = places.place(parent, name);
     return still.ok ? this.#write(still.value, changeCustomMetadata(null, customMetadata, false)) : still;
@@ -44,14 +42,14 @@ export class NamespaceAdmin implements DeletableNamespaces {
 
   /** Changes single keys of the metadata; null removes a key. */
   patch(path: string, changes: CustomMetadataChange): Result<Namespace> {
-    const known = this.#deps.tree.get(path);
+    const known = this.deps.tree.get(path);
     if (!known) return refuse("missing");
     return this.#write(path, changeCustomMetadata(JSON.stringify(known.custom_metadata), changes, true));
   }
 
   /** Deletes an empty namespace with its policies and tokens. An absent one counts as deleted. */
   async delete(path: string): Promise<Result<null>> {
-    const { tree, places, deletions, publisher } = this.#deps;
+    const { tree, places, deletions, publisher } = this.deps;
     if (!tree.get(path)) return ok(null);
     const empty = places.isEmpty(path);
     if (!empty.ok) return empty;
@@ -62,18 +60,18 @@ export class NamespaceAdmin implements DeletableNamespaces {
 
   /** Asks the owner of the namespace's destinations to close it. Idempotent. */
   async close(path: string): Promise<Result<null>> {
-    const id = this.#deps.tree.idOf(path);
-    return id === null ? ok(null) : syncControl(this.#env).endNamespace(id, path);
+    const id = this.deps.tree.idOf(path);
+    return id === null ? ok(null) : syncControl(this.env).endNamespace(id, path);
   }
 
   /** Deletes the namespace's own rows inside the caller's transaction. */
   complete(path: string): void {
-    this.#deps.publisher.emit(this.#deps.rows.delete(path));
+    this.deps.publisher.emit(this.deps.rows.delete(path));
   }
 
   #write(path: string, customMetadata: Result<string | null>): Result<Namespace> {
     if (!customMetadata.ok) return customMetadata;
     const metadata = JSON.parse(customMetadata.value ?? "{}") as Record<string, string>;
-    return ok(this.#deps.publisher.commit(() => this.#deps.tree.put(path, metadata, Date.now())));
+    return ok(this.deps.publisher.commit(() => this.deps.tree.put(path, metadata, Date.now())));
   }
 }

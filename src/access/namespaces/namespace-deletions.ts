@@ -28,18 +28,16 @@ const GRACE_MS = 10_000;
  *                        └─────owner refuses──► exists
  */
 export class NamespaceDeletions {
-  readonly #sql: SqlStorage;
-  readonly #commit: <T>(change: () => T) => T;
   readonly #running = new Map<string, Promise<Result<null>>>();
 
-  constructor(sql: SqlStorage, commit: <T>(change: () => T) => T) {
-    this.#sql = sql;
-    this.#commit = commit;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly commit: <T>(change: () => T) => T,
+  ) {}
 
   has(kind: NamespaceKind, name: string): boolean {
     return (
-      this.#sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name).toArray().length > 0
+      this.sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name).toArray().length > 0
     );
   }
 
@@ -54,12 +52,12 @@ export class NamespaceDeletions {
   }
 
   nextDue(): number | null {
-    return this.#sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM ending_namespaces").one().due;
+    return this.sql.exec<{ due: number | null }>("SELECT min(due) AS due FROM ending_namespaces").one().due;
   }
 
   /** Resumes interrupted deletions. Never rejects. */
   async resume(owners: readonly DeletableNamespaces[], now: number): Promise<void> {
-    const due = this.#sql
+    const due = this.sql
       .exec<Ending>("SELECT kind, name FROM ending_namespaces WHERE due <= ? ORDER BY due LIMIT 20", now)
       .toArray();
     const ended = due.flatMap(({ kind, name }) =>
@@ -70,8 +68,8 @@ export class NamespaceDeletions {
 
   async #run(owner: DeletableNamespaces, name: string): Promise<Result<null>> {
     const { kind } = owner;
-    this.#commit(() =>
-      this.#sql.exec(
+    this.commit(() =>
+      this.sql.exec(
         `INSERT INTO ending_namespaces VALUES (?, ?, ?)
          ON CONFLICT (kind, name) DO UPDATE SET due = excluded.due`,
         kind,
@@ -80,8 +78,8 @@ export class NamespaceDeletions {
       ),
     );
     const closed = await owner.close(name);
-    this.#commit(() => {
-      this.#sql.exec("DELETE FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name);
+    this.commit(() => {
+      this.sql.exec("DELETE FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name);
       if (closed.ok) owner.complete(name);
     });
     return closed;

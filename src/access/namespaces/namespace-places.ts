@@ -6,40 +6,35 @@ import type { NamespaceTree } from "./namespaces.ts";
 
 /** Rules for the places of namespaces: where one may be created, and whether one is empty. */
 export class NamespacePlaces {
-  readonly #tree: NamespaceTree;
-  readonly #mounts: MountTable;
-  readonly #authMounts: AuthMountTable;
-  readonly #keys: KeyRotation;
-
-  constructor(tree: NamespaceTree, mounts: MountTable, authMounts: AuthMountTable, keys: KeyRotation) {
-    this.#tree = tree;
-    this.#mounts = mounts;
-    this.#authMounts = authMounts;
-    this.#keys = keys;
-  }
+  constructor(
+    private readonly tree: NamespaceTree,
+    private readonly mounts: MountTable,
+    private readonly authMounts: AuthMountTable,
+    private readonly keys: KeyRotation,
+  ) {}
 
   /** The path of `name` below `parent`, if a namespace exists or may be created there. */
   place(parent: string, name: string): Result<string> {
-    const within = this.#tree.admit(parent);
+    const within = this.tree.admit(parent);
     if (!within.ok) return within;
-    const path = this.#tree.check(parent, name);
+    const path = this.tree.check(parent, name);
     if (!path.ok) return path;
-    const free = this.#tree.has(path.value)
-      ? this.#tree.admit(path.value)
-      : this.#mounts.conflict(parent, path.value.slice(parent.length), () => false);
+    const free = this.tree.has(path.value)
+      ? this.tree.admit(path.value)
+      : this.mounts.conflict(parent, path.value.slice(parent.length), () => false);
     return free.ok ? path : free;
   }
 
   /** Refused for a namespace with children, mounts, auth methods or destinations. */
   isEmpty(path: string): Result<null> {
-    if (this.#tree.children(path).length > 0) {
+    if (this.tree.children(path).length > 0) {
       return refuse("invalid", `child namespaces exist under path ${JSON.stringify(path)}, cannot remove`);
     }
-    const mounted = this.#mounts.list(path).map((mount) => mount.path);
+    const mounted = this.mounts.list(path).map((mount) => mount.path);
     if (mounted.length > 0) return contains(path, "mounts", mounted);
-    const methods = this.#authMounts.list(path).map((mount) => `auth/${mount.path}`);
+    const methods = this.authMounts.list(path).map((mount) => `auth/${mount.path}`);
     if (methods.length > 0) return contains(path, "auth methods", methods);
-    const destinations = this.#keys.destinationsIn(path);
+    const destinations = this.keys.destinationsIn(path);
     return destinations.length > 0 ? contains(path, "sync destinations", destinations) : ok(null);
   }
 }

@@ -8,35 +8,23 @@ import type { NamespaceTree } from "./namespaces.ts";
 
 /** The rows that end with a namespace: tokens, policies, roles of tokens, entities, and its own. */
 export class NamespaceRows {
-  readonly #tree: NamespaceTree;
-  readonly #policies: PolicyStore;
-  readonly #tokens: TokenStore;
-  readonly #tokenRoles: TokenRoles;
-  readonly #entities: Entities;
-
   constructor(
-    tree: NamespaceTree,
-    policies: PolicyStore,
-    tokens: TokenStore,
-    tokenRoles: TokenRoles,
-    entities: Entities,
-  ) {
-    this.#tree = tree;
-    this.#policies = policies;
-    this.#tokens = tokens;
-    this.#tokenRoles = tokenRoles;
-    this.#entities = entities;
-  }
+    private readonly tree: NamespaceTree,
+    private readonly policies: PolicyStore,
+    private readonly tokens: TokenStore,
+    private readonly tokenRoles: TokenRoles,
+    private readonly entities: Entities,
+  ) {}
 
   /** Runs inside a transaction. @returns the events of the deletion */
   delete(path: string): NewEvent[] {
-    const accessors = this.#tokens.ofNamespace(path);
-    const stored = this.#policies.stored(path);
-    this.#tokens.delete(accessors);
-    for (const { name } of stored) this.#policies.delete(path, name);
-    this.#tokenRoles.deleteNamespace(path);
-    this.#entities.deleteNamespace(path);
-    this.#tree.delete(path);
+    const accessors = this.tokens.ofNamespace(path);
+    const stored = this.policies.stored(path);
+    this.tokens.delete(accessors);
+    for (const { name } of stored) this.policies.delete(path, name);
+    this.tokenRoles.deleteNamespace(path);
+    this.entities.deleteNamespace(path);
+    this.tree.delete(path);
     return [...accessors.map(tokenDeleted), ...stored.map(policyDeleted)];
   }
 }

@@ -37,12 +37,9 @@ export const isRootOnly = (path: string): boolean => ROOT_ONLY.test(path);
  * The tree of namespaces of the secrets API, held in memory, because every request reads it. A write drops the copy.
  */
 export class NamespaceTree {
-  readonly #sql: SqlStorage;
   #paths: Map<string, Namespace> | undefined;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   /** Drops the copy, after a rollback. */
   forget(): void {
@@ -61,7 +58,7 @@ export class NamespaceTree {
   /** Refuses content for unknown namespaces and for those being deleted. */
   admit(path: string): Result<null> {
     if (!this.has(path)) return namespaceMissing(path);
-    const ending = this.#sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = 'secrets' AND name = ?", path);
+    const ending = this.sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = 'secrets' AND name = ?", path);
     return ending.toArray().length === 0
       ? ok(null)
       : refuse("conflict", `namespace ${JSON.stringify(path)} is being deleted`);
@@ -108,7 +105,7 @@ export class NamespaceTree {
 
   put(path: string, customMetadata: Readonly<Record<string, string>>, now: number): Namespace {
     const namespace: Namespace = { id: this.get(path)?.id ?? randomText(5), path, custom_metadata: customMetadata };
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO namespaces (path, id, custom_metadata, created) VALUES (?, ?, ?, ?)
        ON CONFLICT (path) DO UPDATE SET custom_metadata = excluded.custom_metadata`,
       path,
@@ -121,13 +118,13 @@ export class NamespaceTree {
   }
 
   delete(path: string): void {
-    this.#sql.exec("DELETE FROM namespaces WHERE path = ?", path);
+    this.sql.exec("DELETE FROM namespaces WHERE path = ?", path);
     this.forget();
   }
 
   #all(): Map<string, Namespace> {
     this.#paths ??= new Map(
-      this.#sql
+      this.sql
         .exec<NamespaceRow>("SELECT path, id, custom_metadata FROM namespaces")
         .toArray()
         .map((row) => [

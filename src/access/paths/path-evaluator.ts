@@ -38,16 +38,12 @@ interface WrapBounds {
  * aliased names, in lower case for caseless names, and without a trailing slash that routes ignore.
  */
 export class PathEvaluator {
-  readonly #paths: PathResolver;
-
-  constructor(paths: PathResolver) {
-    this.#paths = paths;
-  }
+  constructor(private readonly paths: PathResolver) {}
 
   /** @param list the path names a folder */
   evaluate(grants: Grants, at: Place, list: boolean): PathDecision {
     if (grants.root) return { capabilities: ["root"], constraints: null, ruled: true, wrapBounds: null };
-    const caseless = caselessSegments(this.#paths, at);
+    const caseless = caselessSegments(this.paths, at);
     const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caseless);
     const rule = ruleFor(acl, list ? path : unslashed(acl, path), { list });
     const decision = { capabilities: granted(rule), constraints: constraintsOf(rule), ruled: rule !== undefined };
@@ -57,13 +53,13 @@ export class PathEvaluator {
   /** Whether all paths that begin with a text have these capabilities. */
   grantsBelow(grants: Grants, at: Place, needs: readonly Capability[]): boolean {
     if (grants.root) return true;
-    const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caselessSegments(this.#paths, at));
+    const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caselessSegments(this.paths, at));
     return grantsBelow(acl, path, needs);
   }
 
   /** Capabilities on the path of a request, with a wrap TTL that its rule allows. */
   capabilities(grants: Grants, namespace: string, path: string): readonly (Capability | "root")[] {
-    const at = this.#paths.split(namespace, path);
+    const at = this.paths.split(namespace, path);
     return this.evaluate(grants, at, path.endsWith("/")).capabilities;
   }
 }

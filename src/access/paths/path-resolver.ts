@@ -13,44 +13,40 @@ const SERVICE_MOUNTS = /^(?:sys|identity|cubbyhole|auth\/token)\//;
  * rate-limit quotas. Costs no read of rows: the tables keep theirs in memory.
  */
 export class PathResolver {
-  readonly #namespaces: NamespaceTree;
-  readonly #mounts: MountTable;
-  readonly #authMounts: AuthMountTable;
-
-  constructor(namespaces: NamespaceTree, mounts: MountTable, authMounts: AuthMountTable) {
-    this.#namespaces = namespaces;
-    this.#mounts = mounts;
-    this.#authMounts = authMounts;
-  }
+  constructor(
+    private readonly namespaces: NamespaceTree,
+    private readonly mounts: MountTable,
+    private readonly authMounts: AuthMountTable,
+  ) {}
 
   hasNamespace(namespace: string): boolean {
-    return this.#namespaces.has(namespace);
+    return this.namespaces.has(namespace);
   }
 
   /** The id of a namespace; empty when it does not exist. */
   namespaceId(namespace: string): string {
-    return this.#namespaces.idOf(namespace) ?? "";
+    return this.namespaces.idOf(namespace) ?? "";
   }
 
   /** Splits a path into the deepest namespace that leads it, and the rest. */
   split(namespace: string, path: string): Place {
-    return this.#namespaces.split(namespace, path);
+    return this.namespaces.split(namespace, path);
   }
 
   /** The mount that contains a path, or null. */
   mountAt({ namespace, path }: Place): Mount | null {
-    return this.#mounts.resolve(namespace, path);
+    return this.mounts.resolve(namespace, path);
   }
 
   /** The auth mount that contains a path, and the path inside it; or null. */
   authMountAt({ namespace, path }: Place): AuthPlace | null {
-    return this.#authMounts.resolve(namespace, path);
+    return this.authMounts.resolve(namespace, path);
   }
 
   /** The kind of place that a path from the root names; null when there is neither a namespace nor a mount. */
   kindOf(path: string): "namespace" | "mount" | "inside" | null {
     const folder = path.replace(/\/?$/, "/");
-    if (this.#namespaces.has(folder)) return "namespace";
+    if (this.namespaces.has(folder)) return "namespace";
     const at = this.split("", folder);
     const auth = this.authMountAt(at);
     if (auth) return auth.path === "" ? "mount" : "inside";

@@ -7,15 +7,12 @@ export type PolicyApi = "secrets" | "cluster";
 
 /** The refusal of a document, with a message for its author. */
 export class Refusal extends Error {
-  readonly #texts: Readonly<Record<PolicyApi, string>>;
-
-  constructor(texts: Readonly<Record<PolicyApi, string>>) {
+  constructor(private readonly texts: Readonly<Record<PolicyApi, string>>) {
     super(texts.cluster);
-    this.#texts = texts;
   }
 
   textFor(api: PolicyApi): string {
-    return this.#texts[api];
+    return this.texts[api];
   }
 }
 

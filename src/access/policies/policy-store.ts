@@ -71,17 +71,14 @@ const ROOT: Grants = { root: true, paths: compilePaths([]), cluster: MANAGEMENT 
  * set costs no read, a new one costs one read per policy. Rights from templates are cached by their resolved paths.
  */
 export class PolicyStore {
-  readonly #sql: SqlStorage;
   readonly #sets = new Map<string, PolicySet>();
   readonly #grants = new Map<string, Grants>();
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   find(namespace: string, name: string): PolicyRow | null {
     if (name === WRAPPING_POLICY_NAME) return builtIn(namespace, name, WRAPPING_POLICY);
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<PolicyRow>("SELECT * FROM policies WHERE namespace = ? AND name = ?", namespace, name)
       .toArray();
     return row ?? (name === "default" ? builtIn(namespace, name, DEFAULT_POLICY) : null);
@@ -89,7 +86,7 @@ export class PolicyStore {
 
   /** Names in one namespace, sorted, including built-in ones. */
   names(namespace: string): string[] {
-    const stored = this.#sql
+    const stored = this.sql
       .exec<{ name: string }>("SELECT name FROM policies WHERE namespace = ?", namespace)
       .toArray()
       .map(({ name }) => name);
@@ -100,7 +97,7 @@ export class PolicyStore {
 
   /** The policies written in one namespace, without built-in ones. */
   stored(namespace: string): PolicyRow[] {
-    return this.#sql.exec<PolicyRow>("SELECT * FROM policies WHERE namespace = ?", namespace).toArray();
+    return this.sql.exec<PolicyRow>("SELECT * FROM policies WHERE namespace = ?", namespace).toArray();
   }
 
   /**
@@ -138,7 +135,7 @@ export class PolicyStore {
   }
 
   #withVolumeRules() {
-    return this.#sql
+    return this.sql
       .exec<{ name: string; rules: string }>(
         `SELECT name, json_extract(parsed, '$.volumeRules') AS rules FROM policies
          WHERE json_extract(parsed, '$.volumeRules') IS NOT NULL ORDER BY name`,
@@ -171,7 +168,7 @@ export class PolicyStore {
   ): PolicyRow {
     const kept = attributes === null ? "" : "description = excluded.description, job_acl = excluded.job_acl,";
     const jobAcl = attributes?.jobAcl ?? null;
-    const row = this.#sql.exec<PolicyRow>(
+    const row = this.sql.exec<PolicyRow>(
       `INSERT INTO policies (namespace, name, text, parsed, description, job_acl) VALUES (?, ?, ?, ?, ?, ?)
        ON CONFLICT (namespace, name) DO UPDATE SET text = excluded.text, parsed = excluded.parsed, ${kept}
          modify_index = NULL RETURNING *`,
@@ -187,12 +184,12 @@ export class PolicyStore {
   }
 
   delete(namespace: string, name: string): void {
-    this.#sql.exec("DELETE FROM policies WHERE namespace = ? AND name = ?", namespace, name);
+    this.sql.exec("DELETE FROM policies WHERE namespace = ? AND name = ?", namespace, name);
     this.forget();
   }
 
   backfillIndex(namespace: string, name: string, index: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE policies SET create_index = ifnull(create_index, ?), modify_index = ? WHERE namespace = ? AND name = ?",
       index,
       index,

@@ -16,38 +16,33 @@ interface KeyRotationDependencies {
 
 /** The deployment's key term, and the objects that must rewrap their keys after a rotation. */
 export class KeyRotation {
-  readonly #deps: KeyRotationDependencies;
-  readonly #state: DeploymentState;
-  readonly #keys: DataKeys;
-  readonly #mounts: MountTable;
-
-  constructor(deps: KeyRotationDependencies, state: DeploymentState, keys: DataKeys, mounts: MountTable) {
-    this.#deps = deps;
-    this.#state = state;
-    this.#keys = keys;
-    this.#mounts = mounts;
-  }
+  constructor(
+    private readonly deps: KeyRotationDependencies,
+    private readonly state: DeploymentState,
+    private readonly keys: DataKeys,
+    private readonly mounts: MountTable,
+  ) {}
 
   /** Sets the first term of a new deployment. Runs inside a transaction. */
   begin(now: number): void {
-    this.#state.set("term", "1");
-    this.#state.set("term_installed", String(now));
+    this.state.set("term", "1");
+    this.state.set("term_installed", String(now));
   }
 
   status(): { term: number; installed: number; pending: number } {
-    const pending = rowsOf(this.#deps.sql, "rekey");
-    return { term: this.#term(), installed: Number(this.#state.get("term_installed")), pending };
+    const pending = rowsOf(this.deps.sql, "rekey");
+    return { term: this.#term(), installed: Number(this.state.get("term_installed")), pending };
   }
 
   /** Advances this object to the next term, and enqueues the term for all other objects with keys. @throws Sealed */
   rotate(now: number): Result<null> {
     const term = this.#term() + 1;
-    this.#deps.commit(() => {
-      this.#keys.rotate(term, now);
-      this.#state.set("term", String(term));
-      this.#state.set("term_installed", String(now));
-      for (const mount of this.#mounts.every()) this.#enlist(`${mount.type} ${mount.uuid}`, term);
-      const holders = this.#deps.sql.exec<{ kind: string; name: string }>("SELECT kind, name FROM key_holders");
+    this.deps.commit(() => {
+      this.keys.rotate(term, now);
+      this.state.set("term", String(term));
+      this.state.set("term_installed", String(now));
+      for (const mount of this.mounts.every()) this.#enlist(`${mount.type} ${mount.uuid}`, term);
+      const holders = this.deps.sql.exec<{ kind: string; name: string }>("SELECT kind, name FROM key_holders");
       for (const { kind, name } of holders) this.#enlist(`${kind} ${name}`, term);
     });
     return ok(null);
@@ -58,13 +53,13 @@ export class KeyRotation {
     const statement = holds
       ? "INSERT OR IGNORE INTO key_holders (kind, name) VALUES (?, ?)"
       : "DELETE FROM key_holders WHERE kind = ? AND name = ?";
-    this.#deps.commit(() => this.#deps.sql.exec(statement, kind, name), NOTHING);
+    this.deps.commit(() => this.deps.sql.exec(statement, kind, name), NOTHING);
     return this.#term();
   }
 
   /** The destinations of one namespace as `type/name`, without those of its children. */
   destinationsIn(namespace: string): string[] {
-    return this.#deps.sql
+    return this.deps.sql
       .exec<{ name: string }>(
         "SELECT name FROM key_holders WHERE kind = 'sync-destination' AND name >= ? AND name < ? ORDER BY name",
         namespace,
@@ -77,10 +72,10 @@ export class KeyRotation {
 
   /** Enqueues the term for an object; a newer term replaces it. */
   #enlist(lane: string, term: number): void {
-    this.#deps.outbox.enlistLatest("rekey", lane, { term });
+    this.deps.outbox.enlistLatest("rekey", lane, { term });
   }
 
   #term(): number {
-    return Number(this.#state.get("term") ?? 1);
+    return Number(this.state.get("term") ?? 1);
   }
 }

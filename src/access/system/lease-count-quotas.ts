@@ -28,13 +28,11 @@ interface LeaseCountQuotasDependencies {
  * of a path may refuse. Without a quota, nothing is counted.
  */
 export class LeaseCountQuotas {
-  readonly #deps: LeaseCountQuotasDependencies;
   readonly #scopes: QuotaScopes;
   readonly #violations = new Map<string, number>();
   #quotas: readonly Stored[] | undefined;
 
-  constructor(deps: LeaseCountQuotasDependencies) {
-    this.#deps = deps;
+  constructor(private readonly deps: LeaseCountQuotasDependencies) {
     this.#scopes = new QuotaScopes(deps.paths);
   }
 
@@ -46,7 +44,7 @@ export class LeaseCountQuotas {
   /** Drops the copies in memory, after a rollback or when the rows were replaced. */
   forget(): void {
     this.#quotas = undefined;
-    this.#deps.counts.forget();
+    this.deps.counts.forget();
   }
 
   names(): string[] {
@@ -60,9 +58,9 @@ export class LeaseCountQuotas {
     const quota = this.#all().find((one) => one.name === name);
     if (!quota) return refuse("missing");
     const counted = this.#leasesOf(quota);
-    await this.#deps.counts.refresh(counted);
+    await this.deps.counts.refresh(counted);
     const { kind: _kind, ...shown } = quota;
-    return ok({ ...shown, counter: this.#deps.counts.count(counted) });
+    return ok({ ...shown, counter: this.deps.counts.count(counted) });
   }
 
   put(name: string, given: LeaseQuotaBody): Result<null> {
@@ -81,7 +79,7 @@ export class LeaseCountQuotas {
       return refuse("invalid", `path: quota rule with similar properties exists under the name "${alike.name}"`);
     if (others.length >= MAX_QUOTAS) return refuse("invalid", `name: there may be at most ${MAX_QUOTAS} quotas`);
     // Leases that were issued while there was no quota are not counted.
-    if (!this.exist) this.#deps.counts.forget();
+    if (!this.exist) this.deps.counts.forget();
     this.#store([...others, { ...body, name, path, kind, inheritable: body.inheritable ?? path === "" }]);
     return ok(null);
   }
@@ -95,7 +93,7 @@ export class LeaseCountQuotas {
   async prepare(place: Omit<LeasePlace, "role">): Promise<void> {
     for (const quota of this.#all().filter(this.#scopes.covering(place))) {
       const counted = this.#leasesOf(quota);
-      const { counts } = this.#deps;
+      const { counts } = this.deps;
       if (!counts.isKnown(counted) || counts.count(counted) >= quota.max_leases) await counts.refresh(counted);
     }
   }
@@ -103,7 +101,7 @@ export class LeaseCountQuotas {
   /** @returns a refusal with upstream's text when no further lease may be issued at a place */
   admit(place: LeasePlace): Result<null> {
     const quota = this.exist ? this.#quotaOf(place) : undefined;
-    if (!quota || this.#deps.counts.count(this.#leasesOf(quota)) < quota.max_leases) return ok(null);
+    if (!quota || this.deps.counts.count(this.#leasesOf(quota)) < quota.max_leases) return ok(null);
     this.#violations.set(quota.name, (this.#violations.get(quota.name) ?? 0) + 1);
     const path = JSON.stringify(place.path.slice(0, 200));
     return refuse("limited", `1 error occurred:\n\t* request path ${path}: lease count quota exceeded\n\n`);
@@ -114,7 +112,7 @@ export class LeaseCountQuotas {
    * @param isExempt whether it may be refused
    */
   async admitLease(mount: string, id: string, isExempt: boolean): Promise<Result<null>> {
-    const { counts } = this.#deps;
+    const { counts } = this.deps;
     const at = counts.mountOf(mount);
     if (at && !isExempt) {
       const place = { namespace: at.namespace, path: at.path + id.slice(0, id.lastIndexOf("/")), role: null };
@@ -134,7 +132,7 @@ export class LeaseCountQuotas {
   measured(): Series[] {
     return this.#all().flatMap((quota) => [
       series("sallyport_lease_count_quota_max", quota.max_leases, quota.name),
-      series("sallyport_lease_count_quota_counter", this.#deps.counts.count(this.#leasesOf(quota)), quota.name),
+      series("sallyport_lease_count_quota_counter", this.deps.counts.count(this.#leasesOf(quota)), quota.name),
       series("sallyport_lease_count_quota_violations_total", this.#violations.get(quota.name) ?? 0, quota.name),
     ]);
   }
@@ -158,12 +156,12 @@ export class LeaseCountQuotas {
   }
 
   #isAuth(path: string): boolean {
-    return this.#deps.paths.authMountAt(this.#deps.paths.split("", path)) !== null;
+    return this.deps.paths.authMountAt(this.deps.paths.split("", path)) !== null;
   }
 
   #all(): readonly Stored[] {
     // Older rows hold roles as they were sent.
-    this.#quotas ??= (JSON.parse(this.#deps.state.get("lease_count_quotas") ?? "[]") as Stored[]).map((quota) => ({
+    this.#quotas ??= (JSON.parse(this.deps.state.get("lease_count_quotas") ?? "[]") as Stored[]).map((quota) => ({
       ...quota,
       role: comparedRole(quota.role),
     }));
@@ -177,7 +175,7 @@ export class LeaseCountQuotas {
       if (first !== second) return first > second ? -1 : 1;
       return b.path.length - a.path.length || (a.name < b.name ? -1 : 1);
     });
-    this.#deps.commit(() => this.#deps.state.set("lease_count_quotas", JSON.stringify(sorted)));
+    this.deps.commit(() => this.deps.state.set("lease_count_quotas", JSON.stringify(sorted)));
     this.#quotas = sorted;
   }
 }

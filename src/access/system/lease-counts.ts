@@ -37,29 +37,26 @@ interface Admitted {
  * asked again before a request is refused.
  */
 export class LeaseCounts {
-  readonly #env: Env;
-  readonly #mounts: MountTable;
-  readonly #tokens: TokenLeaseCounts;
   /** By uuid of the mount and path below it. */
   readonly #known = new Map<string, Map<string, number>>();
   /** By mount and id of the lease, oldest first. */
   readonly #admitted = new Map<string, Admitted>();
   #clock = 0;
 
-  constructor(env: Env, mounts: MountTable, tokens: TokenLeaseCounts) {
-    this.#env = env;
-    this.#mounts = mounts;
-    this.#tokens = tokens;
-  }
+  constructor(
+    private readonly env: Env,
+    private readonly mounts: MountTable,
+    private readonly tokens: TokenLeaseCounts,
+  ) {}
 
   forget(): void {
     this.#known.clear();
-    this.#tokens.forget();
+    this.tokens.forget();
   }
 
   /** The mount of an engine; null when it is gone. */
   mountOf(uuid: string): Mount | null {
-    return this.#mounts.every().find((mount) => mount.uuid === uuid) ?? null;
+    return this.mounts.every().find((mount) => mount.uuid === uuid) ?? null;
   }
 
   /** Whether every mount that is counted has been asked. */
@@ -69,7 +66,7 @@ export class LeaseCounts {
 
   count(counted: CountedLeases): number {
     let total = 0;
-    for (const { n, ...place } of this.#tokens.all()) if (counted.holds(place)) total += n;
+    for (const { n, ...place } of this.tokens.all()) if (counted.holds(place)) total += n;
     for (const { uuid, namespace, path: root } of this.#enginesOf(counted)) {
       for (const [path, n] of this.#known.get(uuid) ?? [])
         if (counted.holds({ namespace, path: root + path, role: null })) total += n;
@@ -92,7 +89,7 @@ export class LeaseCounts {
   async refresh(counted: CountedLeases): Promise<void> {
     await mapLimit(this.#enginesOf(counted), MAX_CONCURRENT, async ({ uuid }) => {
       const since = this.#clock;
-      const { counts, pending } = await credentialEngine(this.#env, uuid).countLeases();
+      const { counts, pending } = await credentialEngine(this.env, uuid).countLeases();
       const known = new Map(Object.entries(counts));
       const waiting = new Set(pending);
       for (const id of pending) if (this.#admitted.has(`${uuid} ${id}`)) add(known, pathOf(id), 1);
@@ -106,7 +103,7 @@ export class LeaseCounts {
   }
 
   #enginesOf(counted: CountedLeases): Mount[] {
-    return this.#mounts.every().filter((mount) => mount.type !== "kv" && counted.mayHold(mount));
+    return this.mounts.every().filter((mount) => mount.type !== "kv" && counted.mayHold(mount));
   }
 }
 

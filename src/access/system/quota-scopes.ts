@@ -31,11 +31,7 @@ export const quotaNameRefusal = (name: string): Refusal | null =>
 
 /** The paths of quotas of every kind: which place they name, and which requests they cover. Owns no state. */
 export class QuotaScopes {
-  readonly #paths: PathResolver;
-
-  constructor(paths: PathResolver) {
-    this.#paths = paths;
-  }
+  constructor(private readonly paths: PathResolver) {}
 
   /** The kind and the stored spelling of a path that a request gives. */
   scopeOf(text: string): Result<Pick<QuotaScope, "kind" | "path">> {
@@ -60,7 +56,7 @@ export class QuotaScopes {
 
   /** Spells paths as that of a place is routed: a caseless name has one spelling. */
   spelling(place: Place): (path: string) => string {
-    const inside = caselessSegments(this.#paths, place);
+    const inside = caselessSegments(this.paths, place);
     if (inside === null) return (path) => path;
     const segments = { first: inside.first + place.namespace.split("/").length - 1, count: inside.count };
     return (path) => inLowerCase(path, segments);
@@ -68,7 +64,7 @@ export class QuotaScopes {
 
   #kindOf(path: string): QuotaKind | null {
     if (path === "") return "global";
-    const place = this.#paths.kindOf(path.replace(/\*$/, ""));
+    const place = this.paths.kindOf(path.replace(/\*$/, ""));
     if (place !== null && path.endsWith("*")) return "prefix";
     return place === "inside" ? "exact" : place;
   }

@@ -43,14 +43,12 @@ interface RateLimitQuotasDependencies {
 }
 
 export class RateLimitQuotas {
-  readonly #deps: RateLimitQuotasDependencies;
   readonly #scopes: QuotaScopes;
   #quotas: readonly Stored[] | undefined;
   #config: QuotasConfig | undefined;
   readonly #counters = new Map<string, Counter>();
 
-  constructor(deps: RateLimitQuotasDependencies) {
-    this.#deps = deps;
+  constructor(private readonly deps: RateLimitQuotasDependencies) {
     this.#scopes = new QuotaScopes(deps.paths);
   }
 
@@ -98,13 +96,13 @@ export class RateLimitQuotas {
   }
 
   config(): QuotasConfig {
-    this.#config ??= { ...NO_CONFIG, ...(JSON.parse(this.#deps.state.get("quotas_config") ?? "{}") as object) };
+    this.#config ??= { ...NO_CONFIG, ...(JSON.parse(this.deps.state.get("quotas_config") ?? "{}") as object) };
     return this.#config;
   }
 
   setConfig(changes: Partial<QuotasConfig>): void {
     const config = { ...this.config(), ...changes };
-    this.#deps.commit(() => this.#deps.state.set("quotas_config", JSON.stringify(config)));
+    this.deps.commit(() => this.deps.state.set("quotas_config", JSON.stringify(config)));
     this.#config = config;
   }
 
@@ -160,7 +158,7 @@ export class RateLimitQuotas {
   }
 
   #all(): readonly Stored[] {
-    this.#quotas ??= JSON.parse(this.#deps.state.get("rate_limit_quotas") ?? "[]") as Stored[];
+    this.#quotas ??= JSON.parse(this.deps.state.get("rate_limit_quotas") ?? "[]") as Stored[];
     return this.#quotas;
   }
 
@@ -169,7 +167,7 @@ export class RateLimitQuotas {
     const sorted = [...quotas].sort(
       (a, b) => RANK[b.kind] - RANK[a.kind] || b.path.length - a.path.length || (a.name < b.name ? -1 : 1),
     );
-    this.#deps.commit(() => this.#deps.state.set("rate_limit_quotas", JSON.stringify(sorted)));
+    this.deps.commit(() => this.deps.state.set("rate_limit_quotas", JSON.stringify(sorted)));
     this.#quotas = sorted;
     for (const key of this.#counters.keys()) if (key.startsWith(`${changed} `)) this.#counters.delete(key);
   }

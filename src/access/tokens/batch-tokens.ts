@@ -51,17 +51,12 @@ type Statement = readonly [
  * hash of it: it identifies the token in later calls of the same request, and cannot be used as a token.
  */
 export class BatchTokens {
-  readonly #keys: DataKeys;
-  readonly #hashKey: TokenHashKey;
-  readonly #namespaces: NamespaceTree;
-  readonly #authMounts: AuthMountTable;
-
-  constructor(keys: DataKeys, hashKey: TokenHashKey, namespaces: NamespaceTree, authMounts: AuthMountTable) {
-    this.#authMounts = authMounts;
-    this.#keys = keys;
-    this.#hashKey = hashKey;
-    this.#namespaces = namespaces;
-  }
+  constructor(
+    private readonly keys: DataKeys,
+    private readonly hashKey: TokenHashKey,
+    private readonly namespaces: NamespaceTree,
+    private readonly authMounts: AuthMountTable,
+  ) {}
 
   /**
    * Seals the statement of a drafted token.
@@ -73,7 +68,7 @@ export class BatchTokens {
     const statement: Statement = [
       VERSION,
       randomText(16),
-      this.#namespaces.idOf(token.namespace as string) ?? "",
+      this.namespaces.idOf(token.namespace as string) ?? "",
       token.namespace as string,
       JSON.parse(token.policies as string),
       token.created as number,
@@ -83,7 +78,7 @@ export class BatchTokens {
       ...([token.role ?? null, token.bound_cidrs, token.meta] as [string | null, string | null, string | null]),
       ...login,
     ];
-    const sealed = this.#keys.seal(JSON.stringify(statement), CONTEXT);
+    const sealed = this.keys.seal(JSON.stringify(statement), CONTEXT);
     const text = BATCH_PREFIX + Buffer.from(sealed).toString("base64url");
     return text.length > MAX_BATCH_TOKEN ? null : text;
   }
@@ -93,9 +88,9 @@ export class BatchTokens {
     const bytes = decoded(text.slice(BATCH_PREFIX.length));
     if (!bytes) return null;
     try {
-      return this.#row(JSON.parse(this.#keys.openText(bytes, CONTEXT)) as Statement);
+      return this.#row(JSON.parse(this.keys.openText(bytes, CONTEXT)) as Statement);
     } catch (failure) {
-      if (failure instanceof Sealed && this.#keys.sealedBecause() === null) return null;
+      if (failure instanceof Sealed && this.keys.sealedBecause() === null) return null;
       throw failure;
     }
   }
@@ -112,9 +107,9 @@ export class BatchTokens {
 
   #row(statement: Statement): TokenRow | null {
     const [version, , namespaceId, namespace, policies, created, expires, parent] = statement;
-    if (version !== VERSION || this.#namespaces.idOf(namespace) !== namespaceId) return null;
+    if (version !== VERSION || this.namespaces.idOf(namespace) !== namespaceId) return null;
     const [, , , , , , , , name, path, entity, role, networks, meta, mount] = statement;
-    if (mount !== undefined && !this.#authMounts.byUuid(mount)) return null;
+    if (mount !== undefined && !this.authMounts.byUuid(mount)) return null;
     return {
       hash: "",
       accessor: this.#accessorOf(statement),
@@ -155,7 +150,7 @@ export class BatchTokens {
   }
 
   #mac(payload: string): Buffer {
-    return createHmac("sha256", this.#hashKey.open()).update(`${CONTEXT} ${payload}`).digest();
+    return createHmac("sha256", this.hashKey.open()).update(`${CONTEXT} ${payload}`).digest();
   }
 }
 

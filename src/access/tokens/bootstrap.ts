@@ -13,29 +13,16 @@ import { newAccessor, type TokenStore } from "./token-store.ts";
  * the deployment's bootstrap secret.
  */
 export class Bootstrap {
-  readonly #env: Env;
-  readonly #state: DeploymentState;
-  readonly #tokens: TokenStore;
-  readonly #secrets: TokenSecrets;
-
-  readonly #commit: <T>(change: () => T) => T;
-
   constructor(
-    env: Env,
-    state: DeploymentState,
-    tokens: TokenStore,
-    secrets: TokenSecrets,
-    commit: <T>(change: () => T) => T,
-  ) {
-    this.#env = env;
-    this.#commit = commit;
-    this.#state = state;
-    this.#tokens = tokens;
-    this.#secrets = secrets;
-  }
+    private readonly env: Env,
+    private readonly state: DeploymentState,
+    private readonly tokens: TokenStore,
+    private readonly secrets: TokenSecrets,
+    private readonly commit: <T>(change: () => T) => T,
+  ) {}
 
   get done(): boolean {
-    return this.#state.get("bootstrapped") !== null;
+    return this.state.get("bootstrapped") !== null;
   }
 
   /** Creates the developer's token. No effect after the first token. Runs inside a transaction. */
@@ -45,8 +32,8 @@ export class Bootstrap {
 
   /** Creates the first token for a caller with the deployment's bootstrap secret. @throws Sealed */
   claim(presented: string | null): Result<AclToken> {
-    const wanted = settings(this.#env).BOOTSTRAP_SECRET;
-    const index = this.#state.get("bootstrapped");
+    const wanted = settings(this.env).BOOTSTRAP_SECRET;
+    const index = this.state.get("bootstrapped");
     if (index !== null) return refuse("invalid", `ACL bootstrap already done (reset index: ${index})`);
     if (wanted === undefined) {
       return refuse("denied", "ACL bootstrap needs the setting BOOTSTRAP_SECRET on the service");
@@ -55,15 +42,15 @@ export class Bootstrap {
       return refuse("denied", "BootstrapSecret: does not match the setting BOOTSTRAP_SECRET");
     }
     const secret = crypto.randomUUID();
-    const row = this.#commit(() => this.#insert(secret, "Bootstrap Token", "cluster", "v1/acl/bootstrap"));
+    const row = this.commit(() => this.#insert(secret, "Bootstrap Token", "cluster", "v1/acl/bootstrap"));
     return ok(aclToken(row, secret));
   }
 
   #insert(secret: string, name: string, family: TokenRow["family"], path: string): TokenRow {
     const accessor = newAccessor(family);
-    const row = this.#tokens.insert(secret, {
+    const row = this.tokens.insert(secret, {
       accessor,
-      secret: family === "cluster" ? this.#secrets.seal(accessor, secret) : null,
+      secret: family === "cluster" ? this.secrets.seal(accessor, secret) : null,
       parent: null,
       namespace: "",
       policies: '["root"]',
@@ -83,8 +70,8 @@ export class Bootstrap {
       renewable: 0,
     });
     // Upstream sends no event for a bootstrap, so the indexes are set here.
-    this.#tokens.backfillIndex(row.accessor, 1);
-    this.#state.set("bootstrapped", "1");
+    this.tokens.backfillIndex(row.accessor, 1);
+    this.state.set("bootstrapped", "1");
     return { ...row, create_index: 1, modify_index: 1 };
   }
 }

@@ -22,36 +22,32 @@ interface CubbyholesDependencies {
  * sealed, one row each. The rows of a token are deleted in the transaction that deletes the token.
  */
 export class Cubbyholes {
-  readonly #deps: CubbyholesDependencies;
-
-  constructor(deps: CubbyholesDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: CubbyholesDependencies) {}
 
   /** The JSON text at a path. @throws Sealed */
   read(owner: CubbyholeOwner, path: string): Result<string> {
     const row = this.#row(owner, path);
-    return row ? ok(this.#deps.keys.openText(row.value, context(owner, path))) : refuse("missing");
+    return row ? ok(this.deps.keys.openText(row.value, context(owner, path))) : refuse("missing");
   }
 
   /** Stores the JSON text of an object. Refused when the owner has ended. @throws Sealed */
   write(owner: CubbyholeOwner, path: string, text: string, rights: CubbyholeRights, now: number): Result<null> {
-    if (this.#deps.tokens.byAccessor(owner.accessor, now, true) === null) return refuse("denied", "permission denied");
+    if (this.deps.tokens.byAccessor(owner.accessor, now, true) === null) return refuse("denied", "permission denied");
     const before = this.#row(owner, path);
     if (!(before ? rights.update : rights.create)) return refuse("denied", "permission denied");
     const bytes = Buffer.byteLength(text) + Buffer.byteLength(path);
     const refused = this.#tooMuch(owner, path, bytes, before?.bytes ?? null);
     if (refused) return refused;
     const { accessor, namespaceId } = owner;
-    this.#deps.commit(
+    this.deps.commit(
       () =>
-        this.#deps.sql.exec(
+        this.deps.sql.exec(
           `INSERT INTO cubbyholes (token, namespace, path, value, bytes) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT DO UPDATE SET value = excluded.value, bytes = excluded.bytes`,
           accessor,
           namespaceId,
           path,
-          this.#deps.keys.seal(text, context(owner, path)),
+          this.deps.keys.seal(text, context(owner, path)),
           bytes,
         ),
       NOTHING,
@@ -61,9 +57,9 @@ export class Cubbyholes {
 
   /** Idempotent. */
   delete({ accessor, namespaceId }: CubbyholeOwner, path: string): void {
-    this.#deps.commit(
+    this.deps.commit(
       () =>
-        this.#deps.sql.exec(
+        this.deps.sql.exec(
           "DELETE FROM cubbyholes WHERE token = ? AND namespace = ? AND path = ?",
           accessor,
           namespaceId,
@@ -75,7 +71,7 @@ export class Cubbyholes {
 
   /** The names in a folder, sorted; those of folders end with a slash. @param folder empty, or with a trailing slash */
   list({ accessor, namespaceId }: CubbyholeOwner, folder: string): string[] {
-    const paths = this.#deps.sql
+    const paths = this.deps.sql
       .exec<{ path: string }>("SELECT path FROM cubbyholes WHERE token = ? AND namespace = ?", accessor, namespaceId)
       .toArray()
       .filter(({ path }) => path.startsWith(folder))
@@ -85,11 +81,11 @@ export class Cubbyholes {
 
   /** Deletes everything of an ended token, inside the transaction that ends it. */
   ended(accessor: string): void {
-    this.#deps.sql.exec("DELETE FROM cubbyholes WHERE token = ?", accessor);
+    this.deps.sql.exec("DELETE FROM cubbyholes WHERE token = ?", accessor);
   }
 
   #row({ accessor, namespaceId }: CubbyholeOwner, path: string): { value: ArrayBuffer; bytes: number } | undefined {
-    return this.#deps.sql
+    return this.deps.sql
       .exec<{ value: ArrayBuffer; bytes: number }>(
         "SELECT value, bytes FROM cubbyholes WHERE token = ? AND namespace = ? AND path = ?",
         accessor,
@@ -105,7 +101,7 @@ export class Cubbyholes {
     if (bytes > MAX_VALUE_BYTES) {
       return refuse("too-large", `a value in a cubbyhole may have at most ${MAX_VALUE_BYTES} bytes`);
     }
-    const { n, total } = this.#deps.sql
+    const { n, total } = this.deps.sql
       .exec<{ n: number; total: number }>(
         "SELECT count(*) AS n, ifnull(sum(bytes), 0) AS total FROM cubbyholes WHERE token = ?",
         accessor,

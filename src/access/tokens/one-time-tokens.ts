@@ -23,15 +23,11 @@ const context = (accessor: string): string => `one-time-token ${accessor}`;
  *     created ──exchange, expiry, another one, end of the token──► deleted
  */
 export class OneTimeTokens {
-  readonly #deps: OneTimeTokensDependencies;
-
-  constructor(deps: OneTimeTokensDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: OneTimeTokensDependencies) {}
 
   /** Creates the one-time token of a token, in place of an earlier one. @throws Sealed */
   create(token: string, now: number): Result<OneTimeToken> {
-    const { sql, keys, tokens, commit } = this.#deps;
+    const { sql, keys, tokens, commit } = this.deps;
     const row = tokens.find(token, now);
     if (!row) return refuse("denied", "permission denied");
     if (row.family === "batch" || row.uses !== 0) {
@@ -52,7 +48,7 @@ export class OneTimeTokens {
 
   /** The token that a one-time secret stands for, and its accessor. The secret is used up. @throws Sealed */
   exchange(secret: string, now: number): Result<{ accessor: string; secret: string }> {
-    const { sql, keys, tokens, commit } = this.#deps;
+    const { sql, keys, tokens, commit } = this.deps;
     const [row] = sql
       .exec<{ accessor: string; expires: number; token: ArrayBuffer }>(
         "SELECT accessor, expires, token FROM one_time_tokens WHERE hash = ?",
@@ -73,15 +69,15 @@ export class OneTimeTokens {
 
   /** Deletes the one-time token of a token that has ended. Runs inside the ending transaction. */
   ended(accessor: string): void {
-    this.#deps.sql.exec("DELETE FROM one_time_tokens WHERE accessor = ?", accessor);
+    this.deps.sql.exec("DELETE FROM one_time_tokens WHERE accessor = ?", accessor);
   }
 
   nextExpiry(): number | null {
-    return this.#deps.sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM one_time_tokens").one().at;
+    return this.deps.sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM one_time_tokens").one().at;
   }
 
   expire(now: number): void {
     if ((this.nextExpiry() ?? now + 1) > now) return;
-    this.#deps.commit(() => this.#deps.sql.exec("DELETE FROM one_time_tokens WHERE expires <= ?", now), NOTHING);
+    this.deps.commit(() => this.deps.sql.exec("DELETE FROM one_time_tokens WHERE expires <= ?", now), NOTHING);
   }
 }

@@ -12,32 +12,27 @@ import type { TokenRoles } from "./token-roles.ts";
  * A token is not renewed once its user or role is deleted.
  */
 export class RenewalLimits {
-  readonly #mounts: AuthMountTable;
-  readonly #entries: AuthEntries;
-  readonly #roles: TokenRoles;
-  readonly #methods: TokenMethods;
-
-  constructor(mounts: AuthMountTable, entries: AuthEntries, roles: TokenRoles, methods: TokenMethods) {
-    this.#mounts = mounts;
-    this.#entries = entries;
-    this.#roles = roles;
-    this.#methods = methods;
-  }
+  constructor(
+    private readonly mounts: AuthMountTable,
+    private readonly entries: AuthEntries,
+    private readonly roles: TokenRoles,
+    private readonly methods: TokenMethods,
+  ) {}
 
   /** The limits that differ from the token's own. @throws Sealed */
   of(row: TokenRow): Result<Partial<TokenLimits>> {
     if (row.auth_mount !== null) return this.#ofLogin(entryOf(row), row);
-    const { max_lease_ttl: maxTtl } = this.#methods.limits(row.namespace);
+    const { max_lease_ttl: maxTtl } = this.methods.limits(row.namespace);
     if (row.role === null) return ok({ maxTtl });
-    const role = this.#roles.get(row.namespace, row.role);
+    const role = this.roles.get(row.namespace, row.role);
     return role
       ? ok({ maxTtl, explicitMaxTtl: role.token_explicit_max_ttl, period: role.token_period })
       : refuse("invalid", `original token role ${JSON.stringify(row.role)} could not be found, not renewing`);
   }
 
   #ofLogin(entry: AuthEntryName, row: TokenRow): Result<TokenLimits> {
-    const mount = this.#mounts.byUuid(entry.mount);
-    const text = mount && this.#entries.get(entry);
+    const mount = this.mounts.byUuid(entry.mount);
+    const text = mount && this.entries.get(entry);
     if (!mount || text === null) return refuse("invalid", "the role or user of this token is gone, not renewing");
     const settings = JSON.parse(text) as TokenSettings;
     // As upstream: roles are compared by no method that is offered here.

@@ -29,71 +29,59 @@ const FAILED_IN_A_ROW = 3;
 
 /** Looks up, renews and revokes tokens for the secrets API. Each change and its event are one transaction. */
 export class SecretsTokens {
-  readonly #store: TokenStore;
-  readonly #rules: TokenRules;
-  readonly #rights: TokenCapabilities;
-  readonly #renewalLimits: RenewalLimits;
-  readonly #publisher: AccessPublisher;
-
   constructor(
-    store: TokenStore,
-    rules: TokenRules,
-    rights: TokenCapabilities,
-    renewalLimits: RenewalLimits,
-    publisher: AccessPublisher,
-  ) {
-    this.#store = store;
-    this.#rules = rules;
-    this.#rights = rights;
-    this.#renewalLimits = renewalLimits;
-    this.#publisher = publisher;
-  }
+    private readonly store: TokenStore,
+    private readonly rules: TokenRules,
+    private readonly rights: TokenCapabilities,
+    private readonly renewalLimits: RenewalLimits,
+    private readonly publisher: AccessPublisher,
+  ) {}
 
   /** The number of tokens of all namespaces. */
   count(): number {
-    return this.#store.count();
+    return this.store.count();
   }
 
   /** Counts one use of a token with limited uses. */
   spend(row: TokenRow, now: number): void {
     // No replica holds an answer about such a token.
-    this.#publisher.commit(() => this.#store.spend(row, now + LAST_REQUEST_MS), NOTHING);
+    this.publisher.commit(() => this.store.spend(row, now + LAST_REQUEST_MS), NOTHING);
   }
 
   /** @throws Sealed */
   lookup(name: TokenName): Result<Record<string, unknown>> {
-    const row = knownToken(this.#rights.named(name));
-    return row.ok ? ok(this.#rules.view(row.value, textIn(name), Date.now())) : row;
+    const row = knownToken(this.rights.named(name));
+    return row.ok ? ok(this.rules.view(row.value, textIn(name), Date.now())) : row;
   }
 
   /** @throws Sealed */
   renew(name: TokenName, increment: number): Result<Authed> {
     const now = Date.now();
-    const row = this.#rights.named(name);
+    const row = this.rights.named(name);
     if (!row.ok) return row;
     if (row.value === null) return refuse("invalid", "token not found");
     if (row.value.family === "batch") return refuse("invalid", "batch tokens cannot be renewed");
-    const limits = this.#renewalLimits.of(row.value);
+    const limits = this.renewalLimits.of(row.value);
     if (!limits.ok) return limits;
-    const renewed = this.#rules.renew(row.value, limits.value, increment, now);
+    const renewed = this.rules.renew(row.value, limits.value, increment, now);
     if (!renewed.ok) return renewed;
     const { row: next, warnings } = renewed.value;
-    this.#publisher.commit(() => {
-      this.#store.update(next);
-      this.#publisher.emit([tokenUpserted(next)], [{ token: next.accessor }]);
+    this.publisher.commit(() => {
+      this.store.update(next);
+      this.publisher.emit([tokenUpserted(next)], [{ token: next.accessor }]);
     }, [next.hash]);
-    return ok({ auth: this.#rules.authBlock(next, textIn(name), now), warnings });
+    return ok({ auth: this.rules.authBlock(next, textIn(name), now), warnings });
   }
 
   /** Revokes a token, with or without its descendants. An unknown token counts as revoked. @throws Sealed */
   revoke(name: TokenName, keepChildren: boolean): Result<null> {
-    const named = this.#rights.named(name);
+    const named = this.rights.named(name);
     if (!named.ok || named.value === null) return named.ok ? ok(null) : named;
     const row = named.value;
     if (row.family === "batch") return refuse("invalid", "batch tokens cannot be revoked");
-    this.#publisher.commit(
+    this.publisher.commit(
       () => {
-        if (keepChildren) this.#store.orphanChildren(row.hash);
+        if (keepChildren) this.store.orphanChildren(row.hash);
         this.#end(row);
       },
       this.#endingWith([row]),
@@ -108,7 +96,7 @@ export class SecretsTokens {
    */
   revokeIssued(namespace: string, path: string): Result<boolean> {
     const now = Date.now();
-    this.#publisher.commit(() => this.#store.endIssued(namespace, path, now));
+    this.publisher.commit(() => this.store.endIssued(namespace, path, now));
     return ok(this.expire(now, MAX_DELETED) === MAX_DELETED);
   }
 
@@ -117,7 +105,7 @@ export class SecretsTokens {
    * the others are deleted. @returns the number, without descendants
    */
   expire(now: number, limit: number): number {
-    const expired = this.#store.expired(now, limit);
+    const expired = this.store.expired(now, limit);
     for (let at = 0; at < expired.length; at += EXPIRED_TOGETHER) {
       const some = expired.slice(at, at + EXPIRED_TOGETHER);
       try {
@@ -131,7 +119,7 @@ export class SecretsTokens {
 
   /** Deletes expired tokens as one transaction. */
   #expire(rows: readonly TokenRow[]): void {
-    this.#publisher.commit(() => {
+    this.publisher.commit(() => {
       for (const row of rows) this.#end(row);
     }, this.#endingWith(rows));
     for (const { accessor } of rows) recordAction("token-expired", { accessor });
@@ -149,7 +137,7 @@ export class SecretsTokens {
         failed = 0;
       } catch (failure) {
         warn("token-not-deleted", { accessor: row.accessor, because: textOf(failure) });
-        this.#store.postpone(row.hash, now + RETRY_MS);
+        this.store.postpone(row.hash, now + RETRY_MS);
         failed += 1;
         if (failed === FAILED_IN_A_ROW) throw failure;
       }
@@ -158,23 +146,23 @@ export class SecretsTokens {
 
   /** One page of the accessors of a namespace and its descendants. */
   accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
-    const { rows, next } = this.#store.page(Date.now(), { from, limit, within });
+    const { rows, next } = this.store.page(Date.now(), { from, limit, within });
     return { keys: rows.map(({ accessor }) => accessor), next };
   }
 
   /** A page of the names below a prefix of ids of leases of tokens; empty after the last. */
   leaseNames(namespace: string, prefix: string, after: string): string[] {
-    return tokenLeaseNames(this.#store, namespace, prefix, after);
+    return tokenLeaseNames(this.store, namespace, prefix, after);
   }
 
   /** The lease of a token by its id; null when there is none. */
   lease(namespace: string, id: string): TokenLease | null {
-    const row = tokenOfLease(this.#store, namespace, id);
+    const row = tokenOfLease(this.store, namespace, id);
     return row && tokenLease(row, id, Date.now());
   }
 
   #endingWith(rows: readonly TokenRow[]): ChangedKeys {
-    return rows.flatMap(({ hash }) => this.#store.family(hash));
+    return rows.flatMap(({ hash }) => this.store.family(hash));
   }
 
   /**
@@ -182,12 +170,12 @@ export class SecretsTokens {
    * a transaction.
    */
   #end({ hash }: TokenRow): void {
-    const family = this.#store.family(hash);
+    const family = this.store.family(hash);
     for (let at = 0; at < family.length; at += ENDED_TOGETHER) {
-      const gone = this.#store.rows(family.slice(at, at + ENDED_TOGETHER));
-      this.#store.delete(gone);
+      const gone = this.store.rows(family.slice(at, at + ENDED_TOGETHER));
+      this.store.delete(gone);
       // Wrapping tokens send no events: they are part of an answer.
-      this.#publisher.emit(gone.filter((each) => !isWrapping(each)).map(tokenDeleted));
+      this.publisher.emit(gone.filter((each) => !isWrapping(each)).map(tokenDeleted));
     }
   }
 }

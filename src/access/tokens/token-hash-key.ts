@@ -6,21 +6,19 @@ const NAME = "token-hash-key";
 
 /** The key of the hashes by which tokens are found. One for the deployment, sealed at rest, opened once. */
 export class TokenHashKey {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
   #key: KeyObject | undefined;
 
-  constructor(sql: SqlStorage, keys: DataKeys) {
-    this.#sql = sql;
-    this.#keys = keys;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+  ) {}
 
   /** @throws Sealed */
   open(): KeyObject {
     if (!this.#key) {
       const sealed = this.#sealed();
-      if (!sealed) throw new Sealed(this.#keys.sealedBecause() ?? "sealed: the key of the token hashes is missing");
-      this.#key = createSecretKey(this.#keys.open(sealed, NAME));
+      if (!sealed) throw new Sealed(this.keys.sealedBecause() ?? "sealed: the key of the token hashes is missing");
+      this.#key = createSecretKey(this.keys.open(sealed, NAME));
     }
     return this.#key;
   }
@@ -29,10 +27,10 @@ export class TokenHashKey {
   begin(): void {
     if (this.#sealed()) return;
     const key = crypto.getRandomValues(new Uint8Array(32));
-    this.#sql.exec("INSERT INTO sealed VALUES (?, ?)", NAME, this.#keys.seal(key, NAME));
+    this.sql.exec("INSERT INTO sealed VALUES (?, ?)", NAME, this.keys.seal(key, NAME));
   }
 
   #sealed(): ArrayBuffer | undefined {
-    return this.#sql.exec<{ value: ArrayBuffer }>("SELECT value FROM sealed WHERE name = ?", NAME).toArray()[0]?.value;
+    return this.sql.exec<{ value: ArrayBuffer }>("SELECT value FROM sealed WHERE name = ?", NAME).toArray()[0]?.value;
   }
 }

@@ -10,20 +10,15 @@ import type { TokenStore } from "./token-store.ts";
 
 /** The rights of a token's holder: by its own policies, its entity, its groups and its roles. Reads rows, keeps none. */
 export class TokenHolders {
-  readonly #tokens: TokenStore;
-  readonly #policies: PolicyStore;
-  readonly #entities: Entities;
-  readonly #roles: ClusterRoles;
-
-  constructor(tokens: TokenStore, policies: PolicyStore, entities: Entities, roles: ClusterRoles) {
-    this.#tokens = tokens;
-    this.#policies = policies;
-    this.#entities = entities;
-    this.#roles = roles;
-  }
+  constructor(
+    private readonly tokens: TokenStore,
+    private readonly policies: PolicyStore,
+    private readonly entities: Entities,
+    private readonly roles: ClusterRoles,
+  ) {}
 
   grantsOf(row: TokenRow): Grants {
-    return this.#policies.grants(row.namespace, this.#policyNames(row), this.#subjectOf(row));
+    return this.policies.grants(row.namespace, this.#policyNames(row), this.#subjectOf(row));
   }
 
   /**
@@ -31,37 +26,37 @@ export class TokenHolders {
    * holds no rule of that API. Its path rules grant nothing.
    */
   anonymousRights(): ClusterRights | null {
-    const { cluster } = this.#policies.grants("", [ANONYMOUS]);
+    const { cluster } = this.policies.grants("", [ANONYMOUS]);
     return hasClusterRules(cluster) ? cluster : null;
   }
 
   /** The rights that a holder would have by a policy that is not written. */
   grantsWith(row: TokenRow, draft: PolicyDraft): Grants {
-    return this.#policies.grantsWith(row.namespace, this.#policyNames(row), draft, this.#subjectOf(row));
+    return this.policies.grantsWith(row.namespace, this.#policyNames(row), draft, this.#subjectOf(row));
   }
 
   #policyNames(row: TokenRow): string[] {
-    const identityPolicies = row.entity_id === "" ? [] : this.#entities.policiesOf(row.entity_id, row.namespace);
-    return [...policiesOf(row), ...identityPolicies, ...this.#roles.of(row).policies];
+    const identityPolicies = row.entity_id === "" ? [] : this.entities.policiesOf(row.entity_id, row.namespace);
+    return [...policiesOf(row), ...identityPolicies, ...this.roles.of(row).policies];
   }
 
   #subjectOf(row: TokenRow) {
-    return () => this.#entities.templateSubject(row.entity_id, row.namespace);
+    return () => this.entities.templateSubject(row.entity_id, row.namespace);
   }
 
   /** The roles of the cluster API that a token names. */
   rolesOf(row: TokenRow): HeldRoles {
-    return this.#roles.of(row);
+    return this.roles.of(row);
   }
 
   /** False while the holder's entity is disabled or deleted; true for tokens without an entity. */
   isEntityActive(row: TokenRow): boolean {
-    return row.entity_id === "" || this.#entities.isActive(row.entity_id);
+    return row.entity_id === "" || this.entities.isActive(row.entity_id);
   }
 
   /** The viewer of mount listings; null when the token is gone. */
   viewer(accessor: string): Viewer | null {
-    const row = this.#tokens.byAccessor(accessor, Date.now(), true);
+    const row = this.tokens.byAccessor(accessor, Date.now(), true);
     return row && { grants: this.grantsOf(row), namespace: row.namespace };
   }
 }

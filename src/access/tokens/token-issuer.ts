@@ -11,41 +11,29 @@ import type { TokenStore } from "./token-store.ts";
 
 /** Creates tokens for the secrets API. A token and its event are one transaction. */
 export class TokenIssuer {
-  readonly #store: TokenStore;
-  readonly #rules: TokenRules;
-  readonly #namespaces: NamespaceTree;
-  readonly #roles: TokenRoles;
-  readonly #publisher: AccessPublisher;
-
   constructor(
-    store: TokenStore,
-    rules: TokenRules,
-    namespaces: NamespaceTree,
-    roles: TokenRoles,
-    publisher: AccessPublisher,
-  ) {
-    this.#store = store;
-    this.#rules = rules;
-    this.#namespaces = namespaces;
-    this.#roles = roles;
-    this.#publisher = publisher;
-  }
+    private readonly store: TokenStore,
+    private readonly rules: TokenRules,
+    private readonly namespaces: NamespaceTree,
+    private readonly roles: TokenRoles,
+    private readonly publisher: AccessPublisher,
+  ) {}
 
   /** @throws Sealed */
   create(caller: string, namespace: string, path: string, request: TokenBody, kind: TokenKind): Result<Authed> {
     const now = Date.now();
-    const parent = this.#store.byAccessor(caller, now, true);
+    const parent = this.store.byAccessor(caller, now, true);
     if (!parent) return refuse("denied", "permission denied");
     if (parent.family === "batch") return refuse("invalid", "batch tokens cannot create more tokens");
-    if (!this.#namespaces.has(namespace)) return namespaceMissing(namespace);
-    const role = kind.role === null ? null : this.#roles.get(namespace, kind.role);
+    if (!this.namespaces.has(namespace)) return namespaceMissing(namespace);
+    const role = kind.role === null ? null : this.roles.get(namespace, kind.role);
     if (kind.role !== null && !role) return refuse("invalid", `unknown role ${kind.role}`);
-    const draft = this.#rules.draft(parent, namespace, path, request, { orphan: kind.orphan, role }, now);
+    const draft = this.rules.draft(parent, namespace, path, request, { orphan: kind.orphan, role }, now);
     if (!draft.ok) return draft;
     const { secret, token, warnings } = draft.value;
     // No reader has presented a random secret before. A chosen one may be known as invalid, and an alias may add rights.
     const isNew = !request.id && !request.entity_alias;
-    return this.#publisher.commit(
+    return this.publisher.commit(
       () => {
         const entity = request.entity_alias
           ? this.#entityOf(namespace, request.entity_alias, now)
@@ -53,13 +41,13 @@ export class TokenIssuer {
         if (!entity.ok) return entity;
         const drafted = { ...token, entity_id: entity.value };
         if (token.family === "batch") {
-          const sealed = this.#store.seal(drafted, token.parent === null ? null : parent.accessor, now);
+          const sealed = this.store.seal(drafted, token.parent === null ? null : parent.accessor, now);
           if (!sealed) return refuse("invalid", TOO_LONG_BATCH_TOKEN);
-          return ok({ auth: this.#rules.authBlock(sealed.row, sealed.secret, now), warnings });
+          return ok({ auth: this.rules.authBlock(sealed.row, sealed.secret, now), warnings });
         }
-        const row = this.#store.insert(secret, drafted);
-        this.#publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
-        return ok({ auth: this.#rules.authBlock(row, secret, now), warnings });
+        const row = this.store.insert(secret, drafted);
+        this.publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
+        return ok({ auth: this.rules.authBlock(row, secret, now), warnings });
       },
       isNew ? NOTHING : null,
     );
@@ -67,7 +55,7 @@ export class TokenIssuer {
 
   /** The entity of an alias at the token method of a namespace, created with it. Runs inside a transaction. */
   #entityOf(namespace: string, alias: string, now: number): Result<string> {
-    const mount = tokenMountAccessor(this.#namespaces.idOf(namespace) ?? "");
-    return this.#rules.entityOfAlias(namespace, mount, alias, now);
+    const mount = tokenMountAccessor(this.namespaces.idOf(namespace) ?? "");
+    return this.rules.entityOfAlias(namespace, mount, alias, now);
   }
 }

@@ -16,12 +16,9 @@ type Counted = Pick<TokenRow, "namespace" | "path" | "family" | "expires" | "pol
  * the rows once, when the first quota needs it, and kept in memory after that.
  */
 export class TokenLeaseCounts {
-  readonly #sql: SqlStorage;
   #counts: Map<string, TokenLeaseCount> | null = null;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   /** Drops the counts, after a rollback or when the rows were replaced. */
   forget(): void {
@@ -42,7 +39,7 @@ export class TokenLeaseCounts {
   }
 
   #read(): Map<string, TokenLeaseCount> {
-    const rows = this.#sql.exec<Counted & { n: number }>(
+    const rows = this.sql.exec<Counted & { n: number }>(
       `SELECT namespace, path, family, auth_entry, policies, 1 AS expires, count(*) AS n FROM tokens
        WHERE family = 'secrets' AND expires IS NOT NULL GROUP BY namespace, path, auth_entry, policies`,
     );

@@ -42,21 +42,17 @@ const NEW_ROLE: Omit<TokenRole, "name"> = {
  * read when a token of the role is created or renewed.
  */
 export class TokenRoles {
-  readonly #deps: TokenRolesDependencies;
-
-  constructor(deps: TokenRolesDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: TokenRolesDependencies) {}
 
   get(namespace: string, name: string): TokenRole | null {
-    const [row] = this.#deps.sql
+    const [row] = this.deps.sql
       .exec<{ value: string }>("SELECT value FROM token_roles WHERE namespace = ? AND name = ?", namespace, name)
       .toArray();
     return row ? { ...NEW_ROLE, ...(JSON.parse(row.value) as TokenRole) } : null;
   }
 
   names(namespace: string): string[] {
-    return this.#deps.sql
+    return this.deps.sql
       .exec<{ name: string }>("SELECT name FROM token_roles WHERE namespace = ? ORDER BY name", namespace)
       .toArray()
       .map(({ name }) => name);
@@ -67,7 +63,7 @@ export class TokenRoles {
    * @returns warnings about fields that have no effect
    */
   put(namespace: string, name: string, body: TokenRoleBody, rights?: WriteRights): Result<string[]> {
-    const { sql, namespaces, methods, commit } = this.#deps;
+    const { sql, namespaces, methods, commit } = this.deps;
     if (!NAME.test(name)) return refuse("invalid", "role_name: must be 1 to 128 of A-Z a-z 0-9 _ . -");
     const admitted = namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
@@ -93,14 +89,14 @@ export class TokenRoles {
 
   /** Idempotent. Tokens of the role live on; they are not renewed. */
   delete(namespace: string, name: string): void {
-    const { sql, commit } = this.#deps;
+    const { sql, commit } = this.deps;
     commit(() => sql.exec("DELETE FROM token_roles WHERE namespace = ? AND name = ?", namespace, name));
   }
 
   /** Deletes the roles of a namespace and the settings of its method, inside the caller's transaction. */
   deleteNamespace(namespace: string): void {
-    this.#deps.sql.exec("DELETE FROM token_roles WHERE namespace = ?", namespace);
-    this.#deps.methods.deleteNamespace(namespace);
+    this.deps.sql.exec("DELETE FROM token_roles WHERE namespace = ?", namespace);
+    this.deps.methods.deleteNamespace(namespace);
   }
 }
 

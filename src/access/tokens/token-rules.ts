@@ -24,25 +24,13 @@ import type { TokenStore } from "./token-store.ts";
 
 /** Rules for creating, renewing and showing tokens. Owns no state; used by `SecretsTokens` and `ClusterTokens`. */
 export class TokenRules {
-  readonly #store: TokenStore;
-  readonly #policies: PolicyStore;
-  readonly #evaluator: PathEvaluator;
-  readonly #entities: Entities;
-  readonly #methods: TokenMethods;
-
   constructor(
-    store: TokenStore,
-    policies: PolicyStore,
-    evaluator: PathEvaluator,
-    entities: Entities,
-    methods: TokenMethods,
-  ) {
-    this.#store = store;
-    this.#policies = policies;
-    this.#evaluator = evaluator;
-    this.#entities = entities;
-    this.#methods = methods;
-  }
+    private readonly store: TokenStore,
+    private readonly policies: PolicyStore,
+    private readonly evaluator: PathEvaluator,
+    private readonly entities: Entities,
+    private readonly methods: TokenMethods,
+  ) {}
 
   /**
    * Checks a request for a child of `parent`.
@@ -62,9 +50,9 @@ export class TokenRules {
     const { role } = kind;
     const root = isRoot(parent);
     const named = [...policiesOf(parent), ...this.#identityPolicies(parent)];
-    const subject = () => this.#entities.templateSubject(parent.entity_id, parent.namespace);
-    const grants = this.#policies.grants(parent.namespace, named, subject);
-    const sudo = root || this.#evaluator.evaluate(grants, { namespace, path }, false).capabilities.includes("sudo");
+    const subject = () => this.entities.templateSubject(parent.entity_id, parent.namespace);
+    const grants = this.policies.grants(parent.namespace, named, subject);
+    const sudo = root || this.evaluator.evaluate(grants, { namespace, path }, false).capabilities.includes("sudo");
     if (parent.uses !== 0) return refuse("invalid", "restricted use token cannot generate child tokens");
     if (request.id !== undefined && request.id !== "") {
       // Ids are unique across namespaces: elsewhere, "duplicate" would reveal a token of another namespace.
@@ -74,7 +62,7 @@ export class TokenRules {
       if (/[.\s\p{Cc}]/u.test(request.id)) {
         return refuse("invalid", "id: must not hold a dot, spaces or control characters");
       }
-      if (this.#store.exists(this.#store.hashOf(request.id)))
+      if (this.store.exists(this.store.hashOf(request.id)))
         return refuse("invalid", "cannot create a token with a duplicate ID");
     }
     if (request.no_parent && !sudo) return refuse("invalid", "root or sudo privileges required to create orphan token");
@@ -93,7 +81,7 @@ export class TokenRules {
     const explicitMaxTtl = lesser("Explicit max TTL", request.explicit_max_ttl, role?.token_explicit_max_ttl, warnings);
     const period = lesser("Period", request.period, role?.token_period, warnings);
     const ttl = request.ttl || request.lease || 0;
-    const { default_lease_ttl: usual, max_lease_ttl: maxTtl } = this.#methods.limits(namespace);
+    const { default_lease_ttl: usual, max_lease_ttl: maxTtl } = this.methods.limits(namespace);
     const limit = { created: now, ttl: usual, maxTtl, explicitMaxTtl, period, root: makesRoot };
     const { expires, warnings: capped } = expiryFor(limit, ttl, now);
     // It would outlive its parent, or promise to.
@@ -102,7 +90,7 @@ export class TokenRules {
     const isOrphan = role ? role.orphan : kind.orphan || request.no_parent === true;
     if (role && !role.orphan && request.no_parent) warnings.push("no_parent is ignored: the role decides");
     for (const name of policies.value) {
-      if (name !== "root" && !this.#policies.find(namespace, name)) warnings.push(`Policy "${name}" does not exist`);
+      if (name !== "root" && !this.policies.find(namespace, name)) warnings.push(`Policy "${name}" does not exist`);
     }
     if (ttl > 0 || period > 0) warnings.push(...capped);
     return ok({
@@ -137,7 +125,7 @@ export class TokenRules {
   /** The entity of an alias at the token method, created with it. Runs inside a transaction. */
   entityOfAlias(namespace: string, mount: string, alias: string, now: number): Result<string> {
     const caller = { namespace, mount, name: alias, metadata: {}, roleMetadata: {}, groups: [] };
-    const entity = this.#entities.signIn(caller, now);
+    const entity = this.entities.signIn(caller, now);
     return entity.ok ? ok(entity.value.id) : entity;
   }
 
@@ -275,7 +263,7 @@ export class TokenRules {
   }
 
   #identityPolicies(row: TokenRow): string[] {
-    return row.entity_id === "" ? [] : this.#entities.policiesOf(row.entity_id, row.namespace);
+    return row.entity_id === "" ? [] : this.entities.policiesOf(row.entity_id, row.namespace);
   }
 
   #draftPolicies(

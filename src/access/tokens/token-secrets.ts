@@ -8,34 +8,30 @@ import type { TokenRow } from "./token.ts";
  * setting `ACL_TOKEN_SECRETS` turns them off.
  */
 export class TokenSecrets {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
-  readonly #env: Env;
-
-  constructor(sql: SqlStorage, keys: DataKeys, env: Env) {
-    this.#sql = sql;
-    this.#keys = keys;
-    this.#env = env;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+    private readonly env: Env,
+  ) {}
 
   get #isEnabled(): boolean {
-    return settings(this.#env).ACL_TOKEN_SECRETS === "on";
+    return settings(this.env).ACL_TOKEN_SECRETS === "on";
   }
 
   /** The sealed secret for the token's row; null if the deployment stores none. @throws Sealed */
   seal(accessor: string, secret: string): ArrayBuffer | null {
     if (!this.#isEnabled) return null;
-    return new Uint8Array(this.#keys.seal(secret, context(accessor))).buffer;
+    return new Uint8Array(this.keys.seal(secret, context(accessor))).buffer;
   }
 
   /** The token's secret; empty if none is stored. @throws Sealed */
   reveal({ accessor, secret }: Pick<TokenRow, "accessor" | "secret">): string {
-    return secret === null || !this.#isEnabled ? "" : this.#keys.openText(secret, context(accessor));
+    return secret === null || !this.#isEnabled ? "" : this.keys.openText(secret, context(accessor));
   }
 
   /** Deletes all stored secrets after the setting is turned off. Runs inside a transaction. */
   purge(): void {
-    if (!this.#isEnabled) this.#sql.exec("UPDATE tokens SET secret = NULL WHERE secret IS NOT NULL");
+    if (!this.#isEnabled) this.sql.exec("UPDATE tokens SET secret = NULL WHERE secret IS NOT NULL");
   }
 }
 

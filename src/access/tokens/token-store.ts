@@ -43,9 +43,6 @@ interface TokenDependent {
  *      └──last use──► spent (uses = -1, expires soon) ──► deleted
  */
 export class TokenStore {
-  readonly #sql: SqlStorage;
-  readonly #hashKey: TokenHashKey;
-  readonly #batch: BatchTokens;
   readonly #dependents: TokenDependent[] = [];
   readonly leaseCounts: TokenLeaseCounts;
   /** Hashes of recent tokens, in memory only. */
@@ -53,10 +50,11 @@ export class TokenStore {
   /** Expired tokens that could not be deleted, by hash, and when each is tried again, ms since 1970; in memory only. */
   readonly #postponed = new Map<string, number>();
 
-  constructor(sql: SqlStorage, hashKey: TokenHashKey, batch: BatchTokens) {
-    this.#sql = sql;
-    this.#hashKey = hashKey;
-    this.#batch = batch;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly hashKey: TokenHashKey,
+    private readonly batch: BatchTokens,
+  ) {
     this.leaseCounts = new TokenLeaseCounts(sql);
   }
 
@@ -68,7 +66,7 @@ export class TokenStore {
   /** The keyed hash of a token, which is useless without the deployment's key. */
   hashOf(token: string): string {
     // While sealed this throws, also for a token in memory.
-    const key = this.#hashKey.open();
+    const key = this.hashKey.open();
     const known = this.#hashes.get(token);
     if (known !== undefined) return known;
     const hash = createHmac("sha256", key).update(token).digest("base64url");
@@ -78,7 +76,7 @@ export class TokenStore {
 
   /** The number of tokens, of all namespaces; expired ones count until they are swept. */
   count(): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM tokens").one().n;
+    return this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM tokens").one().n;
   }
 
   /**
@@ -86,21 +84,21 @@ export class TokenStore {
    * @param spent accept a token whose last use is the current request
    */
   find(token: string, now: number, spent = false): TokenRow | null {
-    const batch = token.startsWith(BATCH_PREFIX) ? this.#batch.open(token) : null;
+    const batch = token.startsWith(BATCH_PREFIX) ? this.batch.open(token) : null;
     return batch ? this.#living(batch, now) : this.byHash(this.hashOf(token), now, spent);
   }
 
   byHash(hash: string, now: number, spent = false): TokenRow | null {
-    const rows = this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE hash = ?", hash).toArray();
+    const rows = this.sql.exec<TokenRow>("SELECT * FROM tokens WHERE hash = ?", hash).toArray();
     return this.#alive(rows, now, spent);
   }
 
   byAccessor(accessor: string, now: number, spent = false): TokenRow | null {
     if (accessor.startsWith(BATCH_ACCESSOR)) {
-      const batch = this.#batch.named(accessor);
+      const batch = this.batch.named(accessor);
       return batch && this.#living(batch, now);
     }
-    const rows = this.#sql.exec<TokenRow>("SELECT * FROM tokens WHERE accessor = ?", accessor).toArray();
+    const rows = this.sql.exec<TokenRow>("SELECT * FROM tokens WHERE accessor = ?", accessor).toArray();
     return this.#alive(rows, now, spent);
   }
 
@@ -110,7 +108,7 @@ export class TokenStore {
    * @returns null when the token would be longer than accepted. @throws Sealed
    */
   seal(token: NewToken, parent: string | null, now: number): { secret: string; row: TokenRow } | null {
-    const secret = this.#batch.seal(token, parent);
+    const secret = this.batch.seal(token, parent);
     const row = secret === null ? null : this.find(secret, now);
     return secret !== null && row ? { secret, row } : null;
   }
@@ -130,7 +128,7 @@ export class TokenStore {
     let end = row.expires;
     let hash = row.family === "batch" ? null : row.parent;
     while (hash !== null) {
-      const [ancestor] = this.#sql
+      const [ancestor] = this.sql
         .exec<Pick<TokenRow, "expires" | "parent">>("SELECT expires, parent FROM tokens WHERE hash = ?", hash)
         .toArray();
       if (!ancestor) return 0;
@@ -147,7 +145,7 @@ export class TokenStore {
   }
 
   exists(hash: string): boolean {
-    return this.#sql.exec("SELECT 1 FROM tokens WHERE hash = ?", hash).toArray().length > 0;
+    return this.sql.exec("SELECT 1 FROM tokens WHERE hash = ?", hash).toArray().length > 0;
   }
 
   insert(secret: string, token: NewToken): TokenRow {
@@ -162,7 +160,7 @@ export class TokenStore {
       roles: token.roles ?? null,
     } as TokenRow;
     const columns = Object.keys(row);
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO tokens (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
       ...columns.map((column) => row[column] ?? null),
     );
@@ -172,7 +170,7 @@ export class TokenStore {
 
   /** Stores the changes of a renewal or an update. */
   update(row: TokenRow): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE tokens SET policies = ?, name = ?, expires = ?, renewed = ?, uses = ?, orphan = ?, parent = ?, global = ?, roles = ?,
        modify_index = NULL WHERE hash = ?`,
       row.policies,
@@ -190,9 +188,9 @@ export class TokenStore {
 
   /** Counts one use of a limited token. After its last use the token expires at `lastUntil`. */
   spend(row: TokenRow, lastUntil: number): void {
-    if (row.uses > 1) this.#sql.exec("UPDATE tokens SET uses = uses - 1 WHERE hash = ?", row.hash);
+    if (row.uses > 1) this.sql.exec("UPDATE tokens SET uses = uses - 1 WHERE hash = ?", row.hash);
     else {
-      this.#sql.exec(
+      this.sql.exec(
         "UPDATE tokens SET uses = ?, expires = min(ifnull(expires, ?), ?) WHERE hash = ?",
         SPENT,
         lastUntil,
@@ -220,7 +218,7 @@ export class TokenStore {
   }
 
   #expire(now: number, where: string, ...values: SqlStorageValue[]): void {
-    this.#sql.exec(
+    this.sql.exec(
       `WITH RECURSIVE family (hash) AS (
          SELECT hash FROM tokens WHERE ${where}
          UNION SELECT tokens.hash FROM tokens JOIN family ON tokens.parent = family.hash)
@@ -232,7 +230,7 @@ export class TokenStore {
 
   /** Paths of a namespace that begin with `prefix` and have issued living tokens with an expiry. */
   issuers(namespace: string, prefix: string, now: number): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ path: string }>(
         `SELECT DISTINCT path FROM tokens WHERE namespace = ? AND path >= ? AND path < ? AND expires > ? AND uses >= 0
          ORDER BY path`,
@@ -247,7 +245,7 @@ export class TokenStore {
 
   /** Accessors behind `after` of living tokens with an expiry that a path has issued. */
   issuedBy(namespace: string, path: string, after: string, now: number, limit: number): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ accessor: string }>(
         `SELECT accessor FROM tokens WHERE accessor > ? AND namespace = ? AND path = ? AND expires > ? AND uses >= 0
          ORDER BY accessor LIMIT ?`,
@@ -263,7 +261,7 @@ export class TokenStore {
 
   /** The hashes of a token and all its descendants. */
   family(hash: string): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ hash: string }>(
         `WITH RECURSIVE family (hash) AS (
            SELECT hash FROM tokens WHERE hash = ?
@@ -277,7 +275,7 @@ export class TokenStore {
 
   /** The rows with these hashes, in their order. */
   rows(hashes: readonly string[]): TokenRow[] {
-    return this.#sql
+    return this.sql
       .exec<TokenRow>(
         "SELECT tokens.* FROM json_each(?) AS wanted CROSS JOIN tokens ON tokens.hash = wanted.value",
         JSON.stringify(hashes),
@@ -288,7 +286,7 @@ export class TokenStore {
   delete(rows: readonly TokenRow[]): void {
     for (const row of rows) {
       const { hash, accessor } = row;
-      this.#sql.exec("DELETE FROM tokens WHERE hash = ?", hash);
+      this.sql.exec("DELETE FROM tokens WHERE hash = ?", hash);
       this.leaseCounts.deleted(row);
       for (const dependent of this.#dependents) dependent.ended(accessor);
     }
@@ -296,11 +294,11 @@ export class TokenStore {
 
   /** Detaches the children of a token that is deleted alone. */
   orphanChildren(hash: string): void {
-    this.#sql.exec("UPDATE tokens SET parent = NULL, orphan = 1 WHERE parent = ?", hash);
+    this.sql.exec("UPDATE tokens SET parent = NULL, orphan = 1 WHERE parent = ?", hash);
   }
 
   ofNamespace(path: string): TokenRow[] {
-    return this.#sql
+    return this.sql
       .exec<TokenRow>("SELECT * FROM tokens WHERE namespace >= ? AND namespace < ?", path, upperBound(path))
       .toArray();
   }
@@ -308,7 +306,7 @@ export class TokenStore {
   /** Expired tokens, without those that are postponed. */
   expired(now: number, limit: number): TokenRow[] {
     for (const [hash, until] of this.#postponed) if (until <= now) this.#postponed.delete(hash);
-    return this.#sql
+    return this.sql
       .exec<TokenRow>("SELECT * FROM tokens WHERE expires <= ? LIMIT ?", now, limit + this.#postponed.size)
       .toArray()
       .filter(({ hash }) => !this.#postponed.has(hash))
@@ -322,13 +320,12 @@ export class TokenStore {
 
   nextExpiry(): number | null {
     if (this.#postponed.size > 0) return this.#nextExpiryOfOthers();
-    return this.#sql
-      .exec<{ at: number | null }>("SELECT min(expires) AS at FROM tokens WHERE expires IS NOT NULL")
-      .one().at;
+    return this.sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM tokens WHERE expires IS NOT NULL").one()
+      .at;
   }
 
   #nextExpiryOfOthers(): number {
-    const next = this.#sql
+    const next = this.sql
       .exec<{ hash: string; expires: number }>(
         "SELECT hash, expires FROM tokens WHERE expires IS NOT NULL ORDER BY expires LIMIT ?",
         this.#postponed.size + 1,
@@ -340,7 +337,7 @@ export class TokenStore {
 
   /** One page of live tokens, sorted by accessor; `next` is the first accessor of the following page. */
   page(now: number, { from, limit, prefix = "", within = "", global = null }: TokenPage): Page {
-    const rows = this.#sql
+    const rows = this.sql
       .exec<TokenRow>(
         `SELECT * FROM tokens WHERE accessor >= ? AND accessor >= ? AND accessor < ? AND namespace >= ? AND namespace < ?
          AND (? IS NULL OR global = ?) AND (expires IS NULL OR expires > ?) AND uses >= 0 ORDER BY accessor LIMIT ?`,
@@ -359,7 +356,7 @@ export class TokenStore {
   }
 
   backfillIndex(accessor: string, index: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE tokens SET create_index = ifnull(create_index, ?), modify_index = ? WHERE accessor = ?",
       index,
       index,

@@ -28,22 +28,19 @@ const NS_PER_MS = 1_000_000n;
  */
 export class Drains implements Timed {
   readonly due = dueNode("drain_due");
-  readonly #sql: SqlStorage;
-  readonly #store: NodeStore;
-  readonly #publisher: EventPublisher<IndexBackfill>;
 
-  constructor(sql: SqlStorage, store: NodeStore, publisher: EventPublisher<IndexBackfill>) {
-    this.#sql = sql;
-    this.#store = store;
-    this.#publisher = publisher;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly store: NodeStore,
+    private readonly publisher: EventPublisher<IndexBackfill>,
+  ) {}
 
   /**
    * Starts a drain or replaces the strategy of a running one. An empty drain is complete before this returns.
    * @returns the index of the start, so that clients waiting beyond it see the completion
    */
   async start(id: string, spec: DrainSpec, note: DrainNote): Promise<Result<Written>> {
-    const known = this.#store.find(id);
+    const known = this.store.find(id);
     if (!known) return refuse("missing", "node not found");
     const { node } = known;
     const now = Date.now();
@@ -58,10 +55,10 @@ export class Drains implements Timed {
     };
     const message = node.DrainStrategy ? "Node drain strategy updated" : "Node drain strategy set";
     // Stored with a due time, so that the alarm completes an empty drain after a crash here.
-    const isDone = isOver(strategy, now) || !runsAllocations(this.#sql, id, spec.ignoreSystemJobs);
+    const isDone = isOver(strategy, now) || !runsAllocations(this.sql, id, spec.ignoreSystemJobs);
     const drainDue = isDone ? now + GRACE_MS : deadlineOf(strategy);
     const begun = await this.#change((line) =>
-      this.#store.write(line, known, draining, "NodeDrain", [nodeEvent(now, "Drain", message)], {
+      this.store.write(line, known, draining, "NodeDrain", [nodeEvent(now, "Drain", message)], {
         drivesDrain: true,
         drainDue,
       }),
@@ -72,14 +69,14 @@ export class Drains implements Timed {
 
   /** Cancels a running drain. The node stays ineligible unless `markEligible` is set. */
   async stop(id: string, markEligible: boolean, note: DrainNote): Promise<Result<Written>> {
-    const known = this.#store.find(id);
+    const known = this.store.find(id);
     if (!known) return refuse("missing", "node not found");
     const { node } = known;
     const eligibility = markEligible ? "eligible" : node.SchedulingEligibility;
     if (!node.Drain && node.SchedulingEligibility === eligibility) {
       // Earlier changes may have been assigned their index meanwhile.
-      await this.#publisher.published();
-      return ok({ index: this.#store.find(id)?.modifyIndex ?? null });
+      await this.publisher.published();
+      return ok({ index: this.store.find(id)?.modifyIndex ?? null });
     }
     const now = Date.now();
     const stopped: Node = {
@@ -92,7 +89,7 @@ export class Drains implements Timed {
         : node.LastDrain,
     };
     const event = nodeEvent(now, "Drain", "Node drain disabled");
-    return this.#change((line) => this.#store.write(line, known, stopped, "NodeDrain", [event]));
+    return this.#change((line) => this.store.write(line, known, stopped, "NodeDrain", [event]));
   }
 
   /**
@@ -100,18 +97,18 @@ export class Drains implements Timed {
    * @returns the changes for the caller's line
    */
   allocationChanged(nodeId: string, line: number): ChangeSet {
-    if (!this.#store.isDraining(nodeId)) return NO_CHANGES;
-    const known = this.#store.find(nodeId);
+    if (!this.store.isDraining(nodeId)) return NO_CHANGES;
+    const known = this.store.find(nodeId);
     return known && this.#isComplete(known, Date.now()) ? this.#complete(known, line) : NO_CHANGES;
   }
 
   async onAlarm(now: number): Promise<void> {
     for (let count = 0; count < DRAINS_PER_ALARM; count++) {
-      const id = this.#store.due("drain_due", now);
+      const id = this.store.due("drain_due", now);
       if (id === null) break;
       this.#completeSafely(id, now);
     }
-    await this.#publisher.published();
+    await this.publisher.published();
   }
 
   /** Isolates a defect of one node from the others. */
@@ -120,25 +117,25 @@ export class Drains implements Timed {
       if (this.#completeIfDue(id, now) !== null) recordAction("drain-ended", { node: id });
     } catch (failure) {
       warn("drain-not-ended", { node: id, because: textOf(failure) });
-      const place = this.#store.place(id);
-      if (place) this.#publisher.commit(() => this.#store.setDrainDue(place.row, now + AFTER_DEFECT_MS));
+      const place = this.store.place(id);
+      if (place) this.publisher.commit(() => this.store.setDrainDue(place.row, now + AFTER_DEFECT_MS));
     }
   }
 
   /** Completes a due drain, unless an allocation has started meanwhile. */
   async #end(id: string, now: number): Promise<void> {
-    if (this.#completeIfDue(id, now) !== null) await this.#publisher.published();
+    if (this.#completeIfDue(id, now) !== null) await this.publisher.published();
   }
 
   /** @returns the event line of the drain's completion, or null while it continues */
   #completeIfDue(id: string, now: number): number | null {
-    const known = this.#store.find(id);
+    const known = this.store.find(id);
     const strategy = known?.node.DrainStrategy;
     if (!known?.drivesDrain || !strategy) return null;
-    return this.#publisher.commit(() => {
-      if (this.#isComplete(known, now)) return publishChanges(this.#publisher, (line) => this.#complete(known, line));
+    return this.publisher.commit(() => {
+      if (this.#isComplete(known, now)) return publishChanges(this.publisher, (line) => this.#complete(known, line));
       // An allocation has started since the drain was found empty.
-      this.#store.setDrainDue(known.row, deadlineOf(strategy));
+      this.store.setDrainDue(known.row, deadlineOf(strategy));
       return null;
     });
   }
@@ -146,13 +143,13 @@ export class Drains implements Timed {
   #isComplete({ node, drivesDrain }: StoredNode, now: number): boolean {
     const strategy = node.DrainStrategy;
     if (!drivesDrain || !strategy) return false;
-    return isOver(strategy, now) || !runsAllocations(this.#sql, node.ID, strategy.IgnoreSystemJobs);
+    return isOver(strategy, now) || !runsAllocations(this.sql, node.ID, strategy.IgnoreSystemJobs);
   }
 
   #complete(known: StoredNode, line: number): ChangeSet {
     const { node } = known;
     const now = Date.now();
-    const running = runsAllocations(this.#sql, node.ID, node.DrainStrategy?.IgnoreSystemJobs ?? false);
+    const running = runsAllocations(this.sql, node.ID, node.DrainStrategy?.IgnoreSystemJobs ?? false);
     const note = { accessor: node.LastDrain?.AccessorID ?? "", meta: null };
     const done: Node = {
       ...node,
@@ -161,13 +158,13 @@ export class Drains implements Timed {
       LastDrain: lastDrainOf(node.LastDrain, "complete", note, new Date(now).toISOString()),
     };
     const event = nodeEvent(now, "Drain", "Node drain complete", running ? { deadline_reached: "true" } : null);
-    return this.#store.write(line, known, done, "NodeDrain", [event]);
+    return this.store.write(line, known, done, "NodeDrain", [event]);
   }
 
   /** Runs a change as one transaction and one event line. */
   async #change(change: (line: number) => ChangeSet): Promise<Result<Written>> {
-    const line = this.#publisher.commit(() => publishChanges(this.#publisher, change));
-    return ok({ index: await this.#publisher.indexOf(line) });
+    const line = this.publisher.commit(() => publishChanges(this.publisher, change));
+    return ok({ index: await this.publisher.indexOf(line) });
   }
 }
 

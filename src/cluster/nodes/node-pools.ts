@@ -28,25 +28,21 @@ export interface NodePool extends NodePoolFields {
  * are rows of `reported`; read by the node pool routes.
  */
 export class NodePools {
-  readonly #sql: SqlStorage;
-  readonly #reported: Reported;
-  readonly #publisher: EventPublisher<IndexBackfill>;
-
-  constructor(sql: SqlStorage, reported: Reported, publisher: EventPublisher<IndexBackfill>) {
-    this.#sql = sql;
-    this.#reported = reported;
-    this.#publisher = publisher;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly reported: Reported,
+    private readonly publisher: EventPublisher<IndexBackfill>,
+  ) {}
 
   /** A pool as JSON text, or null. */
   read(name: string): string | null {
-    const row = poolRows(this.#sql, name, 1).find(({ id }) => id === name);
+    const row = poolRows(this.sql, name, 1).find(({ id }) => id === name);
     return row ? textOf(row) : BUILT_IN.has(name) ? builtIn(name) : null;
   }
 
   page({ from, limit, prefix = "" }: NodePoolQuery): NodePoolPage {
     const first = from > prefix ? from : prefix;
-    const stored = poolRows(this.#sql, first, limit + 1);
+    const stored = poolRows(this.sql, first, limit + 1);
     const last = stored.length > limit ? stored.at(-1)?.id : undefined;
     const pools = new Map(stored.map((row) => [row.id, textOf(row)]));
     for (const name of BUILT_IN.keys()) {
@@ -67,10 +63,10 @@ export class NodePools {
   async put(pool: NodePoolFields): Promise<Result<Written>> {
     if (BUILT_IN.has(pool.Name)) return refuse("invalid", `modifying node pool "${pool.Name}" is not allowed`);
     const record: PoolRecord = { ...recordOf(pool.Name), ...pool };
-    const known = poolRows(this.#sql, pool.Name, 1).find(({ id }) => id === pool.Name);
+    const known = poolRows(this.sql, pool.Name, 1).find(({ id }) => id === pool.Name);
     if (known && equalJson({ ...recordOf(pool.Name), ...(parseLossless(known.body) as object) }, record)) {
-      await this.#publisher.published();
-      return ok({ index: poolRows(this.#sql, pool.Name, 1)[0]?.modify_index ?? null });
+      await this.publisher.published();
+      return ok({ index: poolRows(this.sql, pool.Name, 1)[0]?.modify_index ?? null });
     }
     return this.#change(() => this.#applied(upserted(record)));
   }
@@ -78,26 +74,26 @@ export class NodePools {
   /** Deletes a pool without nodes and without jobs that still run. Costs a walk over all jobs. */
   async delete(name: string): Promise<Result<Written>> {
     if (BUILT_IN.has(name)) return refuse("invalid", `deleting node pool "${name}" is not allowed`);
-    const known = poolRows(this.#sql, name, 1).find(({ id }) => id === name);
+    const known = poolRows(this.sql, name, 1).find(({ id }) => id === name);
     if (!known) return refuse("missing", "node pool not found");
-    if (this.#sql.exec("SELECT 1 FROM nodes WHERE pool = ? LIMIT 1", name).toArray().length > 0)
+    if (this.sql.exec("SELECT 1 FROM nodes WHERE pool = ? LIMIT 1", name).toArray().length > 0)
       return refuse("conflict", `node pool "${name}" has nodes`);
-    if (poolHasJobs(this.#sql, name)) return refuse("conflict", `node pool "${name}" has non-terminal jobs`);
+    if (poolHasJobs(this.sql, name)) return refuse("conflict", `node pool "${name}" has non-terminal jobs`);
     return this.#change(() => this.#applied(removalReport("NodePool", "", known.body)));
   }
 
   #applied(report: ObjectReport): ChangeSet {
-    const event: NewEvent = this.#reported.apply(report);
+    const event: NewEvent = this.reported.apply(report);
     return { events: [event], backfills: [{ table: "NodePool", row: ["", report.id] }] };
   }
 
   /** Runs a change as one transaction and one event line. */
   async #change(change: () => ChangeSet): Promise<Result<Written>> {
-    const line = this.#publisher.commit(() => {
+    const line = this.publisher.commit(() => {
       const { events, backfills } = change();
-      return this.#publisher.emitLine(events, backfills);
+      return this.publisher.emitLine(events, backfills);
     });
-    return ok({ index: await this.#publisher.indexOf(line) });
+    return ok({ index: await this.publisher.indexOf(line) });
   }
 }
 

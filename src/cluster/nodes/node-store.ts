@@ -84,17 +84,16 @@ export const dueNode = (deadline: Deadline): string =>
  * routes; a page costs one index walk of at most 4 MiB.
  */
 export class NodeStore implements IndexedRows {
-  readonly #sql: SqlStorage;
   readonly #volumes: NodeVolumes;
   readonly #pages: SharedRead<NodePage>;
-  readonly #followers: readonly NodeFollower[];
 
   /** @param followers components that change in the transaction of a node's change */
-  constructor(sql: SqlStorage, followers: readonly NodeFollower[]) {
-    this.#sql = sql;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly followers: readonly NodeFollower[],
+  ) {
     this.#volumes = new NodeVolumes(sql);
     this.#pages = new SharedRead(sql);
-    this.#followers = followers;
   }
 
   find(id: string): StoredNode | null {
@@ -119,13 +118,13 @@ export class NodeStore implements IndexedRows {
 
   /** Costs one row, independent of the node's volumes. */
   place(id: string): NodePlace | null {
-    const [row] = this.#sql.exec<StoredNodeRow>("SELECT row, id, status, heard FROM nodes WHERE id = ?", id).toArray();
+    const [row] = this.sql.exec<StoredNodeRow>("SELECT row, id, status, heard FROM nodes WHERE id = ?", id).toArray();
     return row ? placeOf(row) : null;
   }
 
   /** The index of a node's last change: 0 until one is assigned, null without the node. */
   indexOf(id: string): number | null {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<{ idx: number }>("SELECT ifnull(ifnull(modify_index, create_index), 0) AS idx FROM nodes WHERE id = ?", id)
       .toArray();
     return row?.idx ?? null;
@@ -146,7 +145,7 @@ export class NodeStore implements IndexedRows {
     const first = reverse || from < low ? low : from;
     // At most one bound per side: with two, SQLite may start the walk at either.
     const [upTo, end] = reverse && from !== "" && from < high ? ["<=", from] : ["<", high];
-    const cursor = this.#sql.exec<StoredNodeRow>(
+    const cursor = this.sql.exec<StoredNodeRow>(
       `SELECT *, ${VOLUMES_TEXT} FROM nodes WHERE id >= ? AND id ${upTo} ?
        ${pool === undefined ? "" : "AND pool = ?"}
        ORDER BY id ${reverse ? "DESC" : "ASC"} LIMIT ?`,
@@ -170,26 +169,26 @@ export class NodeStore implements IndexedRows {
 
   /** Records the number of a processed message that changed nothing. */
   recordHeard(row: number, heard: number): void {
-    this.#sql.exec("UPDATE nodes SET heard = ? WHERE row = ?", heard, row);
+    this.sql.exec("UPDATE nodes SET heard = ? WHERE row = ?", heard, row);
   }
 
   /** Whether this service drains the node. */
   isDraining(id: string): boolean {
-    return this.#sql.exec("SELECT 1 FROM nodes WHERE id = ? AND draining = 1", id).toArray().length > 0;
+    return this.sql.exec("SELECT 1 FROM nodes WHERE id = ? AND draining = 1", id).toArray().length > 0;
   }
 
   setDrainDue(row: number, due: number | null): void {
-    this.#sql.exec("UPDATE nodes SET drain_due = ? WHERE row = ?", due, row);
+    this.sql.exec("UPDATE nodes SET drain_due = ? WHERE row = ?", due, row);
   }
 
   /** Sets when a disconnected node is marked down. */
   setDownAt(row: number, at: number): void {
-    this.#sql.exec("UPDATE nodes SET down_at = ? WHERE row = ?", at, row);
+    this.sql.exec("UPDATE nodes SET down_at = ? WHERE row = ?", at, row);
   }
 
   /** The id of a node whose deadline has passed. */
   due(deadline: Deadline, now: number): string | null {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<{ id: string }>(`SELECT id FROM nodes WHERE ${deadline} <= ? ORDER BY ${deadline} LIMIT 1`, now)
       .toArray();
     return row?.id ?? null;
@@ -213,7 +212,7 @@ export class NodeStore implements IndexedRows {
     const row = this.#put(line, known, { ...node, Events: events }, given);
     return mergeChangeSets([
       changeOf(line, row, { ...node, Events: events }, known, type),
-      ...this.#followers.map((follower) => follower.nodeChanged(node.ID, known?.node ?? null, node, type)),
+      ...this.followers.map((follower) => follower.nodeChanged(node.ID, known?.node ?? null, node, type)),
     ]);
   }
 
@@ -224,7 +223,7 @@ export class NodeStore implements IndexedRows {
   writeFigures(known: StoredNode, node: Node, heard = known.heard): ChangeSet {
     this.#put(known.createLine, known, { ...node, HostVolumes: known.node.HostVolumes }, { heard });
     return mergeChangeSets(
-      this.#followers.map((follower) => follower.nodeChanged(node.ID, known.node, node, "NodeRegistration")),
+      this.followers.map((follower) => follower.nodeChanged(node.ID, known.node, node, "NodeRegistration")),
     );
   }
 
@@ -240,7 +239,7 @@ export class NodeStore implements IndexedRows {
     const downAt = node.Status === "disconnected" ? (given.downAt ?? known?.downAt ?? null) : null;
     const draining = node.DrainStrategy !== null && (given.drivesDrain ?? known?.drivesDrain ?? false);
     const { drainDue = known?.drainDue ?? null } = given;
-    const { row } = this.#sql
+    const { row } = this.sql
       .exec<{ row: number }>(
         `INSERT INTO nodes (id, origin, pool, status, eligibility, draining, heard, down_at, drain_due, body, events, create_line)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -276,7 +275,7 @@ export class NodeStore implements IndexedRows {
     const ids = [...change.gone, ...change.put.map(({ ID }) => ID)];
     return mergeChangeSets([
       { events: [], backfills: [{ table: "Node", row: [String(row), String(line)] }] },
-      ...this.#followers.map((follower) => follower.volumesChanged?.(id, ids, "NodeRegistration") ?? NO_CHANGES),
+      ...this.followers.map((follower) => follower.volumesChanged?.(id, ids, "NodeRegistration") ?? NO_CHANGES),
     ]);
   }
 
@@ -287,22 +286,22 @@ export class NodeStore implements IndexedRows {
 
   /** Deletes a node; inside the caller's transaction. @param last its last record */
   remove(line: number, known: StoredNode | null, last: Node, type: NodeEventType): ChangeSet {
-    this.#sql.exec("DELETE FROM nodes WHERE id = ?", last.ID);
+    this.sql.exec("DELETE FROM nodes WHERE id = ?", last.ID);
     this.#volumes.remove(last.ID);
     return mergeChangeSets([
       changeOf(line, known?.row ?? 0, last, known, type),
-      ...this.#followers.map((follower) => follower.nodeChanged(last.ID, known?.node ?? last, null, type)),
+      ...this.followers.map((follower) => follower.nodeChanged(last.ID, known?.node ?? last, null, type)),
     ]);
   }
 
   /** Sets the index of a node, and of the node events of that line. */
   setIndex({ row: [row = "", line = ""] }: IndexBackfill, index: number): void {
-    const [held] = this.#sql.exec<{ events: string }>("SELECT events FROM nodes WHERE row = ?", Number(row)).toArray();
+    const [held] = this.sql.exec<{ events: string }>("SELECT events FROM nodes WHERE row = ?", Number(row)).toArray();
     if (!held) return;
     const events = (JSON.parse(held.events) as NodeEvent[]).map((event) =>
       event.CreateIndex === -Number(line) ? { ...event, CreateIndex: index } : event,
     );
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE nodes SET create_index = ifnull(create_index, ?1), modify_index = ?1, events = ?2 WHERE row = ?3",
       index,
       JSON.stringify(events),
@@ -311,7 +310,7 @@ export class NodeStore implements IndexedRows {
   }
 
   #row(id: string): StoredNodeRow | undefined {
-    return this.#sql.exec<StoredNodeRow>(`SELECT *, ${VOLUMES_TEXT} FROM nodes WHERE id = ?`, id).toArray()[0];
+    return this.sql.exec<StoredNodeRow>(`SELECT *, ${VOLUMES_TEXT} FROM nodes WHERE id = ?`, id).toArray()[0];
   }
 }
 

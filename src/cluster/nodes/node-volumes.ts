@@ -25,11 +25,7 @@ const BY_ID = "node_volumes INDEXED BY node_volumes_by_id WHERE node_id = ? AND 
  * independent of the node's total. Written by `NodeStore` in the caller's transaction; read by `NodeView`.
  */
 export class NodeVolumes {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   /** Synchronizes the rows of a node with its record. */
   write(nodeId: string, volumes: Node["HostVolumes"]): void {
@@ -40,7 +36,7 @@ export class NodeVolumes {
       stale.delete(name);
     }
     for (const name of stale.keys())
-      this.#sql.exec("DELETE FROM node_volumes WHERE node_id = ? AND name = ?", nodeId, name);
+      this.sql.exec("DELETE FROM node_volumes WHERE node_id = ? AND name = ?", nodeId, name);
   }
 
   /** The part of a change that differs from the rows; null if none does. */
@@ -52,26 +48,26 @@ export class NodeVolumes {
 
   change(nodeId: string, { put, gone }: NodeVolumesChange): void {
     // Deletions precede inserts, so that volumes can swap names.
-    for (const id of [...gone, ...put.map(({ ID }) => ID)]) this.#sql.exec(`DELETE FROM ${BY_ID}`, nodeId, id);
+    for (const id of [...gone, ...put.map(({ ID }) => ID)]) this.sql.exec(`DELETE FROM ${BY_ID}`, nodeId, id);
     for (const volume of put) this.#put(nodeId, volume.Name, volume.ID, JSON.stringify(volume));
   }
 
   remove(nodeId: string): void {
-    this.#sql.exec("DELETE FROM node_volumes WHERE node_id = ?", nodeId);
+    this.sql.exec("DELETE FROM node_volumes WHERE node_id = ?", nodeId);
   }
 
   #rows(nodeId: string): NodeVolumeRow[] {
-    return this.#sql
+    return this.sql
       .exec<NodeVolumeRow>("SELECT name, id, body FROM node_volumes WHERE node_id = ? ORDER BY name", nodeId)
       .toArray();
   }
 
   #body(nodeId: string, id: string): string | undefined {
-    return this.#sql.exec<NodeVolumeRow>(`SELECT name, id, body FROM ${BY_ID}`, nodeId, id).toArray()[0]?.body;
+    return this.sql.exec<NodeVolumeRow>(`SELECT name, id, body FROM ${BY_ID}`, nodeId, id).toArray()[0]?.body;
   }
 
   #put(nodeId: string, name: string, id: string, body: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO node_volumes VALUES (?, ?, ?, ?)
        ON CONFLICT (node_id, name) DO UPDATE SET id = excluded.id, body = excluded.body`,
       nodeId,

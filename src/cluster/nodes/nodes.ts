@@ -62,24 +62,20 @@ const missing = (): Refusal => refuse("missing", "node not found");
  */
 export class Nodes implements Timed {
   readonly due = dueNode("down_at");
-  readonly #store: NodeStore;
-  readonly #pools: NodePools;
-  readonly #publisher: EventPublisher<IndexBackfill>;
-  readonly #env: Env;
 
-  constructor(store: NodeStore, pools: NodePools, publisher: EventPublisher<IndexBackfill>, env: Env) {
-    this.#store = store;
-    this.#pools = pools;
-    this.#publisher = publisher;
-    this.#env = env;
-  }
+  constructor(
+    private readonly store: NodeStore,
+    private readonly pools: NodePools,
+    private readonly publisher: EventPublisher<IndexBackfill>,
+    private readonly env: Env,
+  ) {}
 
   read(id: string): NodeText | null {
-    return this.#store.read(id);
+    return this.store.read(id);
   }
 
   page(query: NodeQuery): NodePage {
-    return this.#store.page(query);
+    return this.store.page(query);
   }
 
   /**
@@ -90,7 +86,7 @@ export class Nodes implements Timed {
    * @returns `missing` when the node is unknown, and the session's message has not all of its volumes
    */
   async register(id: string, fields: GivenNode, heard?: number, volumes?: NodeVolumesChange): Promise<Result<Written>> {
-    const known = this.#store.find(id);
+    const known = this.store.find(id);
     if (!known && (volumes || (heard !== undefined && fields.HostVolumes === undefined))) return missing();
     if (known && isOld(known, heard)) return this.#unchanged(known);
     const given =
@@ -104,33 +100,33 @@ export class Nodes implements Timed {
     const event = nodeEvent(now, "Cluster", known ? "Node re-registered" : "Node registered");
     return this.#change((line) =>
       mergeChangeSets([
-        this.#store.write(line, known, node, "NodeRegistration", [event], { origin: "agent", ...(heard && { heard }) }),
-        this.#pools.ensure(node.NodePool),
+        this.store.write(line, known, node, "NodeRegistration", [event], { origin: "agent", ...(heard && { heard }) }),
+        this.pools.ensure(node.NodePool),
       ]),
     );
   }
 
   /** Applies a change of reported volumes only; costs the changed volumes. */
   async volumesChanged(id: string, change: NodeVolumesChange, heard?: number): Promise<Result<Written>> {
-    const known = this.#store.place(id);
+    const known = this.store.place(id);
     if (!known) return missing();
     if (isOld(known, heard)) return this.#unchanged(known);
-    const difference = this.#store.volumesDiffering(id, change);
+    const difference = this.store.volumesDiffering(id, change);
     if (!difference) return this.#unchanged(known, heard);
     return this.#change((line) => {
-      if (heard !== undefined) this.#store.recordHeard(known.row, heard);
-      return this.#store.changeVolumes(line, known, difference);
+      if (heard !== undefined) this.store.recordHeard(known.row, heard);
+      return this.store.changeVolumes(line, known, difference);
     });
   }
 
   /** Marks the node ready. Costs one row when it is, since every change of its volumes says so again. */
   async connected(id: string, heard?: number): Promise<Result<Written>> {
-    const place = this.#store.place(id);
+    const place = this.store.place(id);
     if (!place) return missing();
     if (isOld(place, heard)) return this.#unchanged(place);
     // The previous number is of the same change, so that no older message can follow.
     if (place.status === "ready") return this.#unchanged(place, heard === place.heard + 1 ? undefined : heard);
-    const known = this.#store.find(id);
+    const known = this.store.find(id);
     if (!known) return missing();
     const message = known.node.Status === "initializing" ? "Node is ready" : "Node reregistered by heartbeat";
     return this.#change((line) => this.#setStatus(line, known, "ready", message, { ...(heard && { heard }) }));
@@ -138,12 +134,12 @@ export class Nodes implements Timed {
 
   /** Marks the node disconnected; it is marked down after the grace time. */
   async lost(id: string, heard?: number): Promise<Result<Written>> {
-    const known = this.#store.find(id);
+    const known = this.store.find(id);
     if (!known) return missing();
     if (isOld(known, heard)) return this.#unchanged(known);
     const { Status } = known.node;
     if (Status === "disconnected" || Status === "down") return this.#unchanged(known, heard);
-    const downAt = Date.now() + settings(this.#env).NODE_GRACE_MS;
+    const downAt = Date.now() + settings(this.env).NODE_GRACE_MS;
     return this.#change((line) =>
       this.#setStatus(line, known, "disconnected", "Node disconnected", { downAt, ...(heard && { heard }) }),
     );
@@ -151,25 +147,25 @@ export class Nodes implements Timed {
 
   /** Appends node events. */
   async addEvents(id: string, events: readonly NodeEventGiven[]): Promise<Result<Written>> {
-    const known = this.#store.find(id);
+    const known = this.store.find(id);
     if (!known) return missing();
     if (events.length === 0) return this.#unchanged(known);
     const now = Date.now();
     const added = events.map(({ message, subsystem, details, at }) =>
       nodeEvent(at ?? now, subsystem, message, details),
     );
-    return this.#change((line) => this.#store.write(line, known, known.node, "NodeEvent", added));
+    return this.#change((line) => this.store.write(line, known, known.node, "NodeEvent", added));
   }
 
   /** Why a report is not accepted, or null. */
   refuseReport({ id }: NodeReport): Refusal | null {
-    const managed = this.#store.find(id)?.origin === "agent";
+    const managed = this.store.find(id)?.origin === "agent";
     return managed ? refuse("conflict", `node ${id} is managed by its own agent: it cannot be reported`) : null;
   }
 
   /** Whether a report differs from what is stored. */
   changes({ id, deleted, body }: NodeReport): boolean {
-    const known = this.#store.find(id);
+    const known = this.store.find(id);
     if (deleted || !known) return deleted !== (known === null);
     if (known.origin === "agent") return true;
     const given = parseLossless(body) as GivenNode;
@@ -185,7 +181,7 @@ export class Nodes implements Timed {
    * @param line the number of the event line
    */
   report({ id, type, deleted, body }: NodeReport, line: number): ChangeSet {
-    const known = this.#store.find(id);
+    const known = this.store.find(id);
     const given = parseLossless(body) as GivenNode;
     const now = Date.now();
     const moves = given.Status != null && given.Status !== known?.node.Status;
@@ -200,22 +196,22 @@ export class Nodes implements Timed {
       { ...retained, ...(moves && { StatusUpdatedAt: Math.floor(now / 1000) }), ...given },
       now,
     );
-    if (deleted) return this.#store.remove(line, known, node, type);
+    if (deleted) return this.store.remove(line, known, node, type);
     const events =
       type === "NodeRegistration" && !given.Events
         ? [nodeEvent(now, "Cluster", known ? "Node re-registered" : "Node registered")]
         : [];
     return mergeChangeSets([
-      this.#store.write(line, known, node, type, events, {
+      this.store.write(line, known, node, type, events, {
         origin: "report",
         ...("DrainStrategy" in given && { drivesDrain: false, drainDue: null }),
       }),
-      this.#pools.ensure(node.NodePool),
+      this.pools.ensure(node.NodePool),
     ]);
   }
 
   async setEligibility(id: string, eligibility: Eligibility): Promise<Result<Written>> {
-    const known = this.#store.find(id);
+    const known = this.store.find(id);
     if (!known) return missing();
     if (known.node.SchedulingEligibility === eligibility) return this.#unchanged(known);
     if (eligibility === "eligible" && known.node.Drain) {
@@ -223,42 +219,42 @@ export class Nodes implements Timed {
     }
     const event = nodeEvent(Date.now(), "Cluster", `Node marked as ${eligibility} for scheduling`);
     const node = { ...known.node, SchedulingEligibility: eligibility };
-    return this.#change((line) => this.#store.write(line, known, node, "NodeEligibility", [event]));
+    return this.#change((line) => this.store.write(line, known, node, "NodeEligibility", [event]));
   }
 
   /** Deletes a node. A connected agent would register it again, hence `force`. */
   async purge(id: string, force: boolean): Promise<Result<Written>> {
-    const known = this.#store.find(id);
+    const known = this.store.find(id);
     if (!known) return missing();
     const { Status } = known.node;
     if (!force && known.origin === "agent" && (Status === "ready" || Status === "initializing")) {
       return refuse("conflict", `node ${id} is ${Status}: stop its agent first, or purge it with force=true`);
     }
-    return this.#change((line) => this.#store.remove(line, known, known.node, "NodeDeregistration"));
+    return this.#change((line) => this.store.remove(line, known, known.node, "NodeDeregistration"));
   }
 
   async onAlarm(now: number): Promise<void> {
     for (let count = 0; count < NODES_PER_ALARM; count++) {
-      const id = this.#store.due("down_at", now);
+      const id = this.store.due("down_at", now);
       if (id === null) break;
       this.#setDown(id, now);
     }
-    await this.#publisher.published();
+    await this.publisher.published();
   }
 
   /** Marks a node down. A defect of one node is isolated from the others. */
   #setDown(id: string, now: number): void {
     try {
-      const known = this.#store.find(id);
+      const known = this.store.find(id);
       if (!known) return;
-      this.#publisher.commit(() =>
-        publishChanges(this.#publisher, (line) => this.#setStatus(line, known, "down", "Node heartbeat missed")),
+      this.publisher.commit(() =>
+        publishChanges(this.publisher, (line) => this.#setStatus(line, known, "down", "Node heartbeat missed")),
       );
       recordAction("node-down", { node: id });
     } catch (failure) {
       warn("node-not-down", { node: id, because: textOf(failure) });
-      const place = this.#store.place(id);
-      if (place) this.#publisher.commit(() => this.#store.setDownAt(place.row, now + AFTER_DEFECT_MS));
+      const place = this.store.place(id);
+      if (place) this.publisher.commit(() => this.store.setDownAt(place.row, now + AFTER_DEFECT_MS));
     }
   }
 
@@ -271,29 +267,29 @@ export class Nodes implements Timed {
   ): ChangeSet {
     const now = Date.now();
     const node: Node = { ...known.node, Status: status, StatusUpdatedAt: Math.floor(now / 1000) };
-    return this.#store.write(line, known, node, "NodeEvent", [nodeEvent(now, "Cluster", message)], more);
+    return this.store.write(line, known, node, "NodeEvent", [nodeEvent(now, "Cluster", message)], more);
   }
 
   /** Runs a change as one transaction and one event line. */
   async #change(change: (line: number) => ChangeSet): Promise<Result<Written>> {
-    const line = this.#publisher.commit(() => publishChanges(this.#publisher, change));
-    return ok({ index: await this.#publisher.indexOf(line) });
+    const line = this.publisher.commit(() => publishChanges(this.publisher, change));
+    return ok({ index: await this.publisher.indexOf(line) });
   }
 
   /** Stores changed figures. Components that follow the node publish their own changes, if any. */
   #figuresChanged(known: StoredNode, node: Node, heard?: number): Promise<Result<Written>> {
-    this.#publisher.commit(() => {
-      const { events, backfills } = this.#store.writeFigures(known, node, heard);
-      if (events.length > 0) this.#publisher.emitLine(events, backfills);
+    this.publisher.commit(() => {
+      const { events, backfills } = this.store.writeFigures(known, node, heard);
+      if (events.length > 0) this.publisher.emitLine(events, backfills);
     });
     return this.#unchanged(known);
   }
 
   /** Earlier changes may have been assigned their index meanwhile. */
   async #unchanged({ id, row }: Pick<NodePlace, "id" | "row">, heard?: number): Promise<Result<Written>> {
-    if (heard !== undefined) this.#publisher.commit(() => this.#store.recordHeard(row, heard));
-    await this.#publisher.published();
-    return ok({ index: this.#store.indexOf(id) });
+    if (heard !== undefined) this.publisher.commit(() => this.store.recordHeard(row, heard));
+    await this.publisher.published();
+    return ok({ index: this.store.indexOf(id) });
   }
 }
 

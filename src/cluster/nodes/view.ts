@@ -74,20 +74,16 @@ export const JOIN_AGENT_NODES = "CROSS JOIN nodes ON nodes.id = node_id AND orig
 
 /** Reads the tables `nodes` and `node_volumes` for host volumes: one node, or pages of nodes that accept volumes. */
 export class NodeView {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   find(id: string): VolumeNode | null {
-    const [row] = this.#sql.exec<NodeRow>(`SELECT ${COLUMNS} FROM nodes WHERE id = ?`, id).toArray();
+    const [row] = this.sql.exec<NodeRow>(`SELECT ${COLUMNS} FROM nodes WHERE id = ?`, id).toArray();
     return row ? this.#nodeOf(row) : null;
   }
 
   /** Ready nodes of a pool, or of all pools, in order of id; read lazily, since the first may suffice. */
   *placeable(pool: string, from: string, limit: number): Generator<VolumeNode> {
-    const rows = this.#sql.exec<NodeRow>(
+    const rows = this.sql.exec<NodeRow>(
       `SELECT ${COLUMNS} FROM nodes WHERE ${PLACEABLE} AND id >= ? ${inPool(pool)} ORDER BY id LIMIT ?`,
       from,
       ...(isAll(pool) ? [] : [pool]),
@@ -98,7 +94,7 @@ export class NodeView {
 
   /** The number of a pool's nodes that accept no volumes. A scan of the pool, used for refusals only. */
   awayCount(pool: string): number {
-    return this.#sql
+    return this.sql
       .exec<{ n: number }>(
         `SELECT count(*) AS n FROM nodes WHERE NOT (${PLACEABLE}) ${inPool(pool)}`,
         ...(isAll(pool) ? [] : [pool]),
@@ -109,15 +105,14 @@ export class NodeView {
   poolExists(pool: string): boolean {
     if (isAll(pool) || pool === "default") return true;
     return (
-      this.#sql.exec("SELECT 1 FROM nodes WHERE pool = ? LIMIT 1", pool).toArray().length > 0 ||
-      hasPool(this.#sql, pool)
+      this.sql.exec("SELECT 1 FROM nodes WHERE pool = ? LIMIT 1", pool).toArray().length > 0 || hasPool(this.sql, pool)
     );
   }
 
   #nodeOf(row: NodeRow): VolumeNode {
     const [name, datacenter, nodeClass, attributes, meta] = JSON.parse(row.properties) as Properties;
     const shows = (column: "id" | "name", value: string) =>
-      this.#sql.exec(`SELECT 1 FROM node_volumes WHERE node_id = ? AND ${column} = ? LIMIT 1`, row.id, value).toArray()
+      this.sql.exec(`SELECT 1 FROM node_volumes WHERE node_id = ? AND ${column} = ? LIMIT 1`, row.id, value).toArray()
         .length > 0;
     return {
       id: row.id,

@@ -48,17 +48,14 @@ export const REPORT_SCHEMAS: ReadonlyMap<string, z.ZodType> = new Map<string, z.
 
 /** Validates one event of a body. */
 export class EventReader {
-  readonly #number: number;
-  readonly #namespace: string;
-
   /**
    * @param number of the event in its body, from 1
    * @param namespace default for objects without one
    */
-  constructor(number: number, namespace: string) {
-    this.#number = number;
-    this.#namespace = namespace;
-  }
+  constructor(
+    private readonly number: number,
+    private readonly namespace: string,
+  ) {}
 
   /** @throws RequestError 400 naming event, field and rule */
   read(item: unknown): Report {
@@ -103,7 +100,7 @@ export class EventReader {
     if (given !== "" && own !== "" && given !== own) {
       throw this.#refuse(`Payload.${name}.Namespace: must be the event's Namespace`);
     }
-    return given || own || this.#namespace;
+    return given || own || this.namespace;
   }
 
   #refuseNamespace(name: string, given: string): void {
@@ -122,7 +119,7 @@ export class EventReader {
   }
 
   #refuse(...messages: readonly string[]) {
-    return badRequest(messages.map((message) => `event ${this.#number}: ${message}`).join("; "));
+    return badRequest(messages.map((message) => `event ${this.number}: ${message}`).join("; "));
   }
 }
 

@@ -19,11 +19,7 @@ const WITH_INDEXES = `substr(body, 1, length(body) - 1) || ',"CreateIndex":' || 
 
 /** Joins of jobs and allocations for reads. Each query is a walk along one index. */
 export class JobJoins {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   counts({ namespace, id }: Pick<ReportedObject, "namespace" | "id">): JobCounts {
     return {
@@ -38,7 +34,7 @@ export class JobJoins {
 
   /** The scale of a job's groups: its allocations that neither have ended nor are to stop, without canaries. */
   scale({ namespace, id }: Pick<ReportedObject, "namespace" | "id">): readonly GroupScale[] {
-    return this.#sql
+    return this.sql
       .exec<Record<keyof GroupScale, SqlStorageValue>>(
         `SELECT ifnull(json_extract(body, '$.TaskGroup'), '') AS "group", count(*) AS placed,
            sum(ifnull(json_extract(body, '$.ClientStatus'), '') = 'running') AS running,
@@ -86,7 +82,7 @@ export class JobJoins {
 
   /** An allocation's job: in its version, else in the newest one. */
   #text({ namespace, jobId, jobVersion }: ReportedObject, column: string): string | null {
-    const [newest] = this.#sql
+    const [newest] = this.sql
       .exec<{ text: string; job_version: number | null }>(
         `SELECT ${column} AS text, job_version FROM reported WHERE topic = 'Job' AND namespace = ? AND id = ?`,
         namespace,
@@ -94,7 +90,7 @@ export class JobJoins {
       )
       .toArray();
     if (newest && (jobVersion === null || newest.job_version === jobVersion)) return newest.text;
-    const [earlier] = this.#sql
+    const [earlier] = this.sql
       .exec<{ text: string }>(
         `SELECT ${column} AS text FROM job_versions WHERE namespace = ? AND job_id = ? AND version = ?
          ORDER BY gone LIMIT 1`,
@@ -107,7 +103,7 @@ export class JobJoins {
   }
 
   #tallies(topic: "Allocation" | "Job", namespace: string, job: string) {
-    return this.#sql
+    return this.sql
       .exec<{ tally: string; count: number }>(
         `SELECT tally, count(*) AS count FROM reported
          WHERE topic = ? AND namespace = ? AND job_id = ? AND tally IS NOT NULL GROUP BY tally`,
@@ -119,7 +115,7 @@ export class JobJoins {
   }
 
   #queued(namespace: string, job: string): string | null {
-    const rows = this.#sql.exec<{ queued: string | null }>(
+    const rows = this.sql.exec<{ queued: string | null }>(
       `SELECT json_extract(body, '$.QueuedAllocations') AS queued FROM reported
        WHERE topic = 'Evaluation' AND namespace = ? AND job_id = ? ORDER BY row DESC LIMIT ?`,
       namespace,

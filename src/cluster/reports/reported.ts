@@ -53,11 +53,9 @@ const MAX_PAGE_BYTES = 4 * 1024 * 1024;
  */
 export class Reported implements IndexedRows {
   readonly versions: JobVersions;
-  readonly #sql: SqlStorage;
   readonly #pages: SharedRead<ReportedPage>;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(private readonly sql: SqlStorage) {
     this.versions = new JobVersions(sql);
     this.#pages = new SharedRead(sql);
   }
@@ -107,7 +105,7 @@ export class Reported implements IndexedRows {
 
   /** Sets an object's index to that of its event line, unless the object was recreated meanwhile. */
   setIndex({ table, row: [namespace = "", id = "", line] }: IndexBackfill, index: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE reported SET create_index = ifnull(create_index, ?1), modify_index = ?1
        WHERE topic = ?2 AND namespace = ?3 AND id = ?4 AND (?5 IS NULL OR ifnull(create_line, 0) <= ?5)`,
       index,
@@ -145,7 +143,7 @@ export class Reported implements IndexedRows {
 
   /** The ids of a topic in a namespace, oldest first. */
   ids({ topic, namespace }: FullList): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ id: string }>("SELECT id FROM reported WHERE topic = ? AND namespace = ? ORDER BY row", topic, namespace)
       .toArray()
       .map(({ id }) => id);
@@ -159,7 +157,7 @@ export class Reported implements IndexedRows {
 
   /** The size of a stored object in bytes. */
   bytesOf({ topic, namespace, id }: Pick<ObjectReport, "topic" | "namespace" | "id">): number {
-    const rows = this.#sql.exec<{ bytes: number }>(
+    const rows = this.sql.exec<{ bytes: number }>(
       "SELECT octet_length(body) AS bytes FROM reported WHERE topic = ? AND namespace = ? AND id = ?",
       topic,
       namespace,
@@ -175,7 +173,7 @@ export class Reported implements IndexedRows {
 
   #page(query: ReportedQuery): ReportedPage {
     const { where, values, orderBy, order } = selection(query);
-    const cursor = this.#sql.exec<ReportedRow>(
+    const cursor = this.sql.exec<ReportedRow>(
       `SELECT * FROM reported WHERE ${where} ORDER BY ${orderBy} LIMIT ?`,
       ...values,
       query.limit + 1,
@@ -196,13 +194,13 @@ export class Reported implements IndexedRows {
   /** Deletes all objects of a deleted namespace; inside the caller's transaction. */
   forget(namespace: string): void {
     for (const topic of REPORTED_TOPICS) {
-      this.#sql.exec("DELETE FROM reported WHERE topic = ? AND namespace = ?", topic, namespace);
+      this.sql.exec("DELETE FROM reported WHERE topic = ? AND namespace = ?", topic, namespace);
     }
     this.versions.forget(namespace);
   }
 
   #row(topic: ReportedTopic, namespace: string, id: string): ReportedRow | null {
-    const rows = this.#sql.exec<ReportedRow>(
+    const rows = this.sql.exec<ReportedRow>(
       "SELECT * FROM reported WHERE topic = ? AND namespace = ? AND id = ?",
       topic,
       namespace,
@@ -212,7 +210,7 @@ export class Reported implements IndexedRows {
   }
 
   #anywhere(topic: ReportedTopic, id: string): ReportedRow | null {
-    const rows = this.#sql.exec<ReportedRow>(
+    const rows = this.sql.exec<ReportedRow>(
       "SELECT * FROM reported WHERE topic = ? AND id = ? ORDER BY namespace LIMIT 1",
       topic,
       id,
@@ -235,12 +233,12 @@ export class Reported implements IndexedRows {
 
   #isPlacedBy({ row }: ReportedRow, evaluation: string): boolean {
     const query = "SELECT 1 FROM reported WHERE row = ? AND ifnull(json_extract(body, '$.EvalID'), '') = ?";
-    return this.#sql.exec(query, row, evaluation).toArray().length > 0;
+    return this.sql.exec(query, row, evaluation).toArray().length > 0;
   }
 
   #insert(report: ObjectReport, jobVersion: number | null, line: number | null): void {
     const { topic, namespace, id, jobId, nodeId, terminal, tally, body } = report;
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO reported (topic, namespace, id, job_id, node_id, terminal, tally, job_version, body, create_line)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       topic,
@@ -260,9 +258,9 @@ export class Reported implements IndexedRows {
     const moved = known.job_id !== jobId || known.node_id !== nodeId || known.terminal !== (terminal ? 1 : 0);
     const still = !moved && known.tally === (tally ?? null) && known.job_version === jobVersion;
     // Unchanged index columns are not written: the update costs one row instead of one per index.
-    if (still) this.#sql.exec("UPDATE reported SET body = ? WHERE row = ?", body, known.row);
+    if (still) this.sql.exec("UPDATE reported SET body = ? WHERE row = ?", body, known.row);
     else {
-      this.#sql.exec(
+      this.sql.exec(
         `UPDATE reported SET job_id = ?, node_id = ?, terminal = ?, tally = ?, job_version = ?, body = ?
          WHERE row = ?`,
         jobId,
@@ -278,7 +276,7 @@ export class Reported implements IndexedRows {
 
   #remove(known: ReportedRow | null): void {
     if (!known) return;
-    this.#sql.exec("DELETE FROM reported WHERE row = ?", known.row);
+    this.sql.exec("DELETE FROM reported WHERE row = ?", known.row);
     if (known.topic === "Job") this.versions.deleted(known);
     if (known.topic === "Allocation" && known.job_id !== null)
       this.versions.allocationDeleted(known.namespace, known.job_id);

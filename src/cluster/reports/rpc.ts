@@ -55,20 +55,20 @@ export const reportMethods: MethodTable<ReportsApi, ReportParts> = {
 
 /** Reads reported objects with what belongs to them. Equal reads of one change share one read of rows. */
 export class ReportReads {
-  readonly #reported: Reported;
-  readonly #indexes: TableIndexes;
   readonly #joins: JobJoins;
   readonly #joined: SharedRead<JoinedPage>;
 
-  constructor(sql: SqlStorage, reported: Reported, indexes: TableIndexes) {
-    this.#reported = reported;
-    this.#indexes = indexes;
+  constructor(
+    sql: SqlStorage,
+    private readonly reported: Reported,
+    private readonly indexes: TableIndexes,
+  ) {
     this.#joins = new JobJoins(sql);
     this.#joined = new SharedRead(sql);
   }
 
   page(query: ReportedQuery, whole: boolean): JoinedPage & { readonly index: number } {
-    const page = this.#joined.of({ query, whole }, () => this.#join(this.#reported.page(query), query.topic, whole));
+    const page = this.#joined.of({ query, whole }, () => this.#join(this.reported.page(query), query.topic, whole));
     return { ...page, index: this.#newestOf(query.topic) };
   }
 
@@ -78,30 +78,30 @@ export class ReportReads {
     namespace: string,
     only: boolean,
   ): { readonly object: ReportedObject | null; readonly index: number; readonly jobs: JobTexts } {
-    const object = this.#reported.find(topic, id, namespace, only);
+    const object = this.reported.find(topic, id, namespace, only);
     const { jobs } = this.#join({ rows: object ? [object] : [], next: null }, topic, true);
-    return { object, index: this.#indexes.of(topic), jobs };
+    return { object, index: this.indexes.of(topic), jobs };
   }
 
   summary(namespace: string, id: string): { readonly found: CountedJob | null; readonly index: number } {
-    const job = this.#reported.find("Job", id, namespace, true);
+    const job = this.reported.find("Job", id, namespace, true);
     const found = job && { job, counts: this.#joins.counts(job) };
     return { found, index: this.#newestOf("Job") };
   }
 
   versions(namespace: string, id: string): JobHistory {
-    const job = this.#reported.find("Job", id, namespace, true);
-    const versions = job && [job.body, ...this.#reported.versions.of(job)];
+    const job = this.reported.find("Job", id, namespace, true);
+    const versions = job && [job.body, ...this.reported.versions.of(job)];
     return { versions, index: this.#newestOf("Job") };
   }
 
   scale(namespace: string, id: string): { readonly found: ScaledJob | null; readonly index: number } {
-    const job = this.#reported.find("Job", id, namespace, true);
+    const job = this.reported.find("Job", id, namespace, true);
     return { found: job && { job, groups: this.#joins.scale(job) }, index: this.#newestOf("Job") };
   }
 
   allocations(ids: readonly string[], namespace: string | null): NamedObjects & { readonly jobs: JobTexts } {
-    const named = this.#reported.named("Allocation", ids, namespace);
+    const named = this.reported.named("Allocation", ids, namespace);
     return { ...named, jobs: this.#joins.types(named.objects) };
   }
 
@@ -116,6 +116,6 @@ export class ReportReads {
   /** A list of jobs includes the state of their allocations, so it changes with them. */
   #newestOf(topic: ReportedTopic): number {
     const tables = topic === "Job" ? JOB_SUMMARY_TABLES : [topic];
-    return Math.max(...tables.map((table) => this.#indexes.of(table)));
+    return Math.max(...tables.map((table) => this.indexes.of(table)));
   }
 }

@@ -46,13 +46,12 @@ interface Owner {
  * transaction.
  */
 export class JobOutcomes {
-  readonly #stores: EngineStores;
-  readonly #sql: SqlStorage;
   readonly #retry: RemovalRetry;
 
-  constructor(stores: EngineStores, sql: SqlStorage) {
-    this.#stores = stores;
-    this.#sql = sql;
+  constructor(
+    private readonly stores: EngineStores,
+    private readonly sql: SqlStorage,
+  ) {
     this.#retry = new RemovalRetry(stores);
   }
 
@@ -75,12 +74,12 @@ export class JobOutcomes {
 
   #record({ work: { kind }, account }: Job, end: JobEnd): JobEnd {
     this.#count(kind, end);
-    this.#stores.pruneAccount(account);
+    this.stores.pruneAccount(account);
     return end;
   }
 
   #count(kind: Work["kind"], end: JobEnd): void {
-    countInObject(this.#sql, "sallyport_engine_jobs_ended_total", kind, end.ok ? "ok" : end.reason);
+    countInObject(this.sql, "sallyport_engine_jobs_ended_total", kind, end.ok ? "ok" : end.reason);
   }
 
   #finish(job: Job, workLease: WorkLease, value: unknown, now: number): JobEnd {
@@ -110,11 +109,11 @@ export class JobOutcomes {
     now: number,
   ): JobEnd {
     if (work.kind === "removal") return this.#retry.schedule(job, work, workLease, because, failure, now);
-    warn("job-failed", { engine: this.#stores.scope, job: job.id, kind: work.kind, because: because.message });
-    const { type, events } = this.#stores;
+    warn("job-failed", { engine: this.stores.scope, job: job.id, kind: work.kind, because: because.message });
+    const { type, events } = this.stores;
     if (work.kind === "issue") {
       events.credentials("CredentialsFailed", work.terms.role, job.id, { Error: because.message });
-      this.#stores.leaseUsers.forget(job.id);
+      this.stores.leaseUsers.forget(job.id);
       const undo = type.issue.undo(work.issue, now);
       this.startRemoval({ ...job, because: "unfinished credentials" }, undo, now, because.message);
     } else if (work.kind === "pool") {
@@ -123,14 +122,14 @@ export class JobOutcomes {
       this.rotationFailed(because.message, now);
       const undo = searching(type.rotation?.undo(work.rotation, now) ?? null, job);
       this.#undo({ ...job, because: "unfinished rotation", by: work.rotation.account }, undo, because, now);
-    } else if (work.kind === "renewal") this.#stores.jobs.delete(job.id);
+    } else if (work.kind === "renewal") this.stores.jobs.delete(job.id);
     else this.#failRole(job, work, because, now);
     return because;
   }
 
   /** Undoes a role write. The role of an earlier write stays, with a record of what this one has made. */
   #failRole(job: Job, { write, due }: WorkOf<"role">, because: Refusal, now: number): void {
-    const { type, jobs, roles } = this.#stores;
+    const { type, jobs, roles } = this.stores;
     if (due) this.keptFailed(write.name, because.message, now);
     const undo = type.roles.undo(write, roles.find(write.name), now);
     if (undo && "role" in undo) {
@@ -141,19 +140,19 @@ export class JobOutcomes {
 
   /** Schedules the retry of a replacement of the credentials that a role keeps. */
   keptFailed(role: string, because: string, now: number): void {
-    const { type, kept, events } = this.#stores;
+    const { type, kept, events } = this.stores;
     kept.failed(role, now);
     events.role("RoleRotationFailed", rolePath(type.description, role), { Error: because });
   }
 
   #undo(owner: Owner, removal: RemovalState | null, because: Refusal, now: number): void {
     if (removal) this.startRemoval(owner, removal, now, because.message);
-    else this.#stores.jobs.delete(owner.id);
+    else this.stores.jobs.delete(owner.id);
   }
 
   /** The outcome of a job that is over, was replaced, or waits for its next round. */
   outcomeOf(wanted: JobRef, now: number): JobEnd {
-    const { type, jobs, leases, keys, work } = this.#stores;
+    const { type, jobs, leases, keys, work } = this.stores;
     if (wanted.kind === "removal") {
       const job = jobs.find(wanted.job);
       if (!job) return done();
@@ -182,7 +181,7 @@ export class JobOutcomes {
     failure: string | null = null,
     readyAt = now,
   ): void {
-    const { jobs } = this.#stores;
+    const { jobs } = this.stores;
     if (isEmpty(removal)) {
       jobs.delete(id);
       return;
@@ -194,20 +193,20 @@ export class JobOutcomes {
 
   /** Stops a job early. Its removal starts after the longest call, because one of the job's calls may be in flight. */
   abandon(owner: Owner, removal: RemovalState, now: number): void {
-    this.#stores.leaseUsers.forget(owner.id);
+    this.stores.leaseUsers.forget(owner.id);
     this.startRemoval(owner, removal, now, GIVEN_UP, now + CALL_MS);
   }
 
   /** Schedules the retry of a rotation. @returns the refusal for the caller */
   rotationFailed(because: string, now: number): Refusal {
-    this.#stores.config.rotationFailed(now);
-    const { events, type } = this.#stores;
+    this.stores.config.rotationFailed(now);
+    const { events, type } = this.stores;
     events.config("RootRotationFailed", type.description.paths.config, { Error: because });
     return refuse("invalid", because);
   }
 
   #completeIssue({ id, account }: Job, { issue, terms }: WorkOf<"issue">, value: unknown, now: number): JobEnd {
-    const { type, jobs } = this.#stores;
+    const { type, jobs } = this.stores;
     const outcome = type.issue.outcome(issue, value, now);
     if (outcome.lease === "none") return this.#completeUnleased(id, terms, outcome.secret, outcome.endsAt, now);
     const end = this.#lease({ id, account }, terms, outcome, now);
@@ -219,14 +218,14 @@ export class JobOutcomes {
 
   /** Gives credentials of a pool to a caller. Runs inside a transaction. @param id of the lease */
   leasePooled(id: string, terms: LeaseRequest, outcome: IssueOutcome<EngineStates>, now: number): JobEnd {
-    const end = this.#lease({ id, account: this.#stores.accounts.current() }, terms, outcome, now);
+    const end = this.#lease({ id, account: this.stores.accounts.current() }, terms, outcome, now);
     this.#count("issue", end);
     return end.ok && end.issued ? { ...end, issued: { ...end.issued, verified: true } } : end;
   }
 
   /** Counts requests for credentials of roles with a pool. */
   countPoolRequest(outcome: "hit" | "miss"): void {
-    countInObject(this.#sql, "sallyport_engine_pool_requests_total", outcome);
+    countInObject(this.sql, "sallyport_engine_pool_requests_total", outcome);
   }
 
   #lease(
@@ -235,7 +234,7 @@ export class JobOutcomes {
     outcome: IssueOutcome<EngineStates>,
     now: number,
   ): JobEnd {
-    const { type, leases, leaseUsers, keys, scope, events } = this.#stores;
+    const { type, leases, leaseUsers, keys, scope, events } = this.stores;
     const { resources, secret, endsAt, renewable = true, lease } = outcome;
     const users = leaseUsers.of(id);
     const wanted = lease === "secret" ? endsAt : now + terms.ttl * 1000;
@@ -278,9 +277,9 @@ export class JobOutcomes {
     endsAt: number,
     now: number,
   ) {
-    const { type, jobs, scope, events } = this.#stores;
+    const { type, jobs, scope, events } = this.stores;
     jobs.delete(id);
-    this.#stores.leaseUsers.forget(id);
+    this.stores.leaseUsers.forget(id);
     const ttl = Math.max(1, secondsLeft(endsAt, now));
     recordAction("credentials-issued", { engine: scope, token, role, ttl });
     events.credentials("CredentialsIssued", role, id);
@@ -289,7 +288,7 @@ export class JobOutcomes {
 
   /** Makes credentials of a pool ready, if their role still wants them. */
   #completePool({ id, account }: Job, { pooling }: WorkOf<"pool">, now: number): JobEnd {
-    const { type, jobs, pool, scope } = this.#stores;
+    const { type, jobs, pool, scope } = this.stores;
     const { role, content, issue, made } = pooling;
     const row = pool.find(role);
     if (!made || row?.content !== content || pool.count(role) >= row.size) {
@@ -313,7 +312,7 @@ export class JobOutcomes {
     failure: CloudFailure | null,
     now: number,
   ): void {
-    const { type, pool } = this.#stores;
+    const { type, pool } = this.stores;
     this.startRemoval({ id, account, because: UNLEASED }, type.issue.undo(issue, now), now, because.message);
     const row = pool.find(role);
     if (row) pool.failed(role, because.message, nextFill(row, failure, now));
@@ -321,7 +320,7 @@ export class JobOutcomes {
 
   /** Sets the pool of a role that was written, or ends it. */
   #setPool(name: string, role: EngineStates["role"], mount: MountTtls | undefined): void {
-    const { type, config, pool } = this.#stores;
+    const { type, config, pool } = this.stores;
     const spec = type.pool?.of(role);
     if (!spec || (spec.size === 0 && !pool.find(name))) return;
     const ttls = type.roles.ttls(role, () => config.find());
@@ -330,7 +329,7 @@ export class JobOutcomes {
 
   #completeRenewal(id: string, work: WorkOf<"renewal">, now: number): JobEnd {
     const { lease, from, expires, renewable, warnings } = work;
-    const { jobs, leases, leaseUsers } = this.#stores;
+    const { jobs, leases, leaseUsers } = this.stores;
     jobs.delete(id);
     const row = leases.find(lease);
     // Its token, or all of its users, may have ended since the call. Its own end is what the renewal moves.
@@ -346,14 +345,14 @@ export class JobOutcomes {
 
   /** Records the renewal of a lease. Runs inside a transaction. */
   extend(id: string, expires: number, renewable: boolean, now: number): void {
-    const { leases, scope, events } = this.#stores;
+    const { leases, scope, events } = this.stores;
     leases.extend(id, expires, renewable, now);
     events.lease("LeaseRenewed", id, { ExpireTime: timeOf(expires) });
     recordAction("lease-renewed", { engine: scope, lease: id, expires });
   }
 
   #completeRole(job: Job, work: WorkOf<"role">, now: number): JobEnd {
-    const { type, jobs, roles, kept, scope, events } = this.#stores;
+    const { type, jobs, roles, kept, scope, events } = this.stores;
     const { write, due, mount } = work;
     const { name } = write;
     const taken = this.taken(write);
@@ -389,7 +388,7 @@ export class JobOutcomes {
 
   /** The refusal of a write whose subject has the kept credentials of another role; null otherwise. */
   taken(write: EngineStates["write"]): Refusal | null {
-    const { type, kept } = this.#stores;
+    const { type, kept } = this.stores;
     const subject = type.roles.kept?.subjectOf(write) ?? null;
     const other = subject === null ? null : kept.roleOf(subject);
     if (subject === null || other === null || other === write.name) return null;
@@ -397,7 +396,7 @@ export class JobOutcomes {
   }
 
   #completeRotation({ id, account, lock }: Job, { rotation }: WorkOf<"rotation">, now: number): JobEnd {
-    const { type, jobs, config, accounts, scope, events } = this.#stores;
+    const { type, jobs, config, accounts, scope, events } = this.stores;
     jobs.delete(id);
     const outcome = type.rotation?.outcome(rotation, now) ?? { problem: "the type has no rotation" };
     if ("problem" in outcome) return this.rotationFailed(outcome.problem, now);
@@ -423,7 +422,7 @@ export class JobOutcomes {
         now,
       );
     }
-    const { jobs, scope } = this.#stores;
+    const { jobs, scope } = this.stores;
     jobs.delete(job.id);
     if (work.lease) this.leaseRevoked(job.id, work.because);
     else recordAction("removed", { engine: scope, job: job.id, what: work.because });
@@ -432,14 +431,14 @@ export class JobOutcomes {
 
   /** Deletes a lease of which nothing is left at the provider. Runs inside a transaction. */
   leaseRevoked(id: string, because: string): void {
-    const { leases, scope, events } = this.#stores;
+    const { leases, scope, events } = this.stores;
     leases.delete(id);
     events.lease("LeaseRevoked", id);
     recordAction("lease-revoked", { engine: scope, job: id, what: because });
   }
 
   #leaseContext(id: string): string {
-    return `${this.#stores.scope} lease ${id}`;
+    return `${this.stores.scope} lease ${id}`;
   }
 }
 

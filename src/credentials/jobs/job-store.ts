@@ -65,26 +65,20 @@ export type NewJob = Pick<Job, "id" | "work"> & {
  * the row: the last `MAX_CACHED` jobs are kept in memory. Writes run inside the object's transaction.
  */
 export class JobStore {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
   readonly #work: WorkQueue;
   readonly #accounts: AccountStore;
-  readonly #scope: string;
   /** The most recently stored jobs, newest last. */
   readonly #recent = new Map<string, Job>();
   readonly #lockQueue = new LockQueue();
 
   constructor(
-    sql: SqlStorage,
-    keys: DataKeys,
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
     { work, accounts }: { readonly work: WorkQueue; readonly accounts: AccountStore },
-    scope: string,
+    private readonly scope: string,
   ) {
-    this.#sql = sql;
-    this.#keys = keys;
     this.#work = work;
     this.#accounts = accounts;
-    this.#scope = scope;
   }
 
   /** Drops the values cached from rows; called after a rollback. */
@@ -116,7 +110,7 @@ export class JobStore {
   #insert({ created, ...job }: Job): Job {
     const terms = job.work.kind === "issue" ? job.work.terms : null;
     const holds = job.work.kind === "removal" && job.lock !== null;
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO jobs (id, kind, sealed, token, repeat, lock, locked, deadline, seq, tries, failure, created, account)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       job.id,
@@ -148,7 +142,7 @@ export class JobStore {
     const isFree = changed.work.kind === "removal" && !changed.work.removal.search;
     const next = isFree && job.created === undefined ? this.#unlocked(changed) : changed;
     if (job.created !== undefined) return this.#insert(next);
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE jobs SET sealed = ?, seq = ?, tries = ?, failure = ? WHERE id = ?",
       this.#seal(job.id, next.work),
       next.seq,
@@ -162,13 +156,13 @@ export class JobStore {
 
   /** Sets the number of failed rounds. */
   setFailures(id: string, failures: number): void {
-    this.#sql.exec("UPDATE jobs SET failures = ? WHERE id = ?", failures, id);
+    this.sql.exec("UPDATE jobs SET failures = ? WHERE id = ?", failures, id);
     this.#recent.delete(id);
   }
 
   /** Records the reason of the job's current state. */
   setFailure(id: string, failure: string): void {
-    this.#sql.exec("UPDATE jobs SET failure = ? WHERE id = ?", failure, id);
+    this.sql.exec("UPDATE jobs SET failure = ? WHERE id = ?", failure, id);
     this.#recent.delete(id);
   }
 
@@ -189,7 +183,7 @@ export class JobStore {
   find(id: string): Job | null {
     const recent = this.#recent.get(id);
     if (recent) return recent;
-    const [row] = this.#sql.exec<JobRow>("SELECT * FROM jobs WHERE id = ?", id).toArray();
+    const [row] = this.sql.exec<JobRow>("SELECT * FROM jobs WHERE id = ?", id).toArray();
     return row ? this.#remember(this.#job(row)) : null;
   }
 
@@ -205,22 +199,22 @@ export class JobStore {
 
   /** Whether `failure` concerns a single altered row, and not missing keys. */
   isUnreadable(failure: unknown): boolean {
-    return failure instanceof Sealed && this.#keys.sealedBecause() === null;
+    return failure instanceof Sealed && this.keys.sealedBecause() === null;
   }
 
   kindOf(id: string): Work["kind"] | null {
     const recent = this.#recent.get(id);
     if (recent) return recent.work.kind;
-    const [row] = this.#sql.exec<{ kind: string }>("SELECT kind FROM jobs WHERE id = ?", id).toArray();
+    const [row] = this.sql.exec<{ kind: string }>("SELECT kind FROM jobs WHERE id = ?", id).toArray();
     return (row?.kind as Work["kind"] | undefined) ?? null;
   }
 
   ofRepeat(repeat: string): string | null {
-    return this.#sql.exec<{ id: string }>("SELECT id FROM jobs WHERE repeat = ?", repeat).toArray()[0]?.id ?? null;
+    return this.sql.exec<{ id: string }>("SELECT id FROM jobs WHERE repeat = ?", repeat).toArray()[0]?.id ?? null;
   }
 
   ofKind(kind: Work["kind"]): Job[] {
-    return this.#sql
+    return this.sql
       .exec<JobRow>("SELECT * FROM jobs WHERE kind = ?", kind)
       .toArray()
       .map((row) => this.#job(row));
@@ -228,7 +222,7 @@ export class JobStore {
 
   /** Ids of the jobs of a kind. */
   idsOfKind(kind: Work["kind"]): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ id: string }>("SELECT id FROM jobs WHERE kind = ?", kind)
       .toArray()
       .map(({ id }) => id);
@@ -236,7 +230,7 @@ export class JobStore {
 
   /** Ids of the jobs of a kind that begin with a prefix. */
   idsUnder(prefix: string, kind: Work["kind"]): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ id: string }>(
         "SELECT id FROM jobs WHERE id >= ? AND id < ? AND kind = ? ORDER BY id",
         prefix,
@@ -249,7 +243,7 @@ export class JobStore {
 
   /** The number of jobs whose ids begin with a prefix, without those that failed before. */
   countUntried(prefix: string): number {
-    return this.#sql
+    return this.sql
       .exec<{ n: number }>(
         "SELECT count(*) AS n FROM jobs WHERE id >= ? AND id < ? AND failures = 0",
         prefix,
@@ -259,33 +253,33 @@ export class JobStore {
   }
 
   issuesOf(token: string): Job[] {
-    return this.#sql
+    return this.sql
       .exec<JobRow>("SELECT * FROM jobs WHERE token = ?", token)
       .toArray()
       .map((row) => this.#job(row));
   }
 
   holder(lock: string): string | null {
-    return this.#sql.exec<{ id: string }>("SELECT id FROM jobs WHERE lock = ? LIMIT 1", lock).toArray()[0]?.id ?? null;
+    return this.sql.exec<{ id: string }>("SELECT id FROM jobs WHERE lock = ? LIMIT 1", lock).toArray()[0]?.id ?? null;
   }
 
   /** Takes the job's lock in order of arrival. @returns whether the job holds it now */
   lock({ id, lock }: Job, now: number): boolean {
     if (lock === null) return true;
     if (this.#isBehind(id, lock, now)) return false;
-    this.#sql.exec("UPDATE jobs SET locked = 1 WHERE id = ?", id);
+    this.sql.exec("UPDATE jobs SET locked = 1 WHERE id = ?", id);
     return true;
   }
 
   /** Resolves when the job may take its lock, or after a timeout. */
   async waitInLine(id: string, now: number): Promise<void> {
-    const [row] = this.#sql.exec<{ lock: string | null }>("SELECT lock FROM jobs WHERE id = ?", id).toArray();
+    const [row] = this.sql.exec<{ lock: string | null }>("SELECT lock FROM jobs WHERE id = ?", id).toArray();
     if (!row || row.lock === null || !this.#isBehind(id, row.lock, now)) return;
     await this.#lockQueue.wait(row.lock, id, LOCK_POLL_MS);
   }
 
   count(kind: Work["kind"]): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM jobs WHERE kind = ?", kind).one().n;
+    return this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM jobs WHERE kind = ?", kind).one().n;
   }
 
   /** A request's own job is leased during a pause, too. */
@@ -296,7 +290,7 @@ export class JobStore {
   #job(row: JobRow): Job {
     return {
       id: row.id,
-      work: JSON.parse(this.#keys.openText(row.sealed, this.#context(row.id))) as Work,
+      work: JSON.parse(this.keys.openText(row.sealed, this.#context(row.id))) as Work,
       lock: row.lock,
       deadline: row.deadline,
       seq: row.seq,
@@ -309,7 +303,7 @@ export class JobStore {
 
   /** Whether another job holds the lock, or arrived earlier and still has a polling Worker. */
   #isBehind(id: string, lock: string, now: number): boolean {
-    const others = this.#sql.exec(
+    const others = this.sql.exec(
       `SELECT 1 FROM jobs AS other LEFT JOIN ${WORK.rows} ON ${WORK.rows}.id = other.id
        WHERE other.lock = ? AND other.id != ? AND (other.locked = 1 OR (${WORK.isLeasedBeyond}
          AND other.rowid < (SELECT rowid FROM jobs WHERE id = ?))) LIMIT 1`,
@@ -324,20 +318,20 @@ export class JobStore {
   /** Releases the lock of a job that goes on without it. */
   #unlocked<J extends Job>(job: J): J {
     if (job.lock === null) return job;
-    this.#sql.exec("UPDATE jobs SET lock = NULL, locked = 0 WHERE id = ?", job.id);
+    this.sql.exec("UPDATE jobs SET lock = NULL, locked = 0 WHERE id = ?", job.id);
     this.#lockQueue.wake(job.lock, this.#inOrder(job.lock));
     return { ...job, lock: null };
   }
 
   /** Deletes the row, and wakes the next job that waits for its lock. */
   #drop(id: string): void {
-    const [row] = this.#sql.exec<{ lock: string | null }>("DELETE FROM jobs WHERE id = ? RETURNING lock", id).toArray();
+    const [row] = this.sql.exec<{ lock: string | null }>("DELETE FROM jobs WHERE id = ? RETURNING lock", id).toArray();
     if (row && row.lock !== null) this.#lockQueue.wake(row.lock, this.#inOrder(row.lock));
   }
 
   /** The jobs of a lock, oldest first. */
   *#inOrder(lock: string): Generator<string> {
-    const rows = this.#sql.exec<{ id: string }>("SELECT id FROM jobs WHERE lock = ? ORDER BY rowid", lock);
+    const rows = this.sql.exec<{ id: string }>("SELECT id FROM jobs WHERE lock = ? ORDER BY rowid", lock);
     for (const { id } of rows) yield id;
   }
 
@@ -350,10 +344,10 @@ export class JobStore {
   }
 
   #seal(id: string, work: Work): Uint8Array {
-    return this.#keys.seal(JSON.stringify(work), this.#context(id));
+    return this.keys.seal(JSON.stringify(work), this.#context(id));
   }
 
   #context(id: string): string {
-    return `${this.#scope} job ${id}`;
+    return `${this.scope} job ${id}`;
   }
 }

@@ -22,11 +22,7 @@ const FAILURE_LENGTH = 600;
  *     lease: ending ──failed round──► ending ──LEASE_ROUNDS failed──► irrevocable ──a day, or on request──► next round
  */
 export class RemovalRetry {
-  readonly #stores: EngineStores;
-
-  constructor(stores: EngineStores) {
-    this.#stores = stores;
-  }
+  constructor(private readonly stores: EngineStores) {}
 
   /** Schedules the next round. @param failure may carry the wait that the provider requires @returns `because` */
   schedule(
@@ -37,7 +33,7 @@ export class RemovalRetry {
     failure: CloudFailure | null,
     now: number,
   ): Refusal {
-    const { jobs, leases, work: list, scope, events } = this.#stores;
+    const { jobs, leases, work: list, scope, events } = this.stores;
     const message = because.message.slice(0, FAILURE_LENGTH);
     const rounds = job.failures + 1;
     const { other: _, ...next } = work;

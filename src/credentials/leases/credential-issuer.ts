@@ -18,18 +18,14 @@ const NAME = ":name";
 
 /** Starts credentials for requests, and abandons unfinished ones. Owns no state; one issue is one job in `jobs`. */
 export class CredentialIssuer {
-  readonly #jobs: EngineJobs;
-
-  constructor(jobs: EngineJobs) {
-    this.#jobs = jobs;
-  }
+  constructor(private readonly jobs: EngineJobs) {}
 
   /**
    * Starts new credentials, or finds the job or lease of an earlier request with the same key.
    * @param admitted id of a lease that may have credentials of the role's pool; null: none may
    */
   begin(ask: IssueRequest, now: number, admitted: string | null = null): Result<IssueStarted> {
-    const { type, roles } = this.#jobs.stores;
+    const { type, roles } = this.jobs.stores;
     const role = roles.find(ask.role);
     const metadata = (role && type.roles.metadata?.(role)) ?? null;
     const percent = this.#sharePercent(ask, role);
@@ -45,7 +41,7 @@ export class CredentialIssuer {
    * are none, or the request has a lease already.
    */
   offer(ask: IssueRequest, now: number): string | null {
-    const { type, config, roles, pool } = this.#jobs.stores;
+    const { type, config, roles, pool } = this.jobs.stores;
     const row = type.pool ? pool.find(ask.role) : null;
     const role = row && roles.find(ask.role);
     if (!row || !role || config.refusesNew(now)) return null;
@@ -55,16 +51,16 @@ export class CredentialIssuer {
   }
 
   #ofRepeat(repeat: string): string | null {
-    const { leases, jobs } = this.#jobs.stores;
+    const { leases, jobs } = this.jobs.stores;
     return leases.ofRepeat(repeat)?.id ?? jobs.ofRepeat(repeat);
   }
 
   #sharePercent({ key, sharer }: IssueRequest, role: EngineStates["role"] | null): number {
-    return role && key === null && sharer ? (this.#jobs.stores.type.roles.sharePercent?.(role) ?? 0) : 0;
+    return role && key === null && sharer ? (this.jobs.stores.type.roles.sharePercent?.(role) ?? 0) : 0;
   }
 
   #ttlsOf({ request = {} }: IssueRequest, role: EngineStates["role"]): RoleTtls {
-    const { type, config } = this.#jobs.stores;
+    const { type, config } = this.jobs.stores;
     const wanted = type.issue.ttlOf?.(request, role) ?? 0;
     const ofRole = type.roles.ttls(role, () => config.find());
     return wanted > 0 ? { ...ofRole, ttl: wanted } : ofRole;
@@ -78,18 +74,18 @@ export class CredentialIssuer {
     moment: { readonly now: number; readonly admitted: string | null },
   ): Result<IssueStarted> {
     const { now } = moment;
-    const { type, leases, leaseUsers, jobs, scope } = this.#jobs.stores;
+    const { type, leases, leaseUsers, jobs, scope } = this.jobs.stores;
     const repeat = shareKey(ask, role);
     const user: LeaseUser = { token: ask.token, until: ask.until ?? null };
     const { ttl, maxTtl } = leaseTtlOf(this.#ttlsOf(ask, role), ask.mount);
     const lease = leases.ofRepeat(repeat);
-    if (lease && !isShareable(lease, ttl, percent, now)) this.#jobs.commit(() => leases.unshare(lease.id));
+    if (lease && !isShareable(lease, ttl, percent, now)) this.jobs.commit(() => leases.unshare(lease.id));
     const known = lease && isShareable(lease, ttl, percent, now) ? lease.id : jobs.ofRepeat(repeat);
     if (known === null) {
       const started = this.#start(ask, role, repeat, user, moment);
       return started.ok ? ok({ ...started.value, shared: { renewable: true, known: false } }) : started;
     }
-    const expires = this.#jobs.commit(() => {
+    const expires = this.jobs.commit(() => {
       leaseUsers.add(known, user);
       return lease && this.#lengthen(lease, ttl);
     });
@@ -102,7 +98,7 @@ export class CredentialIssuer {
 
   /** Gives a shared lease that ended with an earlier user the end of its longest one. @returns its end */
   #lengthen({ id, issued, expires, key_ends: keyEnds }: LeaseRow, ttl: number): number {
-    const { leases, leaseUsers } = this.#jobs.stores;
+    const { leases, leaseUsers } = this.jobs.stores;
     const end = Math.max(expires, Math.min(issued + ttl * 1000, lastEnd(keyEnds, leaseUsers.of(id))));
     if (end > expires) leases.setEnd(id, end);
     return end;
@@ -116,10 +112,10 @@ export class CredentialIssuer {
     user: LeaseUser | null,
     { now, admitted }: { readonly now: number; readonly admitted: string | null },
   ): Result<IssueStarted> {
-    const { type, config, leaseUsers } = this.#jobs.stores;
+    const { type, config, leaseUsers } = this.jobs.stores;
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
-    const engine = this.#jobs.accounts.account();
+    const engine = this.jobs.accounts.account();
     if (!engine.ok) return engine;
     const { at = "creds", role: name, displayName = "", request = {} } = ask;
     if (!role) return refuse("invalid", type.roles.missing?.(name, at) ?? `role '${plainName(name)}' does not exist`);
@@ -147,10 +143,10 @@ export class CredentialIssuer {
     const id = newLeaseId(ask);
     const lock = type.issue.lock?.(issue) ?? null;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock, deadline: now + REQUEST_MS };
-    const started = this.#jobs.commit(() => {
-      this.#jobs.accounts.follow();
+    const started = this.jobs.commit(() => {
+      this.jobs.accounts.follow();
       if (user) leaseUsers.add(id, user);
-      return job.lock ? this.#jobs.runner.start(job, now) : this.#jobs.runner.startNew(job, now);
+      return job.lock ? this.jobs.runner.start(job, now) : this.jobs.runner.startNew(job, now);
     });
     return ok({ ...started, metadata });
   }
@@ -162,38 +158,38 @@ export class CredentialIssuer {
     user: LeaseUser | null,
     { now, admitted }: { readonly now: number; readonly admitted: string | null },
   ): Started | null {
-    const { pool, leaseUsers } = this.#jobs.stores;
+    const { pool, leaseUsers } = this.jobs.stores;
     const row = pool.find(terms.role);
     if (!row || row.size === 0) return null;
-    return this.#jobs.commit(() => {
-      this.#jobs.accounts.follow();
+    return this.jobs.commit(() => {
+      this.jobs.accounts.follow();
       // The mount was tuned since the role was written.
       if (lifeMs > row.life) pool.setLife(row.role, lifeMs);
       const outcome = admitted === null ? null : pool.take(row, lifeMs, now);
-      this.#jobs.outcomes.countPoolRequest(outcome ? "hit" : "miss");
+      this.jobs.outcomes.countPoolRequest(outcome ? "hit" : "miss");
       if (!outcome || admitted === null) return null;
       if (user) leaseUsers.add(admitted, user);
-      const end = this.#jobs.outcomes.leasePooled(admitted, terms, outcome, now);
+      const end = this.jobs.outcomes.leasePooled(admitted, terms, outcome, now);
       return { wanted: { job: admitted, kind: "issue" }, polled: { kind: "end", end } };
     });
   }
 
   /** Deletes a job before its first call; nothing has been created for it. */
   cancel(job: string): void {
-    this.#jobs.commit(() => {
-      this.#jobs.stores.jobs.delete(job);
-      this.#jobs.stores.leaseUsers.forget(job);
+    this.jobs.commit(() => {
+      this.jobs.stores.jobs.delete(job);
+      this.jobs.stores.leaseUsers.forget(job);
     });
   }
 
   /** Ends the shared leases of an ended token that it used last, and abandons its shared jobs. Runs inside a transaction. */
   userEnded(token: string, now: number): void {
-    for (const lease of this.#jobs.stores.leaseUsers.leasesOf(token)) this.removeUser(lease, token, now);
+    for (const lease of this.jobs.stores.leaseUsers.leasesOf(token)) this.removeUser(lease, token, now);
   }
 
   /** Removes a user of a shared lease, which ends with its longest one. Runs inside a transaction. */
   removeUser(id: string, token: string, now: number): void {
-    const { leases, leaseUsers, jobs } = this.#jobs.stores;
+    const { leases, leaseUsers, jobs } = this.jobs.stores;
     leaseUsers.remove(id, token);
     const users = leaseUsers.of(id);
     const lease = leases.find(id);
@@ -207,31 +203,31 @@ export class CredentialIssuer {
    * secrets
    */
   handOver(lease: string): boolean {
-    const { leases } = this.#jobs.stores;
+    const { leases } = this.jobs.stores;
     const row = leases.find(lease);
     if (row?.state !== "live" || row.expires <= Date.now()) return false;
-    if (row.hand_over_by !== null) this.#jobs.commit(() => leases.handOver(lease));
+    if (row.hand_over_by !== null) this.jobs.commit(() => leases.handOver(lease));
     return true;
   }
 
   /** Abandons the unfinished credentials of a token. Runs inside a transaction. */
   abandonForToken(token: string, now: number): void {
-    const { jobs, leaseUsers } = this.#jobs.stores;
+    const { jobs, leaseUsers } = this.jobs.stores;
     // Other callers wait for a shared one.
     for (const job of jobs.issuesOf(token)) if (leaseUsers.of(job.id).length === 0) this.#abandon(job, now);
   }
 
   /** Abandons all unfinished credentials. Runs inside a transaction. */
   abandonAll(now: number): void {
-    for (const job of this.#jobs.stores.jobs.ofKind("issue")) this.#abandon(job, now);
+    for (const job of this.jobs.stores.jobs.ofKind("issue")) this.#abandon(job, now);
   }
 
   /** A call may be in flight, so the removal starts after the longest call. */
   #abandon(job: Job, now: number): void {
     const { work } = job;
     if (work.kind !== "issue") return;
-    const undo = this.#jobs.stores.type.issue.undo(work.issue, now);
-    this.#jobs.outcomes.abandon({ ...job, because: "unfinished credentials" }, undo, now);
+    const undo = this.jobs.stores.type.issue.undo(work.issue, now);
+    this.jobs.outcomes.abandon({ ...job, because: "unfinished credentials" }, undo, now);
   }
 }
 

@@ -24,15 +24,11 @@ const BATCH = 250;
  *                                         irrevocable ──daily retry, revoke──► deleted
  */
 export class LeaseLifecycle {
-  readonly #jobs: EngineJobs;
-
-  constructor(jobs: EngineJobs) {
-    this.#jobs = jobs;
-  }
+  constructor(private readonly jobs: EngineJobs) {}
 
   /** Extends a lease. @param increment seconds; 0 means the TTL of its role */
   renew(id: string, increment: number, mount: MountTtls): Result<Renewed | Started> {
-    const { type, config, leases, leaseUsers, roles } = this.#jobs.stores;
+    const { type, config, leases, leaseUsers, roles } = this.jobs.stores;
     const now = Date.now();
     const lease = leases.find(id);
     if (!lease) return refuse("invalid", "lease not found");
@@ -63,9 +59,9 @@ export class LeaseLifecycle {
         deadline: now + REQUEST_MS,
         account: lease.account,
       };
-      return ok(this.#jobs.commit(() => this.#jobs.runner.start(job, now)));
+      return ok(this.jobs.commit(() => this.jobs.runner.start(job, now)));
     }
-    this.#jobs.commit(() => this.#jobs.outcomes.extend(id, expires, renewable, now));
+    this.jobs.commit(() => this.jobs.outcomes.extend(id, expires, renewable, now));
     return ok({ ttl: secondsLeft(expires, now), renewable, warnings });
   }
 
@@ -75,23 +71,23 @@ export class LeaseLifecycle {
    * @returns null without a lease of this id, or when no call is needed
    */
   revoke(id: string, trace?: string | null): Started | null {
-    const { leases } = this.#jobs.stores;
+    const { leases } = this.jobs.stores;
     const lease = leases.find(id);
     if (!lease) return null;
     const now = Date.now();
-    return this.#jobs.commit(() => {
+    return this.jobs.commit(() => {
       const job = this.#endOf(lease, now, trace);
-      if (job) return this.#jobs.runner.startNew(job, now);
-      return leases.find(id) ? this.#jobs.runner.begin({ job: id, kind: "removal" }, now) : null;
+      if (job) return this.jobs.runner.startNew(job, now);
+      return leases.find(id) ? this.jobs.runner.begin({ job: id, kind: "removal" }, now) : null;
     });
   }
 
   /** Schedules the revocation of leases without waiting for it. */
   revokeSoon(ids: readonly string[], trace?: string | null): void {
     const now = Date.now();
-    this.#jobs.commit(() => {
+    this.jobs.commit(() => {
       for (const id of ids) {
-        const lease = this.#jobs.stores.leases.find(id);
+        const lease = this.jobs.stores.leases.find(id);
         if (lease) this.end(lease, now, trace);
       }
     });
@@ -99,8 +95,8 @@ export class LeaseLifecycle {
 
   /** Deletes leases without their resources. A removal without failures continues, detached from its lease. */
   forget(ids: readonly string[]): void {
-    const { scope, leases, jobs, events } = this.#jobs.stores;
-    this.#jobs.commit(() => {
+    const { scope, leases, jobs, events } = this.jobs.stores;
+    this.jobs.commit(() => {
       for (const id of ids) {
         const lease = leases.find(id);
         if (!lease) continue;
@@ -108,7 +104,7 @@ export class LeaseLifecycle {
         if (job?.work.kind !== "removal" || job.failures > 0) jobs.delete(id);
         else jobs.keep(job, { work: { ...job.work, lease: false } });
         leases.delete(id);
-        this.#jobs.stores.pruneAccount(lease.account);
+        this.jobs.stores.pruneAccount(lease.account);
         events.lease("LeaseForgotten", id);
         warn("lease-forgotten", { engine: scope, lease: id });
       }
@@ -117,7 +113,7 @@ export class LeaseLifecycle {
 
   /** Revokes up to `BATCH` expired leases, and as many whose responses were never sent. Runs inside a transaction. */
   revokeExpired(now: number): void {
-    const { leases, scope, events } = this.#jobs.stores;
+    const { leases, scope, events } = this.jobs.stores;
     for (const lease of leases.expired(now, BATCH)) {
       events.lease("LeaseExpired", lease.id);
       this.end(lease, now, OWN_TRACE);
@@ -130,18 +126,18 @@ export class LeaseLifecycle {
 
   /** Revokes up to `BATCH` live leases regardless of their expiry. Runs inside a transaction. */
   revokeLive(now: number): void {
-    for (const lease of this.#jobs.stores.leases.under("", "", BATCH, "live")) this.end(lease, now);
+    for (const lease of this.jobs.stores.leases.under("", "", BATCH, "live")) this.end(lease, now);
   }
 
   /** Moves a lease to `ending`, and starts or retries its removal job. Runs inside a transaction. */
   end(lease: LeaseRow, now: number, trace?: string | null): void {
     const job = this.#endOf(lease, now, trace);
-    if (job) this.#jobs.stores.jobs.add(job, now);
+    if (job) this.jobs.stores.jobs.add(job, now);
   }
 
   /** @returns the removal job to start; null when there was one, which is retried, or when the lease needs none */
   #endOf(lease: LeaseRow, now: number, trace?: string | null): NewJob | null {
-    const { type, scope, leases, jobs } = this.#jobs.stores;
+    const { type, scope, leases, jobs } = this.jobs.stores;
     const { id, token } = lease;
     leases.end(id);
     if (jobs.kindOf(id) !== null) {
@@ -151,7 +147,7 @@ export class LeaseLifecycle {
     const removal = type.removal.ofLease(resourcesIn(lease), lease.issued);
     recordAction("lease-ends", { engine: scope, lease: id, token });
     if (isEmpty(removal)) {
-      this.#jobs.outcomes.leaseRevoked(id, "lease");
+      this.jobs.outcomes.leaseRevoked(id, "lease");
       return null;
     }
     const work: Work = { kind: "removal", removal, because: "lease", account: null, lease: true, trace };

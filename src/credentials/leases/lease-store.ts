@@ -32,15 +32,13 @@ interface NewLease {
  * routes. The two deadlines that every commit reads are kept in memory. Writes run inside the object's transaction.
  */
 export class LeaseStore {
-  readonly #sql: SqlStorage;
   readonly #nextExpiry: Memo<number | null>;
   /** Deadlines of the responses that were not sent yet, by lease: few at a time. */
   readonly #handOvers: Memo<Map<string, number>>;
   /** Numbers of leases by the path that issued them, once a quota has asked for them. */
   readonly #byPath: Memo<Map<string, number>>;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(private readonly sql: SqlStorage) {
     this.#nextExpiry = new Memo(
       () => sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM leases WHERE state = 'live'").one().at,
     );
@@ -67,7 +65,7 @@ export class LeaseStore {
   insert(lease: NewLease): void {
     const { id, expires, handOverBy } = lease;
     const handOvers = this.#handOvers.get();
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO leases
        (id, role, token, holding, issued, expires, key_ends, renewable, state, hand_over_by, repeat, sealed,
         account)
@@ -91,11 +89,11 @@ export class LeaseStore {
   }
 
   find(id: string): LeaseRow | null {
-    return this.#sql.exec<LeaseRow>("SELECT * FROM leases WHERE id = ?", id).toArray()[0] ?? null;
+    return this.sql.exec<LeaseRow>("SELECT * FROM leases WHERE id = ?", id).toArray()[0] ?? null;
   }
 
   ofRepeat(repeat: string): LeaseRow | null {
-    return this.#sql.exec<LeaseRow>("SELECT * FROM leases WHERE repeat = ?", repeat).toArray()[0] ?? null;
+    return this.sql.exec<LeaseRow>("SELECT * FROM leases WHERE repeat = ?", repeat).toArray()[0] ?? null;
   }
 
   extend(id: string, expires: number, renewable: boolean, now: number): void {
@@ -128,7 +126,7 @@ export class LeaseStore {
 
   /** Up to `limit` leases whose hand-over deadline has passed. */
   notHandedOver(now: number, limit: number): LeaseRow[] {
-    return this.#sql
+    return this.sql
       .exec<LeaseRow>("SELECT * FROM leases WHERE hand_over_by <= ? ORDER BY hand_over_by LIMIT ?", now, limit)
       .toArray();
   }
@@ -143,7 +141,7 @@ export class LeaseStore {
 
   delete(id: string): void {
     this.#handedOver(id, "DELETE FROM leases");
-    this.#sql.exec("DELETE FROM lease_users WHERE lease = ?", id);
+    this.sql.exec("DELETE FROM lease_users WHERE lease = ?", id);
     this.#byPath.forget();
   }
 
@@ -171,7 +169,7 @@ export class LeaseStore {
 
   /** Up to `limit` live leases that have expired. */
   expired(now: number, limit: number): LeaseRow[] {
-    return this.#sql
+    return this.sql
       .exec<LeaseRow>("SELECT * FROM leases WHERE state = 'live' AND expires <= ? ORDER BY expires LIMIT ?", now, limit)
       .toArray();
   }
@@ -182,7 +180,7 @@ export class LeaseStore {
 
   /** A page of the leases under a prefix, sorted by id; of one state, or of all. */
   under(prefix: string, after: string, limit: number, state: LeaseState | null = null): LeaseRow[] {
-    return this.#sql
+    return this.sql
       .exec<LeaseRow>(
         `SELECT * FROM leases WHERE id > ? AND id >= ? AND id < ? AND (? IS NULL OR state = ?) ORDER BY id LIMIT ?`,
         after,
@@ -199,7 +197,7 @@ export class LeaseStore {
   names(folder: string, behind: string, limit: number): string[] {
     const names: string[] = [];
     for (let after = behind === "" ? folder : beyond(folder + behind); ; ) {
-      const rows = this.#sql
+      const rows = this.sql
         .exec<{ id: string }>(
           "SELECT id FROM leases WHERE id > ? AND id < ? ORDER BY id LIMIT ?",
           after,
@@ -221,11 +219,11 @@ export class LeaseStore {
 
   /** Up to `limit` leases whose revocation failed and is retried later. */
   failures(limit: number): LeaseRow[] {
-    return this.#sql.exec<LeaseRow>("SELECT * FROM leases WHERE failure IS NOT NULL LIMIT ?", limit).toArray();
+    return this.sql.exec<LeaseRow>("SELECT * FROM leases WHERE failure IS NOT NULL LIMIT ?", limit).toArray();
   }
 
   count(state: LeaseState | null = null): number {
-    return this.#sql
+    return this.sql
       .exec<{ n: number }>("SELECT count(*) AS n FROM leases WHERE ? IS NULL OR state = ?", state, state)
       .one().n;
   }
@@ -233,7 +231,7 @@ export class LeaseStore {
   /** Changes a lease, whose response has no deadline from now on. */
   #handedOver(id: string, change: string): void {
     const handOvers = this.#handOvers.get();
-    for (const { expires } of this.#sql.exec<{ expires: number }>(`${change} WHERE id = ? RETURNING expires`, id)) {
+    for (const { expires } of this.sql.exec<{ expires: number }>(`${change} WHERE id = ? RETURNING expires`, id)) {
       // Another lease ends first.
       this.#nextExpiry.change((at) => (at !== null && at < expires ? at : undefined));
     }
@@ -241,7 +239,7 @@ export class LeaseStore {
   }
 
   #write(statement: string, ...values: (SqlStorageValue | Uint8Array)[]): void {
-    this.#sql.exec(statement, ...values);
+    this.sql.exec(statement, ...values);
     this.forgetMemos();
   }
 }

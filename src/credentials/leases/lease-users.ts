@@ -15,14 +15,10 @@ export interface LeaseUser {
  * last of its users has ended. Writes run inside the object's transaction.
  */
 export class LeaseUsers {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   add(lease: string, { token, until }: LeaseUser): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO lease_users (lease, token, until) VALUES (?, ?, ?) ON CONFLICT (lease, token) DO UPDATE SET
        until = CASE WHEN until IS NULL OR excluded.until IS NULL THEN NULL ELSE max(until, excluded.until) END`,
       lease,
@@ -33,7 +29,7 @@ export class LeaseUsers {
 
   /** The users of a lease; empty for a lease that is not shared. */
   of(lease: string): LeaseUser[] {
-    return this.#sql
+    return this.sql
       .exec<{ token: string; until: number | null }>(
         "SELECT token, until FROM lease_users WHERE lease = ? ORDER BY token",
         lease,
@@ -43,19 +39,19 @@ export class LeaseUsers {
 
   /** Ids of the leases of a token. */
   leasesOf(token: string): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ lease: string }>("SELECT lease FROM lease_users WHERE token = ?", token)
       .toArray()
       .map(({ lease }) => lease);
   }
 
   remove(lease: string, token: string): void {
-    this.#sql.exec("DELETE FROM lease_users WHERE lease = ? AND token = ?", lease, token);
+    this.sql.exec("DELETE FROM lease_users WHERE lease = ? AND token = ?", lease, token);
   }
 
   /** Removes the users of a lease that is gone. */
   forget(lease: string): void {
-    this.#sql.exec("DELETE FROM lease_users WHERE lease = ?", lease);
+    this.sql.exec("DELETE FROM lease_users WHERE lease = ?", lease);
   }
 }
 

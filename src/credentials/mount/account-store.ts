@@ -11,18 +11,16 @@ type Account = EngineStates["account"];
  * transaction.
  */
 export class AccountStore {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
   readonly #state: DeploymentState;
-  readonly #scope: string;
   readonly #current: Memo<number>;
   readonly #accounts: Memo<ReadonlyMap<number, Account>>;
 
-  constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
-    this.#sql = sql;
-    this.#keys = keys;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+    private readonly scope: string,
+  ) {
     this.#state = new DeploymentState(sql);
-    this.#scope = scope;
     this.#current = new Memo(() => Number(this.#state.get("account") ?? 0));
     this.#accounts = new Memo(() => {
       const rows = sql.exec<{ id: number; sealed: ArrayBuffer }>("SELECT id, sealed FROM accounts ORDER BY id");
@@ -55,10 +53,10 @@ export class AccountStore {
 
   /** Records an identity, or its newer secret. */
   put(id: number, account: Account): void {
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO accounts VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed",
       id,
-      this.#keys.seal(JSON.stringify(account), this.#context(id)),
+      this.keys.seal(JSON.stringify(account), this.#context(id)),
     );
     this.#accounts.forget();
   }
@@ -82,16 +80,16 @@ export class AccountStore {
   /** Whether a lease or a job has an identity. */
   isUsed(id: number): boolean {
     return ["leases", "jobs"].some(
-      (table) => this.#sql.exec(`SELECT 1 FROM ${table} WHERE account = ? LIMIT 1`, id).toArray().length > 0,
+      (table) => this.sql.exec(`SELECT 1 FROM ${table} WHERE account = ? LIMIT 1`, id).toArray().length > 0,
     );
   }
 
   delete(id: number): void {
-    this.#sql.exec("DELETE FROM accounts WHERE id = ?", id);
+    this.sql.exec("DELETE FROM accounts WHERE id = ?", id);
     this.#accounts.forget();
   }
 
   #context(id: number): string {
-    return `${this.#scope} account ${id}`;
+    return `${this.scope} account ${id}`;
   }
 }

@@ -27,8 +27,6 @@ function windowOf(config: EngineConfig, now: number): { readonly began: number; 
  * memory. Writes run inside the object's transaction.
  */
 export class ConfigStore {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
   readonly #state: DeploymentState;
   readonly #context: string;
   readonly #config: Memo<EngineConfig | null>;
@@ -39,9 +37,11 @@ export class ConfigStore {
     readonly gone: boolean;
   }>;
 
-  constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
-    this.#sql = sql;
-    this.#keys = keys;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+    scope: string,
+  ) {
     this.#state = new DeploymentState(sql);
     this.#context = `${scope} config`;
     this.#config = new Memo(() => {
@@ -90,7 +90,7 @@ export class ConfigStore {
   }
 
   delete(): void {
-    this.#sql.exec("DELETE FROM config");
+    this.sql.exec("DELETE FROM config");
     this.#config.forget();
     this.#schedule(null);
   }
@@ -166,9 +166,9 @@ export class ConfigStore {
   }
 
   #store(config: EngineConfig): void {
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO config VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET sealed = excluded.sealed",
-      this.#keys.seal(JSON.stringify(config), this.#context),
+      this.keys.seal(JSON.stringify(config), this.#context),
     );
     this.#config.forget();
   }

@@ -20,14 +20,12 @@ interface JobAccount {
  *     configuration ──follow──► recorded ──another identity──► former ──nothing of it is left──► deleted
  */
 export class EngineAccounts {
-  readonly #stores: EngineStores;
-  readonly #env: Env;
   #onFormer: (id: number) => void = () => {};
 
-  constructor(stores: EngineStores, env: Env) {
-    this.#stores = stores;
-    this.#env = env;
-  }
+  constructor(
+    private readonly stores: EngineStores,
+    private readonly env: Env,
+  ) {}
 
   /** @param onFormer called inside the transaction with the id of an identity that makes no new calls */
   watch(onFormer: (id: number) => void): void {
@@ -36,12 +34,12 @@ export class EngineAccounts {
 
   /** The deployment's settings of providers. */
   settings(): EngineSettings {
-    return settings(this.#env);
+    return settings(this.env);
   }
 
   /** The identity for new calls. @throws Sealed */
   account(): Result<Account> {
-    const { type, config } = this.#stores;
+    const { type, config } = this.stores;
     return type.config.account(config.find(), this.settings());
   }
 
@@ -50,7 +48,7 @@ export class EngineAccounts {
    * theirs. Runs inside a transaction. @throws Sealed
    */
   follow(): void {
-    const { type, accounts } = this.#stores;
+    const { type, accounts } = this.stores;
     const account = this.account();
     if (!account.ok) return;
     const before = accounts.current();
@@ -65,12 +63,12 @@ export class EngineAccounts {
     accounts.put(id, account.value);
     accounts.setCurrent(id);
     this.#onFormer(before);
-    this.#stores.pruneAccount(before);
+    this.stores.pruneAccount(before);
   }
 
   /** Changes the configuration. Runs inside a transaction. @throws Sealed */
   change(change: () => Result<null>): Result<null> {
-    const { accounts } = this.#stores;
+    const { accounts } = this.stores;
     this.follow();
     const had = this.account().ok;
     const changed = change();
@@ -87,7 +85,7 @@ export class EngineAccounts {
    */
   ofJob({ work, account: id, failures }: Job): Result<JobAccount> {
     if (work.kind === "rotation") return ok({ account: work.rotation.account, isOther: false });
-    const { type, accounts } = this.#stores;
+    const { type, accounts } = this.stores;
     const present = this.account();
     const early = work.kind === "removal" ? (work.account ?? null) : null;
     const maker = early ?? accounts.find(id);
@@ -110,7 +108,7 @@ export class EngineAccounts {
 
   /** Whether the present identity is that of an earlier secret, which rotations have replaced since. */
   #isStill(id: number, early: Account | null, present: Account): boolean {
-    const { type, accounts } = this.#stores;
+    const { type, accounts } = this.stores;
     if (early === null || id !== accounts.current()) return false;
     const recorded = accounts.find(id);
     return recorded === null || type.config.reach(recorded, present) === "same";
@@ -118,7 +116,7 @@ export class EngineAccounts {
 
   /** The refusal of a write of a role whose resources are out of reach of the present identity; null otherwise. */
   refusesRole(name: string, now: number): Refusal | null {
-    const { type, accounts, roles } = this.#stores;
+    const { type, accounts, roles } = this.stores;
     const role = roles.find(name);
     const maker = role && accounts.find(roles.account(name));
     const present = this.account();

@@ -15,15 +15,13 @@ const SILENT_MS = 10 * 60_000;
  * Written by `JobOutcomes` and `RoleChanges`, inside the object's transaction.
  */
 export class KeptCredentials {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
-  readonly #scope: string;
   readonly #next: Memo<number | null>;
 
-  constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
-    this.#sql = sql;
-    this.#keys = keys;
-    this.#scope = scope;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+    private readonly scope: string,
+  ) {
     this.#next = new Memo(
       () => sql.exec<{ at: number | null }>("SELECT min(due) AS at FROM kept_credentials").one().at,
     );
@@ -38,11 +36,11 @@ export class KeptCredentials {
   put(role: string, { subject, secret, due }: { subject: string; secret?: Secret; due: number }): void {
     this.#next.forget();
     if (secret === undefined) {
-      this.#sql.exec("UPDATE kept_credentials SET due = ?, failures = 0 WHERE role = ?", due, role);
+      this.sql.exec("UPDATE kept_credentials SET due = ?, failures = 0 WHERE role = ?", due, role);
       return;
     }
-    const sealed = this.#keys.seal(JSON.stringify(secret), this.#context(role));
-    this.#sql.exec(
+    const sealed = this.keys.seal(JSON.stringify(secret), this.#context(role));
+    this.sql.exec(
       `INSERT INTO kept_credentials (role, subject, sealed, due) VALUES (?, ?, ?, ?)
        ON CONFLICT (role) DO UPDATE SET subject = excluded.subject, sealed = excluded.sealed, due = excluded.due,
          failures = 0`,
@@ -55,15 +53,15 @@ export class KeptCredentials {
 
   /** @throws Sealed */
   find(role: string): Secret | null {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<{ sealed: ArrayBuffer }>("SELECT sealed FROM kept_credentials WHERE role = ?", role)
       .toArray();
-    return row ? (JSON.parse(this.#keys.openText(row.sealed, this.#context(role))) as Secret) : null;
+    return row ? (JSON.parse(this.keys.openText(row.sealed, this.#context(role))) as Secret) : null;
   }
 
   /** The role whose credentials a subject has; null without one. */
   roleOf(subject: string): string | null {
-    const rows = this.#sql.exec<{ role: string }>("SELECT role FROM kept_credentials WHERE subject = ?", subject);
+    const rows = this.sql.exec<{ role: string }>("SELECT role FROM kept_credentials WHERE subject = ?", subject);
     return rows.toArray()[0]?.role ?? null;
   }
 
@@ -75,7 +73,7 @@ export class KeptCredentials {
   /** The roles whose credentials are due, oldest first. */
   due(now: number, limit: number): string[] {
     if ((this.#next.get() ?? Number.POSITIVE_INFINITY) > now) return [];
-    const rows = this.#sql.exec<{ role: string }>(
+    const rows = this.sql.exec<{ role: string }>(
       "SELECT role FROM kept_credentials WHERE due <= ? ORDER BY due LIMIT ?",
       now,
       limit,
@@ -95,7 +93,7 @@ export class KeptCredentials {
 
   /** Schedules the retry of a failed replacement. */
   failed(role: string, now: number): void {
-    const rows = this.#sql.exec<{ failures: number }>(
+    const rows = this.sql.exec<{ failures: number }>(
       "UPDATE kept_credentials SET failures = failures + 1 WHERE role = ? RETURNING failures",
       role,
     );
@@ -105,20 +103,20 @@ export class KeptCredentials {
 
   delete(role: string): void {
     this.#next.forget();
-    this.#sql.exec("DELETE FROM kept_credentials WHERE role = ?", role);
+    this.sql.exec("DELETE FROM kept_credentials WHERE role = ?", role);
   }
 
   deleteAll(): void {
     this.#next.forget();
-    this.#sql.exec("DELETE FROM kept_credentials");
+    this.sql.exec("DELETE FROM kept_credentials");
   }
 
   #schedule(role: string, due: number): void {
     this.#next.forget();
-    this.#sql.exec("UPDATE kept_credentials SET due = ? WHERE role = ?", due, role);
+    this.sql.exec("UPDATE kept_credentials SET due = ? WHERE role = ?", due, role);
   }
 
   #context(role: string): string {
-    return `${this.#scope} kept ${role}`;
+    return `${this.scope} kept ${role}`;
   }
 }

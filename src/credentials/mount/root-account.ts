@@ -20,18 +20,14 @@ interface ConfigWrite {
  * The identity of an engine: its configuration, and the rotation of its secret. Owns no state; a rotation is one job.
  */
 export class RootAccount {
-  readonly #jobs: EngineJobs;
-
-  constructor(jobs: EngineJobs) {
-    this.#jobs = jobs;
-  }
+  constructor(private readonly jobs: EngineJobs) {}
 
   /**
    * Merges a body into the configuration. A change of identity abandons a rotation in progress.
    * @returns `denied` without the right to create the configuration, or to update one that is shown
    */
   configure(body: object, dialect: Dialect, home: Home | null, { document, rights }: ConfigWrite = {}): Result<null> {
-    const { type, config, events } = this.#jobs.stores;
+    const { type, config, events } = this.jobs.stores;
     const before = config.find();
     // A configuration may have further documents only, as that of AWS before the first write of its root.
     const exists = before !== null && type.config.view(before, null) !== null;
@@ -39,10 +35,10 @@ export class RootAccount {
     const part = document ? type.config.documents?.[document] : undefined;
     const changed = part
       ? part.change(before, body)
-      : type.config.change(before, body, { settings: this.#jobs.accounts.settings(), dialect, home });
+      : type.config.change(before, body, { settings: this.jobs.accounts.settings(), dialect, home });
     if (!changed.ok) return changed;
     const now = Date.now();
-    this.#jobs.commit(() => {
+    this.jobs.commit(() => {
       if (before && type.config.changesIdentity(before, changed.value)) this.stopRotation(now);
       config.put(changed.value, now);
       events.config("ConfigWritten", document ?? type.description.paths.config);
@@ -55,10 +51,10 @@ export class RootAccount {
    * @throws Sealed
    */
   moved(path: string, seq: number): void {
-    const { config } = this.#jobs.stores;
+    const { config } = this.jobs.stores;
     if (!config.isNewMove(seq)) return;
     const before = config.find();
-    this.#jobs.commit(() => {
+    this.jobs.commit(() => {
       config.recordMove(seq);
       if (before?.home) config.put({ ...before, home: { ...before.home, mountPath: path } }, Date.now());
     });
@@ -66,26 +62,26 @@ export class RootAccount {
 
   /** Deletes the configuration; roles and leases stay. */
   forget(): void {
-    this.#jobs.commit(() => {
+    this.jobs.commit(() => {
       this.stopRotation(Date.now());
-      this.#jobs.stores.config.delete();
-      this.#jobs.stores.events.config("ConfigDeleted", this.#jobs.stores.type.description.paths.config);
+      this.jobs.stores.config.delete();
+      this.jobs.stores.events.config("ConfigDeleted", this.jobs.stores.type.description.paths.config);
     });
   }
 
   /** Starts the replacement of the root secret. */
   rotate(): Result<Started> {
     const now = Date.now();
-    return this.#jobs.commit(() => {
+    return this.jobs.commit(() => {
       const begun = this.#begin(now);
-      return begun.ok ? ok(this.#jobs.runner.begin(begun.value, now)) : begun;
+      return begun.ok ? ok(this.jobs.runner.begin(begun.value, now)) : begun;
     });
   }
 
   /** Time of the next rotation; null while one is in progress. */
   rotationDue(): number | null {
-    const due = this.#jobs.stores.config.rotationDue();
-    return due === null || this.#jobs.stores.jobs.count("rotation") > 0 ? null : due;
+    const due = this.jobs.stores.config.rotationDue();
+    return due === null || this.jobs.stores.jobs.count("rotation") > 0 ? null : due;
   }
 
   /**
@@ -95,7 +91,7 @@ export class RootAccount {
   rotateIfDue(now: number): boolean {
     const due = this.rotationDue();
     if (due === null || due > now) return false;
-    const { config, scope } = this.#jobs.stores;
+    const { config, scope } = this.jobs.stores;
     if (config.isOutsideWindow(now)) {
       warn("rotation-missed", { engine: scope, due: new Date(due).toISOString() });
       config.skipRotation(now);
@@ -104,34 +100,34 @@ export class RootAccount {
     const started = this.#begin(now);
     if (!started.ok) {
       warn("rotation-refused", { engine: scope, because: started.message });
-      this.#jobs.outcomes.rotationFailed(started.message, now);
+      this.jobs.outcomes.rotationFailed(started.message, now);
     }
     return started.ok;
   }
 
   /** Abandons rotations in progress; their removals use the account of their start. Runs inside a transaction. */
   stopRotation(now: number): void {
-    const { type, config, jobs } = this.#jobs.stores;
+    const { type, config, jobs } = this.jobs.stores;
     config.rotationStopped();
     for (const job of jobs.ofKind("rotation")) {
       if (job.work.kind !== "rotation") continue;
       const undo = searching(type.rotation?.undo(job.work.rotation, now) ?? null, job);
       const owner = { ...job, because: "rotation given up", by: job.work.rotation.account };
-      if (undo) this.#jobs.outcomes.abandon(owner, undo, now);
+      if (undo) this.jobs.outcomes.abandon(owner, undo, now);
       else jobs.delete(job.id);
     }
   }
 
   /** Creates the rotation job. Runs inside a transaction. */
   #begin(now: number): Result<JobRef> {
-    const { type, config, jobs } = this.#jobs.stores;
+    const { type, config, jobs } = this.jobs.stores;
     const refusal = config.refusesNew(now);
     if (refusal) return refusal;
     if (!type.rotation) return refuse("invalid", `the root credentials of type ${type.type} cannot be rotated`);
-    const begun = type.rotation.begin(config.find(), this.#jobs.accounts.account(), this.#jobs.accounts.settings());
+    const begun = type.rotation.begin(config.find(), this.jobs.accounts.account(), this.jobs.accounts.settings());
     if (!begun.ok) return begun;
     if (jobs.count("rotation") > 0) return refuse("invalid", "rotation in progress; try again in a moment");
-    this.#jobs.accounts.follow();
+    this.jobs.accounts.follow();
     const work = { kind: "rotation", rotation: begun.value } as const;
     config.rotationStarted(now);
     const id = `rotation ${crypto.randomUUID()}`;

@@ -49,20 +49,17 @@ const DUE_NOW = 0;
  * inside the object's transaction.
  */
 export class PoolStore {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
-  readonly #scope: string;
-  readonly #restored: () => string;
   /** Pools by role: each request for credentials reads them. */
   readonly #pools: Memo<ReadonlyMap<string, PoolRow>>;
   readonly #nextDue: Memo<number | null>;
 
   /** @param restored id of the restore that the object's rows came from; empty without one */
-  constructor(sql: SqlStorage, keys: DataKeys, scope: string, restored: () => string) {
-    this.#sql = sql;
-    this.#keys = keys;
-    this.#scope = scope;
-    this.#restored = restored;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+    private readonly scope: string,
+    private readonly restored: () => string,
+  ) {
     this.#pools = new Memo(
       () => new Map([...sql.exec<PoolRow>("SELECT * FROM pools ORDER BY role")].map((row) => [row.role, row])),
     );
@@ -140,12 +137,12 @@ export class PoolStore {
       id,
       role,
       content,
-      this.#restored(),
+      this.restored(),
       JSON.stringify(outcome.resources),
       made,
       made + ttl,
       outcome.endsAt,
-      this.#keys.seal(JSON.stringify(outcome), this.#context(id)),
+      this.keys.seal(JSON.stringify(outcome), this.#context(id)),
     );
     this.#write(`UPDATE pools SET failures = 0, failure = NULL, due = ${DUE_NOW} WHERE role = ?`, role);
   }
@@ -159,20 +156,20 @@ export class PoolStore {
   take(pool: PoolRow, lifeMs: number, now: number): IssueOutcome<EngineStates> | null {
     const row = this.#oldest(pool, lifeMs, now);
     if (!row) return null;
-    const outcome = JSON.parse(this.#keys.openText(row.sealed, this.#context(row.id))) as IssueOutcome<EngineStates>;
+    const outcome = JSON.parse(this.keys.openText(row.sealed, this.#context(row.id))) as IssueOutcome<EngineStates>;
     this.#write("DELETE FROM pooled WHERE id = ?", row.id);
     this.setDue(pool.role, DUE_NOW);
     return outcome;
   }
 
   #oldest({ role, content }: PoolRow, lifeMs: number, now: number): ReadyRow | undefined {
-    return this.#sql
+    return this.sql
       .exec<ReadyRow>(
         `SELECT * FROM pooled WHERE role = ? AND content = ? AND restored = ? AND until > ? AND ends >= ?
          ORDER BY made, id LIMIT 1`,
         role,
         content,
-        this.#restored(),
+        this.restored(),
         now,
         now + lifeMs,
       )
@@ -187,7 +184,7 @@ export class PoolStore {
   unfit(role: string, now: number): Ready[] {
     const pool = this.find(role);
     const isFit = ({ content, restored, until, ends }: ReadyRow) =>
-      content === pool?.content && restored === this.#restored() && until > now && ends >= now + pool.life;
+      content === pool?.content && restored === this.restored() && until > now && ends >= now + pool.life;
     const rows = this.#rows(role);
     const fit = rows.filter(isFit);
     const kept = new Set(fit.slice(Math.max(fit.length - (pool?.size ?? 0), 0)));
@@ -196,7 +193,7 @@ export class PoolStore {
 
   /** Roles with ready credentials. */
   roles(): string[] {
-    const rows = this.#sql.exec<{ role: string }>("SELECT DISTINCT role FROM pooled ORDER BY role");
+    const rows = this.sql.exec<{ role: string }>("SELECT DISTINCT role FROM pooled ORDER BY role");
     return [...rows].map(({ role }) => role);
   }
 
@@ -205,12 +202,12 @@ export class PoolStore {
   }
 
   #rows(role: string): ReadyRow[] {
-    return this.#sql.exec<ReadyRow>("SELECT * FROM pooled WHERE role = ? ORDER BY made, id", role).toArray();
+    return this.sql.exec<ReadyRow>("SELECT * FROM pooled WHERE role = ? ORDER BY made, id", role).toArray();
   }
 
   /** The number of ready credentials of a role. */
   count(role: string): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM pooled WHERE role = ?", role).one().n;
+    return this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM pooled WHERE role = ?", role).one().n;
   }
 
   /** Deletes credentials that are handed over or removed. */
@@ -219,11 +216,11 @@ export class PoolStore {
   }
 
   #context(id: string): string {
-    return `${this.#scope} pooled ${id}`;
+    return `${this.scope} pooled ${id}`;
   }
 
   #write(statement: string, ...values: (SqlStorageValue | Uint8Array)[]): void {
-    this.#sql.exec(statement, ...values);
+    this.sql.exec(statement, ...values);
     this.forgetMemos();
   }
 }

@@ -25,24 +25,21 @@ const TURN_MS = 5_000;
  *      └──failed──► removal, and another try after a delay
  */
 export class WarmPool {
-  readonly #stores: EngineStores;
-  readonly #outcomes: JobOutcomes;
-  readonly #accounts: EngineAccounts;
-
-  constructor(stores: EngineStores, outcomes: JobOutcomes, accounts: EngineAccounts) {
-    this.#stores = stores;
-    this.#outcomes = outcomes;
-    this.#accounts = accounts;
+  constructor(
+    private readonly stores: EngineStores,
+    private readonly outcomes: JobOutcomes,
+    private readonly accounts: EngineAccounts,
+  ) {
     // Credentials of another identity are not handed over.
     accounts.watch((former) => this.emptyAll(Date.now(), former));
   }
 
   /** Removes what no caller will be given, and begins what is missing. Runs inside a transaction. */
   tick(now: number): void {
-    const { pool, config, accounts } = this.#stores;
+    const { pool, config, accounts } = this.stores;
     const due = pool.nextDue();
     if (due === null || due > now || config.isDeleted()) return;
-    this.#accounts.follow();
+    this.accounts.follow();
     const made = accounts.current();
     for (const role of pool.roles()) for (const ready of pool.unfit(role, now)) this.#end(ready, now, made);
     for (const row of pool.all()) if (row.due === null || row.due <= now) this.#fill(row, now);
@@ -50,14 +47,14 @@ export class WarmPool {
 
   /** Begins what a pool lacks. */
   #fill(row: PoolRow, now: number): void {
-    const { type, config, roles, jobs, pool } = this.#stores;
+    const { type, config, roles, jobs, pool } = this.stores;
     const role = roles.find(row.role);
     this.#stop(row.role, now, ({ content }) => content !== row.content || row.size === 0);
     if (!role || !type.pool || row.size === 0) {
       pool.delete(row.role);
       return;
     }
-    const account = this.#accounts.account();
+    const account = this.accounts.account();
     if (config.refusesNew(now) || !account.ok) {
       pool.setDue(row.role, now + CLOSED_MS);
       return;
@@ -71,7 +68,7 @@ export class WarmPool {
   }
 
   #begin(row: PoolRow, role: EngineStates["role"], account: EngineStates["account"], now: number): void {
-    const { type, jobs, pool } = this.#stores;
+    const { type, jobs, pool } = this.stores;
     const lifeMs = row.life + row.ttl + FILL_MS;
     const at = type.description.paths.issue[0]?.slice(1) ?? "";
     const context = {
@@ -97,7 +94,7 @@ export class WarmPool {
 
   /** Ends the pool of a deleted role. Runs inside a transaction. */
   roleDeleted(role: string, now: number): void {
-    this.#stores.pool.delete(role);
+    this.stores.pool.delete(role);
     this.#empty(role, now);
   }
 
@@ -106,7 +103,7 @@ export class WarmPool {
    * transaction.
    */
   revoke(prefix: string, now: number): void {
-    const { type, pool } = this.#stores;
+    const { type, pool } = this.stores;
     const [path = ""] = type.description.paths.issue;
     for (const { role } of pool.all()) {
       if (!`${path.slice(1)}/${role}/`.startsWith(prefix)) continue;
@@ -117,7 +114,7 @@ export class WarmPool {
 
   /** Ends all pools, with those of a mount that is gone. Runs inside a transaction. */
   destroy(now: number): void {
-    const { pool } = this.#stores;
+    const { pool } = this.stores;
     this.emptyAll(now);
     for (const { role } of pool.all()) pool.delete(role);
   }
@@ -126,8 +123,8 @@ export class WarmPool {
    * Removes the credentials of all pools. Pools of a mount that goes on are filled again. Runs inside a transaction.
    * @param account id of the identity that made them
    */
-  emptyAll(now: number, account = this.#stores.accounts.current()): void {
-    const { pool } = this.#stores;
+  emptyAll(now: number, account = this.stores.accounts.current()): void {
+    const { pool } = this.stores;
     for (const { role } of pool.all()) {
       this.#empty(role, now, account);
       pool.setDue(role, now);
@@ -137,7 +134,7 @@ export class WarmPool {
 
   /** Sizes of pools, and ready credentials. The caller prepends the label `mount`. */
   measured(): Series[] {
-    const { pool } = this.#stores;
+    const { pool } = this.stores;
     return pool
       .all()
       .flatMap(({ role, size }) => [
@@ -146,27 +143,27 @@ export class WarmPool {
       ]);
   }
 
-  #empty(role: string, now: number, account = this.#stores.accounts.current()): void {
+  #empty(role: string, now: number, account = this.stores.accounts.current()): void {
     this.#stop(role, now);
-    for (const ready of this.#stores.pool.ofRole(role)) this.#end(ready, now, account);
+    for (const ready of this.stores.pool.ofRole(role)) this.#end(ready, now, account);
   }
 
   /** Gives up credentials in the making: all, or those that a condition holds for. */
   #stop(role: string, now: number, condition: (pooling: Pooling) => boolean = () => true): void {
-    const { type, jobs } = this.#stores;
+    const { type, jobs } = this.stores;
     for (const id of jobs.idsUnder(fillPrefix(role), "pool")) {
       const job = jobs.find(id);
       if (job?.work.kind !== "pool" || !condition(job.work.pooling)) continue;
-      this.#outcomes.abandon({ ...job, because: UNLEASED }, type.issue.undo(job.work.pooling.issue, now), now);
+      this.outcomes.abandon({ ...job, because: UNLEASED }, type.issue.undo(job.work.pooling.issue, now), now);
     }
   }
 
   #end(ready: Ready, now: number, account: number): void {
-    const { type, pool, scope } = this.#stores;
+    const { type, pool, scope } = this.stores;
     pool.remove(ready);
     recordAction("pooled-credentials-end", { engine: scope, role: ready.role, pooled: ready.id });
     const removal = type.removal.ofLease(ready.resources, ready.made);
-    this.#outcomes.startRemoval({ id: ready.id, account, because: UNLEASED }, removal, now);
+    this.outcomes.startRemoval({ id: ready.id, account, because: UNLEASED }, removal, now);
   }
 }
 

@@ -36,34 +36,30 @@ const UNREADABLE_MS = 3_600_000;
  * report costs one update of the job, and seldom a renewal of its lease. Methods run inside the object's transaction.
  */
 export class SagaRunner {
-  readonly #stores: EngineStores;
-  readonly #outcomes: JobOutcomes;
-  readonly #accounts: EngineAccounts;
-
-  constructor(stores: EngineStores, outcomes: JobOutcomes, accounts: EngineAccounts) {
-    this.#stores = stores;
-    this.#outcomes = outcomes;
-    this.#accounts = accounts;
-  }
+  constructor(
+    private readonly stores: EngineStores,
+    private readonly outcomes: JobOutcomes,
+    private readonly accounts: EngineAccounts,
+  ) {}
 
   /** Starts a job that the caller's Worker performs. */
   start(job: NewJob, now: number): Started {
-    this.#stores.jobs.put(job, now);
+    this.stores.jobs.put(job, now);
     return this.begin({ job: job.id, kind: job.work.kind }, now);
   }
 
   /** Like `start`, for a job with a new id and without a lock: its first state is stored once. */
   startNew(job: NewJob, now: number): Started {
-    const lease = this.#stores.work.addLeased(job.id, now);
+    const lease = this.stores.work.addLeased(job.id, now);
     const wanted = { job: job.id, kind: job.work.kind };
-    return { wanted, polled: this.#advance(this.#stores.jobs.draft(job, now), lease, now) };
+    return { wanted, polled: this.#advance(this.stores.jobs.draft(job, now), lease, now) };
   }
 
   /**
    * Leases the job at once, so that the wake-up, which stays due for other jobs, does not hand it to another Worker.
    */
   begin(wanted: JobRef, now: number): Started {
-    const lease = this.#stores.jobs.lease(now, wanted.job);
+    const lease = this.stores.jobs.lease(now, wanted.job);
     return { wanted, polled: lease && this.poll(wanted, { lease, done: null }, now) };
   }
 
@@ -78,7 +74,7 @@ export class SagaRunner {
   }
 
   #poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft: boolean): PollResult {
-    const { jobs, work } = this.#stores;
+    const { jobs, work } = this.stores;
     const lease = report?.lease ?? jobs.lease(now, wanted?.job);
     if (!lease) return this.#elsewhere(wanted, now);
     if (report && !work.holds(lease, now)) {
@@ -92,7 +88,7 @@ export class SagaRunner {
     if (report?.done?.seq === job.seq) return this.#apply(job, lease, report.done, now, unwanted, wanted === null);
     // No caller waits for these credentials: their secret could not be delivered.
     if (!report && !wanted && job.work.kind === "issue") {
-      this.#outcomes.fail(job, job.work, lease, refuse("unavailable", "the request was interrupted"), null, now);
+      this.outcomes.fail(job, job.work, lease, refuse("unavailable", "the request was interrupted"), null, now);
       return this.#poll(null, null, now, false);
     }
     return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now);
@@ -100,7 +96,7 @@ export class SagaRunner {
 
   /** The job of a lease. An unreadable one is delayed, so that it does not block the jobs after it. */
   #find(lease: WorkLease, now: number): Job | null {
-    const { jobs, work } = this.#stores;
+    const { jobs, work } = this.stores;
     try {
       const job = jobs.find(lease.id);
       if (!job) work.forget(lease.id);
@@ -125,7 +121,7 @@ export class SagaRunner {
     let last: unknown;
     for (const { step, result } of results) {
       if (!result.ok) return this.#onError(job, lease, step, result.failure, now, isAlone);
-      job = { ...job, work: jobSagaOf(this.#stores.type).onSuccess(job.work, step, result.value, now), tries: 0 };
+      job = { ...job, work: jobSagaOf(this.stores.type).onSuccess(job.work, step, result.value, now), tries: 0 };
       last = result.value;
     }
     return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now, last);
@@ -137,12 +133,12 @@ export class SagaRunner {
    */
   #abandon(job: Job, lease: WorkLease, now: number): PollResult {
     const because = refuse("unavailable", "the caller left before the answer");
-    return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, null, now) };
+    return { kind: "end", end: this.outcomes.fail(job, job.work, lease, because, null, now) };
   }
 
   /** @param isAlone no request waits for the job */
   #onError(job: Job, lease: WorkLease, step: Step, failure: CloudFailure, now: number, isAlone: boolean): PollResult {
-    const { jobs, work: list } = this.#stores;
+    const { jobs, work: list } = this.stores;
     if (isAlone && failure.code === "throttled" && (job.work.kind === "removal" || job.work.kind === "pool")) {
       // All work without a caller waits, so that calls which would be refused do not use up the provider's rate.
       const until = now + Math.max(failure.retryAfterMs ?? 0, backoff(0, RETRY));
@@ -151,7 +147,7 @@ export class SagaRunner {
       list.complete(lease, { kind: "again" }, now);
       return { kind: "end", end: continuesAt(until) };
     }
-    const { type } = this.#stores;
+    const { type } = this.stores;
     const decision = jobSagaOf(type).onError(job.work, step, provenOf(job.work, failure), now, job.tries);
     const searched = type.calls.searchedFor?.(job.work.kind, step.call) ?? null;
     // A search names the failure of the call that it searches for.
@@ -185,12 +181,12 @@ export class SagaRunner {
    * @param value result of the last step; a new password exists only here
    */
   #advance(job: Job, lease: WorkLease, now: number, value?: unknown): PollResult {
-    const { jobs, work } = this.#stores;
-    const next = jobSagaOf(this.#stores.type).next(job.work, now);
-    if (next === null) return { kind: "end", end: this.#outcomes.finish(job, lease, value, now) };
+    const { jobs, work } = this.stores;
+    const next = jobSagaOf(this.stores.type).next(job.work, now);
+    if (next === null) return { kind: "end", end: this.outcomes.finish(job, lease, value, now) };
     if (job.deadline !== null && now >= job.deadline) {
       const because = refuse("unavailable", `gave up after too long${job.failure ? `: ${job.failure}` : ""}`);
-      return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, null, now) };
+      return { kind: "end", end: this.outcomes.fail(job, job.work, lease, because, null, now) };
     }
     if ("wait" in next) {
       jobs.keep(job, {});
@@ -199,10 +195,10 @@ export class SagaRunner {
       return { kind: "end", end: continuesAt(work.find(job.id)?.readyAt ?? now + next.wait) };
     }
     if (!jobs.lock(job, now)) return { kind: "wait", ms: 0, lease: this.#renew(job, lease, now), inLine: true };
-    const identity = this.#accounts.ofJob(job);
-    if (!identity.ok) return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, identity, null, now) };
+    const identity = this.accounts.ofJob(job);
+    if (!identity.ok) return { kind: "end", end: this.outcomes.fail(job, job.work, lease, identity, null, now) };
     const { account, isOther } = identity.value;
-    const { type } = this.#stores;
+    const { type } = this.stores;
     const begun = isOther && job.work.kind === "removal" ? { ...job.work, other: true as const } : job.work;
     const { steps, state } = batchOf(jobSagaOf(type), begun, next, now, type.calls);
     const { seq } = state === job.work && jobs.isKept(job) ? job : jobs.keep(job, { work: state });
@@ -224,26 +220,26 @@ export class SagaRunner {
 
   /** The lease for the next task. A job with a lock shows by it that its Worker still polls. */
   #renew({ lock }: Job, lease: WorkLease, now: number): WorkLease {
-    return this.#stores.work.renew(lease, now, lock === null ? RENEWED_BELOW_MS : undefined);
+    return this.stores.work.renew(lease, now, lock === null ? RENEWED_BELOW_MS : undefined);
   }
 
   #fail(job: Job, lease: WorkLease, { call, args }: Step, failure: CloudFailure, now: number): PollResult {
     const because = refuse(
       failure.outcome === "client" ? "invalid" : "unavailable",
-      `${this.#stores.type.calls.describe(call, args)}: ${failure.message}`,
+      `${this.stores.type.calls.describe(call, args)}: ${failure.message}`,
     );
-    return { kind: "end", end: this.#outcomes.fail(job, job.work, lease, because, failure, now) };
+    return { kind: "end", end: this.outcomes.fail(job, job.work, lease, because, failure, now) };
   }
 
   /** Another Worker has the job, or it is over. */
   #elsewhere(wanted: JobRef | null, now: number): PollResult {
     if (!wanted) return { kind: "idle" };
-    const { jobs, work } = this.#stores;
+    const { jobs, work } = this.stores;
     const kind = jobs.kindOf(wanted.job);
-    if (kind !== wanted.kind) return { kind: "end", end: this.#outcomes.outcomeOf(wanted, now) };
+    if (kind !== wanted.kind) return { kind: "end", end: this.outcomes.outcomeOf(wanted, now) };
     const row = work.find(wanted.job);
     if (kind === "removal" && row && !row.leased && row.readyAt > now) {
-      return { kind: "end", end: this.#outcomes.outcomeOf(wanted, now) };
+      return { kind: "end", end: this.outcomes.outcomeOf(wanted, now) };
     }
     return { kind: "wait", ms: RECHECK_MS, lease: null };
   }

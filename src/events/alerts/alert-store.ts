@@ -12,11 +12,9 @@ interface AlertRow extends Record<string, SqlStorageValue> {
 
 /** Rows of notification rules and of the alerts they have found. Writes belong in a transaction. */
 export class AlertStore {
-  readonly #sql: SqlStorage;
   readonly #rules: Memo<readonly NamedRule[]>;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(private readonly sql: SqlStorage) {
     this.#rules = new Memo(() =>
       sql
         .exec<{ name: string; definition: string }>("SELECT name, definition FROM notification_rules ORDER BY name")
@@ -35,7 +33,7 @@ export class AlertStore {
   }
 
   writeRule(name: string, rule: NotificationRule): void {
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO notification_rules VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET definition = excluded.definition",
       name,
       JSON.stringify(rule),
@@ -44,13 +42,13 @@ export class AlertStore {
   }
 
   deleteRule(name: string): void {
-    this.#sql.exec("DELETE FROM notification_rules WHERE name = ?", name);
+    this.sql.exec("DELETE FROM notification_rules WHERE name = ?", name);
     this.forget();
   }
 
   /** Alerts by rule. */
   alerts(): ReadonlyMap<string, readonly Alert[]> {
-    const rows = this.#sql.exec<AlertRow>("SELECT * FROM alerts ORDER BY rule, subject").toArray();
+    const rows = this.sql.exec<AlertRow>("SELECT * FROM alerts ORDER BY rule, subject").toArray();
     return Map.groupBy(rows, ({ rule }) => rule);
   }
 
@@ -58,12 +56,12 @@ export class AlertStore {
   replace(rule: string, before: readonly Alert[], after: readonly Alert[]): void {
     const kept = new Map(after.map((alert) => [alert.subject, alert]));
     for (const { subject } of before) {
-      if (!kept.has(subject)) this.#sql.exec("DELETE FROM alerts WHERE rule = ? AND subject = ?", rule, subject);
+      if (!kept.has(subject)) this.sql.exec("DELETE FROM alerts WHERE rule = ? AND subject = ?", rule, subject);
     }
     const known = new Map(before.map((alert) => [alert.subject, alert]));
     for (const alert of after) {
       if (isSame(known.get(alert.subject), alert)) continue;
-      this.#sql.exec(
+      this.sql.exec(
         `INSERT INTO alerts (rule, subject, state, since, notified, detail) VALUES (?, ?, ?, ?, ?, ?)
          ON CONFLICT (rule, subject) DO UPDATE SET state = excluded.state, since = excluded.since,
            notified = excluded.notified, detail = excluded.detail`,

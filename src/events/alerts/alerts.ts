@@ -29,14 +29,12 @@ interface AlertsDependencies {
  * delivery to channels is that of event subscriptions. Without rules there is no alarm.
  */
 export class Alerts {
-  readonly #given: AlertsDependencies;
   readonly #store: AlertStore;
   /** In memory: after a restart, the next alarm evaluates. */
   #evaluatedAt = 0;
   #error: string | null = null;
 
-  constructor(given: AlertsDependencies) {
-    this.#given = given;
+  constructor(private readonly given: AlertsDependencies) {
     this.#store = new AlertStore(given.sql);
   }
 
@@ -62,7 +60,7 @@ export class Alerts {
     if (!known && this.rules().length >= MAX_RULES) return false;
     // Due at once, so that the commit arms the alarm.
     this.#evaluatedAt = 0;
-    await this.#given.append(() => {
+    await this.given.append(() => {
       const events = known && !isSameWatch(known, rule) ? this.#close(known) : [];
       this.#store.writeRule(name, rule);
       return events;
@@ -72,7 +70,7 @@ export class Alerts {
 
   /** Idempotent. Open messages of the rule are resolved. */
   async delete(name: string): Promise<void> {
-    await this.#given.append(() => {
+    await this.given.append(() => {
       const known = this.rules().find((each) => each.name === name);
       const events = known ? this.#close(known) : [];
       this.#store.deleteRule(name);
@@ -98,7 +96,7 @@ export class Alerts {
     // Before the first wait: an alarm that comes meanwhile is not due.
     this.#evaluatedAt = Date.now();
     try {
-      const env = this.#given.env();
+      const env = this.given.env();
       const round = { env, series: await within(DEADLINE_MS, metrics(env).read()) };
       const seen = new Map<NamedRule, Seen>();
       let error: string | null = null;
@@ -109,7 +107,7 @@ export class Alerts {
         });
         seen.set(rule, found);
       }
-      await this.#given.append(() => this.#judgeAll(seen, Date.now()));
+      await this.given.append(() => this.#judgeAll(seen, Date.now()));
       this.#error = error;
     } catch (failure) {
       this.#error = failed(failure);

@@ -7,13 +7,10 @@ const SOURCE = "vault://sallyport";
 
 /** A notification in each format, encoded once for all subscribers. */
 export class Frames {
-  readonly notification: Notification;
   #json: string | undefined;
   #protobuf: Uint8Array | undefined;
 
-  constructor(notification: Notification) {
-    this.notification = notification;
-  }
+  constructor(readonly notification: Notification) {}
 
   in(format: NotificationFormat): string | Uint8Array {
     if (format === "protobuf") {

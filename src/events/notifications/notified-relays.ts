@@ -37,13 +37,11 @@ interface NotifiedRelaysDependencies {
  * know their place, and by the relay's own check. Costs nothing without subscribers.
  */
 export class NotifiedRelays {
-  readonly #deps: NotifiedRelaysDependencies;
   readonly #names: Memo<ReadonlySet<string>>;
   readonly #relays = new Map<string, Relay>();
   #isFirst = true;
 
-  constructor(deps: NotifiedRelaysDependencies) {
-    this.#deps = deps;
+  constructor(private readonly deps: NotifiedRelaysDependencies) {
     this.#names = new Memo(
       () =>
         new Set(
@@ -59,13 +57,13 @@ export class NotifiedRelays {
   register(name: string): void {
     this.#relay(name).registrations += 1;
     if (this.#names.get().has(name)) return;
-    this.#deps.sql.exec("INSERT INTO notified_relays VALUES (?)", name);
+    this.deps.sql.exec("INSERT INTO notified_relays VALUES (?)", name);
     this.reload();
   }
 
   /** Inside a transaction. */
   remove(name: string): void {
-    this.#deps.sql.exec("DELETE FROM notified_relays WHERE name = ?", name);
+    this.deps.sql.exec("DELETE FROM notified_relays WHERE name = ?", name);
     this.reload();
   }
 
@@ -95,7 +93,7 @@ export class NotifiedRelays {
   #relay(name: string): Relay {
     let relay = this.#relays.get(name);
     if (!relay) {
-      relay = { upTo: this.#deps.newest(), isCalled: false, registrations: 0 };
+      relay = { upTo: this.deps.newest(), isCalled: false, registrations: 0 };
       this.#relays.set(name, relay);
     }
     return relay;
@@ -106,7 +104,7 @@ export class NotifiedRelays {
     if (relay.isCalled) return;
     relay.isCalled = true;
     try {
-      for (let failures = 0; relay.upTo < this.#deps.newest() && failures < MAX_FAILURES; ) {
+      for (let failures = 0; relay.upTo < this.deps.newest() && failures < MAX_FAILURES; ) {
         if (await this.#send(name, relay)) failures = 0;
         else {
           failures += 1;
@@ -125,9 +123,9 @@ export class NotifiedRelays {
     try {
       if (page.upTo <= relay.upTo) throw new Error("no line after the last one");
       const isNeeded = page.lines.length > 0 || page.after === page.upTo;
-      const subscribers = isNeeded ? await within(DEADLINE_MS, this.#deps.notify(name, page)) : null;
+      const subscribers = isNeeded ? await within(DEADLINE_MS, this.deps.notify(name, page)) : null;
       relay.upTo = page.upTo;
-      if (subscribers === 0 && relay.registrations === registrations) this.#deps.forget(name);
+      if (subscribers === 0 && relay.registrations === registrations) this.deps.forget(name);
       return true;
     } catch (failure) {
       warn("relay-not-notified", { relay: name, because: textOf(failure) });
@@ -137,9 +135,9 @@ export class NotifiedRelays {
 
   /** The lines that matter; none after a start, when the relay reads what it lacks. */
   #pageFor({ upTo: after }: Relay): NotifiedPage {
-    const newest = this.#deps.newest();
+    const newest = this.deps.newest();
     if (after === 0) return { after: newest, lines: [], upTo: newest, evicted: 0 };
-    const page = this.#deps.pageAfter(after);
+    const page = this.deps.pageAfter(after);
     const lines = page.lines.filter(([, headers]) => headers === null || concernsNotifications(parseHeaders(headers)));
     return { ...page, after, lines };
   }

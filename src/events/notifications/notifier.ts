@@ -76,8 +76,6 @@ export interface Subscriber {
  *     └──among the fullest while all together have no room──> closed (1013)
  */
 export class Notifier {
-  readonly #log: NotifiedLog;
-  readonly #stallMs: () => number;
   readonly #permissions: Permissions;
   readonly #subscribers = new Set<Subscriber>();
   readonly #recent = new Recent();
@@ -93,9 +91,12 @@ export class Notifier {
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** @param onAnswers called when the time of the next question changes */
-  constructor(log: NotifiedLog, ask: Ask, stallMs: () => number, onAnswers: () => void) {
-    this.#log = log;
-    this.#stallMs = stallMs;
+  constructor(
+    private readonly log: NotifiedLog,
+    ask: Ask,
+    private readonly stallMs: () => number,
+    onAnswers: () => void,
+  ) {
     this.#permissions = new Permissions(ask, () => {
       onAnswers();
       this.run();
@@ -207,7 +208,7 @@ export class Notifier {
       this.#deliver(this.#recent);
       const behind = this.#furthestBehind();
       if (behind !== null) {
-        const page = await within(TIMEOUT_MS, this.#log.lines(behind));
+        const page = await within(TIMEOUT_MS, this.log.lines(behind));
         if (page.upTo <= behind) throw new Error("the log has no line that it told of");
         const lines = page.lines.map(lineFrom);
         this.#observe(lines, { ...page, after: behind });
@@ -267,7 +268,7 @@ export class Notifier {
       return this.#unsent < MAX_UNSENT_BYTES;
     }
     subscriber.fullSince ??= now;
-    if (now - subscriber.fullSince >= this.#stallMs()) this.#close(subscriber, TRY_AGAIN_LATER, "slow consumer");
+    if (now - subscriber.fullSince >= this.stallMs()) this.#close(subscriber, TRY_AGAIN_LATER, "slow consumer");
     return false;
   }
 

@@ -31,19 +31,16 @@ interface SecretDemandDependencies {
  *       └──────────── no subscriber for LINGER_MS, and an event ──────┘
  */
 export class SecretDemand {
-  readonly #deps: SecretDemandDependencies;
   #beginning: Promise<void> | null = null;
 
-  constructor(deps: SecretDemandDependencies) {
-    this.#deps = deps;
-  }
+  constructor(private readonly deps: SecretDemandDependencies) {}
 
   /**
    * Registers a relay with such a subscriber; resolves when every mount publishes.
    * @returns the index up to which events may be missing
    */
   async require(relay: string): Promise<number> {
-    const { sql, commit } = this.#deps;
+    const { sql, commit } = this.deps;
     commit(() => {
       sql.exec("INSERT OR IGNORE INTO secret_relays VALUES (?)", relay);
       sql.exec("UPDATE secret_demand SET idle = NULL");
@@ -59,14 +56,14 @@ export class SecretDemand {
 
   /** Forgets a relay without subscribers. Runs inside a transaction. */
   remove(relay: string, now: number): void {
-    const { sql } = this.#deps;
+    const { sql } = this.deps;
     const { rowsWritten } = sql.exec("DELETE FROM secret_relays WHERE name = ?", relay);
     if (rowsWritten > 0 && !this.#hasRelays()) sql.exec("UPDATE secret_demand SET idle = ?", now);
   }
 
   /** Ends the publication without subscribers. @returns its epoch; null while events are wanted */
   endIfUnwanted(now: number): number | null {
-    const { sql, commit, tell } = this.#deps;
+    const { sql, commit, tell } = this.deps;
     const { epoch, published, idle } = this.#row();
     if (this.#beginning || this.#hasRelays() || (idle !== null && now - idle < LINGER_MS)) return null;
     if (published === 1) {
@@ -78,7 +75,7 @@ export class SecretDemand {
   }
 
   async #begin(): Promise<void> {
-    const { sql, commit, newest, tell, publish } = this.#deps;
+    const { sql, commit, newest, tell, publish } = this.deps;
     // A new epoch for each attempt: mounts may have ended the last one.
     const epoch = this.#row().epoch + 1;
     commit(() => sql.exec("UPDATE secret_demand SET epoch = ?", epoch));
@@ -88,10 +85,10 @@ export class SecretDemand {
   }
 
   #hasRelays(): boolean {
-    return this.#deps.sql.exec("SELECT 1 FROM secret_relays LIMIT 1").toArray().length > 0;
+    return this.deps.sql.exec("SELECT 1 FROM secret_relays LIMIT 1").toArray().length > 0;
   }
 
   #row(): SecretDemandRow {
-    return this.#deps.sql.exec<SecretDemandRow>("SELECT epoch, published, since, idle FROM secret_demand").one();
+    return this.deps.sql.exec<SecretDemandRow>("SELECT epoch, published, since, idle FROM secret_demand").one();
   }
 }

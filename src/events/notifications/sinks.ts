@@ -10,33 +10,30 @@ export interface Kept {
 
 /** A WebSocket, which outlives the object's memory. */
 export class SocketSink implements Sink {
-  readonly #socket: WebSocket;
-  readonly #request: NotificationRequest;
-
-  constructor(socket: WebSocket, request: NotificationRequest) {
-    this.#socket = socket;
-    this.#request = request;
-  }
+  constructor(
+    private readonly socket: WebSocket,
+    private readonly request: NotificationRequest,
+  ) {}
 
   get waiting(): number {
-    return this.#socket.bufferedAmount;
+    return this.socket.bufferedAmount;
   }
 
   send(frame: string | Uint8Array): void {
-    if (this.#socket.readyState === WebSocket.OPEN) this.#socket.send(frame);
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(frame);
   }
 
   close(code: number, reason: string): void {
     try {
-      this.#socket.close(code, reason);
+      this.socket.close(code, reason);
     } catch {
       // Already closed.
     }
   }
 
   keep(cursor: number): void {
-    const kept: Kept = { request: this.#request, cursor };
-    this.#socket.serializeAttachment(kept);
+    const kept: Kept = { request: this.request, cursor };
+    this.socket.serializeAttachment(kept);
   }
 }
 
@@ -46,11 +43,9 @@ export class StreamSink implements Sink {
   #controller: ReadableStreamDefaultController<Uint8Array> | undefined;
   #isOpen = true;
   readonly #encoder = new TextEncoder();
-  readonly #onEnd: () => void;
 
   /** @param onEnd the stream is over, or its client went */
-  constructor(onEnd: () => void) {
-    this.#onEnd = onEnd;
+  constructor(private readonly onEnd: () => void) {
     this.body = new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
@@ -83,7 +78,7 @@ export class StreamSink implements Sink {
     if (!this.#isOpen) return;
     this.#isOpen = false;
     this.#controller?.close();
-    this.#onEnd();
+    this.onEnd();
   }
 
   keep(): void {}

@@ -29,9 +29,6 @@ const SERVICE_RESTART = 1012;
  * server-sent events. Stores nothing: a socket keeps its subscription and its place in its attachment.
  */
 export class NotificationSubscriptions {
-  readonly #ctx: DurableObjectState;
-  readonly #env: () => Env;
-  readonly #name: string;
   readonly #notifier: Notifier;
   readonly #sockets = new Map<WebSocket, Subscriber>();
   readonly #streams = new Map<StreamSink, Subscriber>();
@@ -43,10 +40,11 @@ export class NotificationSubscriptions {
   #alarmAt = Number.POSITIVE_INFINITY;
   #heartbeat: ReturnType<typeof setInterval> | undefined;
 
-  constructor(ctx: DurableObjectState, env: () => Env, name: string) {
-    this.#ctx = ctx;
-    this.#env = env;
-    this.#name = name;
+  constructor(
+    private readonly ctx: DurableObjectState,
+    private readonly env: () => Env,
+    private readonly name: string,
+  ) {
     this.#notifier = new Notifier(
       { lines: (cursor) => eventLog(env()).lines(cursor, null) },
       (questions) => accessControl(env()).mayStream(questions),
@@ -74,7 +72,7 @@ export class NotificationSubscriptions {
     try {
       // Before the bounds: each later line is told of.
       const missing = await this.#register(mayWantSecrets(request.pattern));
-      const bounds = await within(TIMEOUT_MS, eventLog(this.#env()).bounds());
+      const bounds = await within(TIMEOUT_MS, eventLog(this.env()).bounds());
       const permission = await this.#notifier.admit(request, bounds.newest);
       if (permission === null) return refused(403, "permission denied");
       const from = firstIndex(request.from, bounds);
@@ -95,7 +93,7 @@ export class NotificationSubscriptions {
       return response;
     } catch (failure) {
       const isKnown = failure instanceof PermissionsUnavailable;
-      if (!isKnown) warn("subscription-not-opened", { relay: this.#name, because: textOf(failure) });
+      if (!isKnown) warn("subscription-not-opened", { relay: this.name, because: textOf(failure) });
       return refused(503, "the subscription cannot be opened now; try again");
     }
   }
@@ -130,7 +128,7 @@ export class NotificationSubscriptions {
     try {
       this.#registered = null;
       await this.#register(this.#notifier.some(({ pattern }) => mayWantSecrets(pattern)));
-      const { newest } = await within(TIMEOUT_MS, eventLog(this.#env()).bounds());
+      const { newest } = await within(TIMEOUT_MS, eventLog(this.env()).bounds());
       // A restored log assigns the same indexes again.
       for (const subscriber of this.#notifier.beyond(newest)) {
         this.#notifier.remove(subscriber);
@@ -138,14 +136,14 @@ export class NotificationSubscriptions {
       }
       this.#notifier.reach(newest);
     } catch (failure) {
-      warn("subscriptions-not-checked", { relay: this.#name, because: textOf(failure) });
+      warn("subscriptions-not-checked", { relay: this.name, because: textOf(failure) });
     }
     this.#arm();
   }
 
   #socket(add: (sink: Sink) => Subscriber, request: NotificationRequest, headers: Record<string, string>): Response {
     const { 0: client, 1: socket } = new WebSocketPair();
-    this.#ctx.acceptWebSocket(socket);
+    this.ctx.acceptWebSocket(socket);
     const subscriber = add(new SocketSink(socket, request));
     subscriber.sink.keep(subscriber.cursor);
     this.#sockets.set(socket, subscriber);
@@ -173,7 +171,7 @@ export class NotificationSubscriptions {
     if (this.#streams.size === 0) return;
     this.#heartbeat = setInterval(() => {
       for (const [sink, { cursor }] of this.#streams) sink.heartbeat(cursor);
-    }, settings(this.#env()).EVENT_HEARTBEAT_MS);
+    }, settings(this.env()).EVENT_HEARTBEAT_MS);
   }
 
   #gone(socket: WebSocket, code: number, reason: string): void {
@@ -192,7 +190,7 @@ export class NotificationSubscriptions {
   #restore(): void {
     if (this.#isRestored) return;
     this.#isRestored = true;
-    for (const socket of this.#ctx.getWebSockets()) {
+    for (const socket of this.ctx.getWebSockets()) {
       const kept = socket.deserializeAttachment() as Kept | null;
       if (!kept || socket.readyState !== WebSocket.OPEN) continue;
       const { request, cursor } = kept;
@@ -205,7 +203,7 @@ export class NotificationSubscriptions {
   async #register(secrets: boolean): Promise<number> {
     const known = this.#registered;
     if (known !== null && (known.secrets || !secrets)) return known.missing;
-    const missing = await within(TIMEOUT_MS, eventLog(this.#env()).notifyRelay(this.#name, secrets));
+    const missing = await within(TIMEOUT_MS, eventLog(this.env()).notifyRelay(this.name, secrets));
     this.#registered = { secrets, missing };
     return missing;
   }
@@ -217,7 +215,7 @@ export class NotificationSubscriptions {
     const at = Math.max(now + 1, Math.min(this.#notifier.nextAsk, now + CHECK_MS));
     if (at >= this.#alarmAt) return;
     this.#alarmAt = at;
-    this.#ctx.waitUntil(this.#ctx.storage.setAlarm(at));
+    this.ctx.waitUntil(this.ctx.storage.setAlarm(at));
   }
 }
 

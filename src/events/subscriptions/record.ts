@@ -55,35 +55,31 @@ type Settled = "delivered" | "retrying" | "paused" | "dead" | "stale";
  *      └───────────────────┴─ write, replay ─┴─ attempts used up ──> dead letter, cursor moves
  */
 export class SubscriptionRecord {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   row(): SubscriptionRow | null {
-    return this.#sql.exec<SubscriptionRow>("SELECT * FROM subscription").toArray()[0] ?? null;
+    return this.sql.exec<SubscriptionRow>("SELECT * FROM subscription").toArray()[0] ?? null;
   }
 
   /** The batch being delivered. */
   batch(): BatchRow | null {
-    return this.#sql.exec<BatchRow>("SELECT * FROM batches WHERE dead = 0").toArray()[0] ?? null;
+    return this.sql.exec<BatchRow>("SELECT * FROM batches WHERE dead = 0").toArray()[0] ?? null;
   }
 
   /** Does not read the body. */
   hasBatch(): boolean {
-    return this.#sql.exec("SELECT 1 FROM batches WHERE dead = 0").toArray().length > 0;
+    return this.sql.exec("SELECT 1 FROM batches WHERE dead = 0").toArray().length > 0;
   }
 
   deadLetters(): DeadLetter[] {
-    return this.#sql
+    return this.sql
       .exec<BatchRow>("SELECT * FROM batches WHERE dead = 1 ORDER BY seq")
       .toArray()
       .map(({ id, attempts, error, at, body }) => ({ id, attempts, error: error ?? "", at, body }));
   }
 
   countDead(): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM batches WHERE dead = 1").one().n;
+    return this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM batches WHERE dead = 1").one().n;
   }
 
   /** Creates or changes the subscription. A batch that is being delivered is built again by the new definition. */
@@ -94,7 +90,7 @@ export class SubscriptionRecord {
     { cursor, newest }: { readonly cursor: number; readonly newest: number },
     now: number,
   ): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO subscription (id, version, definition, target, namespace_id, since, cursor, newest, ready_at)
        VALUES (1, 1, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET definition = excluded.definition, target = excluded.target,
@@ -112,8 +108,8 @@ export class SubscriptionRecord {
 
   /** Delivers from the line after `cursor` on; dead letters behind it are delivered again, so they are deleted. */
   moveTo(cursor: number, now: number): void {
-    this.#sql.exec("DELETE FROM batches WHERE dead = 0 OR upto > ?", cursor);
-    this.#sql.exec(
+    this.sql.exec("DELETE FROM batches WHERE dead = 0 OR upto > ?", cursor);
+    this.sql.exec(
       `UPDATE subscription SET version = version + 1, oldest = CASE WHEN cursor = ?1 THEN oldest ELSE 0 END,
          told = CASE WHEN cursor = ?1 THEN told ELSE 0 END, cursor = ?1, lease = NULL, ready_at = ?2`,
       cursor,
@@ -122,28 +118,28 @@ export class SubscriptionRecord {
   }
 
   delete(): void {
-    this.#sql.exec("DELETE FROM subscription");
-    this.#sql.exec("DELETE FROM batches");
+    this.sql.exec("DELETE FROM subscription");
+    this.sql.exec("DELETE FROM batches");
   }
 
   /** @param reason null resumes, with all attempts */
   pause(reason: string | null, now: number): void {
-    this.#sql.exec("UPDATE subscription SET paused = ?, ready_at = ?", reason, now);
-    if (reason === null) this.#sql.exec("UPDATE batches SET attempts = 0 WHERE dead = 0");
+    this.sql.exec("UPDATE subscription SET paused = ?, ready_at = ?", reason, now);
+    if (reason === null) this.sql.exec("UPDATE batches SET attempts = 0 WHERE dead = 0");
   }
 
   forgetDead(): void {
-    this.#sql.exec("DELETE FROM batches WHERE dead = 1");
+    this.sql.exec("DELETE FROM batches WHERE dead = 1");
   }
 
   /** Lines up to an index are in the log. */
   extend(newest: number): void {
-    this.#sql.exec("UPDATE subscription SET newest = max(newest, ?)", newest);
+    this.sql.exec("UPDATE subscription SET newest = max(newest, ?)", newest);
   }
 
   /** The log has no lines after the cursor, unless it was extended after `newest` was read. */
   caughtUp(newest: number): void {
-    this.#sql.exec("UPDATE subscription SET newest = cursor WHERE newest = ?", newest);
+    this.sql.exec("UPDATE subscription SET newest = cursor WHERE newest = ?", newest);
   }
 
   /**
@@ -153,20 +149,20 @@ export class SubscriptionRecord {
    */
   store({ lines, upTo }: Batch, oldest: number, about: string, now: number): void {
     // A batch that is built again tells of the gap again.
-    this.#sql.exec("UPDATE subscription SET oldest = ?1, told = max(told, ?1 - 1)", oldest);
+    this.sql.exec("UPDATE subscription SET oldest = ?1, told = max(told, ?1 - 1)", oldest);
     if (lines === null) {
-      this.#sql.exec("UPDATE subscription SET cursor = ?", upTo);
+      this.sql.exec("UPDATE subscription SET cursor = ?", upTo);
       return;
     }
     const id = crypto.randomUUID();
     const body = `{"Id":"${id}",${about},"Lines":[${lines}]}`;
-    this.#sql.exec("INSERT INTO batches (id, upto, body, at) VALUES (?, ?, ?, ?)", id, upTo, body, now);
+    this.sql.exec("INSERT INTO batches (id, upto, body, at) VALUES (?, ?, ?, ?)", id, upTo, body, now);
   }
 
   /** Leases the batch. @returns the lease */
   lease(now: number): string {
     const lease = crypto.randomUUID();
-    this.#sql.exec("UPDATE subscription SET lease = ?, lease_until = ?", lease, now + LEASE_MS);
+    this.sql.exec("UPDATE subscription SET lease = ?, lease_until = ?", lease, now + LEASE_MS);
     return lease;
   }
 
@@ -175,25 +171,25 @@ export class SubscriptionRecord {
     const row = this.row();
     const batch = this.batch();
     if (row?.lease !== lease || !batch) return "stale";
-    this.#sql.exec("UPDATE subscription SET lease = NULL, ready_at = ?", now);
+    this.sql.exec("UPDATE subscription SET lease = NULL, ready_at = ?", now);
     if (error === null) {
-      this.#sql.exec("DELETE FROM batches WHERE dead = 0");
+      this.sql.exec("DELETE FROM batches WHERE dead = 0");
       this.#advance(batch.upto);
       return "delivered";
     }
     const attempts = batch.attempts + 1;
-    this.#sql.exec("UPDATE batches SET attempts = ?, error = ?, at = ? WHERE dead = 0", attempts, error, now);
+    this.sql.exec("UPDATE batches SET attempts = ?, error = ?, at = ? WHERE dead = 0", attempts, error, now);
     if (action === "pause") {
       this.pause(error, now);
       return "paused";
     }
     if (action === "retry" && attempts < definitionOf(row).maxAttempts) {
       const readyAt = now + Math.max(afterMs, backoff(batch.attempts, BACKOFF));
-      this.#sql.exec("UPDATE subscription SET ready_at = ?", readyAt);
+      this.sql.exec("UPDATE subscription SET ready_at = ?", readyAt);
       return "retrying";
     }
-    this.#sql.exec("UPDATE batches SET dead = 1 WHERE dead = 0");
-    this.#sql.exec(
+    this.sql.exec("UPDATE batches SET dead = 1 WHERE dead = 0");
+    this.sql.exec(
       `DELETE FROM batches WHERE seq IN (SELECT seq FROM (SELECT seq, row_number() OVER newest AS n,
          sum(octet_length(body)) OVER newest AS bytes FROM batches WINDOW newest AS (ORDER BY seq DESC))
        WHERE n > ? OR (n > 1 AND bytes > ?))`,
@@ -205,7 +201,7 @@ export class SubscriptionRecord {
   }
 
   #advance(cursor: number): void {
-    this.#sql.exec("UPDATE subscription SET cursor = ?, oldest = 0", cursor);
+    this.sql.exec("UPDATE subscription SET cursor = ?, oldest = 0", cursor);
   }
 }
 

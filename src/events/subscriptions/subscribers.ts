@@ -15,15 +15,14 @@ const MAX_SUBSCRIPTIONS = 100;
  * Costs nothing without subscriptions.
  */
 export class Subscribers {
-  readonly #sql: SqlStorage;
   readonly #names: Memo<readonly string[]>;
-  readonly #wake: (name: string, newest: number) => Promise<void>;
   #newest = 0;
   #runs = false;
 
-  constructor(sql: SqlStorage, wake: (name: string, newest: number) => Promise<void>) {
-    this.#sql = sql;
-    this.#wake = wake;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly wake: (name: string, newest: number) => Promise<void>,
+  ) {
     this.#names = new Memo(() =>
       sql
         .exec<{ name: string }>("SELECT name FROM subscriptions ORDER BY name")
@@ -41,7 +40,7 @@ export class Subscribers {
     const names = this.names();
     if (exists === names.includes(name)) return true;
     if (exists && names.length >= MAX_SUBSCRIPTIONS) return false;
-    this.#sql.exec(exists ? "INSERT INTO subscriptions VALUES (?)" : "DELETE FROM subscriptions WHERE name = ?", name);
+    this.sql.exec(exists ? "INSERT INTO subscriptions VALUES (?)" : "DELETE FROM subscriptions WHERE name = ?", name);
     this.forget();
     return true;
   }
@@ -69,7 +68,7 @@ export class Subscribers {
   }
 
   #wakeOne(name: string, newest: number): Promise<void> {
-    return within(DEADLINE_MS, this.#wake(name, newest)).catch((failure: unknown) =>
+    return within(DEADLINE_MS, this.wake(name, newest)).catch((failure: unknown) =>
       warn("subscription-not-woken", { subscription: name, because: textOf(failure) }),
     );
   }

@@ -39,11 +39,7 @@ const quoted = (text: string): string => JSON.stringify(text.length > 100 ? `${t
 const unreadable = (why: string) => new FilterError(`failed to read result page: ${why}`);
 
 class Compiler {
-  #left: number;
-
-  constructor(mostSteps: number) {
-    this.#left = mostSteps;
-  }
+  constructor(private left: number) {}
 
   compile(expression: Expression, scope: readonly Bound[]): Test {
     switch (expression.is) {
@@ -140,8 +136,8 @@ class Compiler {
   }
 
   #spend(steps: number): void {
-    this.#left -= steps;
-    if (this.#left < 0) throw new FilterError("filter: takes too much work on these rows");
+    this.left -= steps;
+    if (this.left < 0) throw new FilterError("filter: takes too much work on these rows");
   }
 }
 

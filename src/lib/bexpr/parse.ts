@@ -36,24 +36,21 @@ export const parse = (text: string): Expression => new Parser(text).parse();
  * nothing. No rule is tried twice at one position, except on a word, so time is linear in the length.
  */
 class Parser {
-  readonly #text: string;
   #at = 0;
   #depth = 0;
   /** The farthest position reached, and the expected tokens there. */
   #farthest = 0;
   readonly #expected = new Set<string>();
 
-  constructor(text: string) {
-    this.#text = text;
-  }
+  constructor(private readonly text: string) {}
 
   parse(): Expression {
-    if (this.#text.length > MAX_LENGTH) throw new ParseError(`longer than ${MAX_LENGTH} characters`);
+    if (this.text.length > MAX_LENGTH) throw new ParseError(`longer than ${MAX_LENGTH} characters`);
     this.#space();
     const expression = this.#or();
     this.#space();
     if (expression !== null) {
-      if (this.#at === this.#text.length) return expression;
+      if (this.#at === this.text.length) return expression;
       this.#expect("EOF");
     }
     const expected = [...this.#expected].sort();
@@ -257,7 +254,7 @@ class Parser {
     const number = this.#token(NUMBER, "number");
     if (number === null) return null;
     AFTER_NUMBER.lastIndex = this.#at;
-    if (!AFTER_NUMBER.test(this.#text)) throw this.#error(start, 'rule "number": Invalid number literal');
+    if (!AFTER_NUMBER.test(this.text)) throw this.#error(start, 'rule "number": Invalid number literal');
     return number;
   }
 
@@ -276,7 +273,7 @@ class Parser {
 
   #string(quote: string, pattern: RegExp): string | null {
     pattern.lastIndex = this.#at;
-    const found = pattern.exec(this.#text);
+    const found = pattern.exec(this.text);
     if (found?.[1] === undefined) {
       if (this.#symbol(quote)) throw this.#error(this.#at - 1, 'rule "string": Unterminated string literal');
       return null;
@@ -310,7 +307,7 @@ class Parser {
   }
 
   #symbol(symbol: string): boolean {
-    if (this.#text.startsWith(symbol, this.#at)) {
+    if (this.text.startsWith(symbol, this.#at)) {
       this.#at += symbol.length;
       return true;
     }
@@ -320,7 +317,7 @@ class Parser {
 
   #token(pattern: RegExp, name: string): string | null {
     pattern.lastIndex = this.#at;
-    const found = pattern.exec(this.#text)?.[0] ?? null;
+    const found = pattern.exec(this.text)?.[0] ?? null;
     if (found === null) this.#expect(name);
     else this.#at += found.length;
     return found;
@@ -341,7 +338,7 @@ class Parser {
   }
 
   #error(at: number, message: string): ParseError {
-    const before = this.#text.slice(0, at);
+    const before = this.text.slice(0, at);
     const lines = before.split("\n");
     const column = [...(lines.at(-1) ?? "")].length + 1;
     const bytes = new TextEncoder().encode(before).length;

@@ -21,19 +21,17 @@ const utf8 = new TextDecoder("utf-8", { fatal: false, ignoreBOM: true });
  * the same transaction as its row.
  */
 export class DataKeys {
-  readonly #sql: SqlStorage;
-  readonly #scope: string;
-  readonly #masterKey: () => string | undefined;
   #open: Map<number, KeyObject> | undefined;
   #newest = 0;
 
   /**
    * @param scope the name of the object; it is bound into each wrapped key, so a key cannot be moved to another object.
    */
-  constructor(sql: SqlStorage, scope: string, masterKey: () => string | undefined) {
-    this.#sql = sql;
-    this.#scope = scope;
-    this.#masterKey = masterKey;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly scope: string,
+    private readonly masterKey: () => string | undefined,
+  ) {
     // Creates the first key outside any transaction: a rollback cannot remove it while values are already sealed under
     // it.
     this.sealedBecause();
@@ -81,7 +79,7 @@ export class DataKeys {
    */
   rotate(term: number, now: number): void {
     const keys = this.#keys();
-    const keyring = parseKeyring(this.#masterKey());
+    const keyring = parseKeyring(this.masterKey());
     for (const [old, key] of keys) this.#store(keyring, old, key.export(), now);
     if (term > this.#newest) this.#store(keyring, term, randomBytes(32), now);
     // Reloaded on next use: after a rollback, memory must not hold a key that is not on disk.
@@ -90,7 +88,7 @@ export class DataKeys {
 
   /** Deletes the keys, and so every value, at the end of the object. Call inside a transaction. */
   deleteAll(): void {
-    this.#sql.exec("DELETE FROM data_keys");
+    this.sql.exec("DELETE FROM data_keys");
   }
 
   #keyOf(keys: Map<number, KeyObject>, term: number): KeyObject {
@@ -101,9 +99,9 @@ export class DataKeys {
 
   #keys(): Map<number, KeyObject> {
     if (this.#open) return this.#open;
-    const keyring = parseKeyring(this.#masterKey());
+    const keyring = parseKeyring(this.masterKey());
     const keys = new Map<number, KeyObject>();
-    const rows = this.#sql
+    const rows = this.sql
       .exec<{ term: number; master: string; wrapped: ArrayBuffer }>(
         "SELECT term, master, wrapped FROM data_keys ORDER BY term",
       )
@@ -131,7 +129,7 @@ export class DataKeys {
   }
 
   #store(keyring: Keyring, term: number, key: Uint8Array, now: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO data_keys (term, master, wrapped, created) VALUES (?, ?, ?, ?)
        ON CONFLICT (term) DO UPDATE SET master = excluded.master, wrapped = excluded.wrapped`,
       term,
@@ -142,6 +140,6 @@ export class DataKeys {
   }
 
   #context(term: number): string {
-    return `data-key ${this.#scope} ${term}`;
+    return `data-key ${this.scope} ${term}`;
   }
 }

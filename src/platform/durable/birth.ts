@@ -43,14 +43,14 @@ type Register = (object: ObjectName, id: string, fresh: boolean) => Promise<stri
  *                     └────────record has another──> lost, until the file is restored
  */
 export class StorageIdentity {
-  readonly #storage: DurableObjectStorage;
-  readonly #object: ObjectName;
   #state: State;
 
   /** @param fresh whether the storage was empty */
-  constructor(storage: DurableObjectStorage, object: ObjectName, fresh: boolean) {
-    this.#storage = storage;
-    this.#object = object;
+  constructor(
+    private readonly storage: DurableObjectStorage,
+    private readonly object: ObjectName,
+    fresh: boolean,
+  ) {
     this.#state = storage.kv.get<State>(KEY) ?? { id: crypto.randomUUID(), fresh, recorded: false };
     if (!this.#state.recorded) storage.kv.put(KEY, this.#state);
   }
@@ -62,12 +62,12 @@ export class StorageIdentity {
   /** @throws StorageLost; rethrows errors of `register` when the storage is fresh, since it may have been lost */
   async record(register: Register): Promise<void> {
     const { id, fresh } = this.#state;
-    const object = textOfObject(this.#object);
+    const object = textOfObject(this.object);
     // A record must not outlive storage that a crash rolled back.
-    await this.#storage.sync();
+    await this.storage.sync();
     let known: string;
     try {
-      known = await register(this.#object, id, fresh);
+      known = await register(this.object, id, fresh);
     } catch (failure) {
       if (fresh) throw failure;
       warn("birth-unrecorded", { object, because: textOf(failure) });
@@ -78,6 +78,6 @@ export class StorageIdentity {
       throw new StorageLost(object);
     }
     this.#state = { ...this.#state, recorded: true };
-    this.#storage.kv.put(KEY, this.#state);
+    this.storage.kv.put(KEY, this.#state);
   }
 }

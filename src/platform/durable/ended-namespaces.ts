@@ -20,35 +20,31 @@ export interface NamespaceContent {
  * name is a different one.
  */
 export class EndedNamespaces {
-  readonly #sql: SqlStorage;
-  readonly #content: readonly NamespaceContent[];
-  readonly #refusal: Refusal;
-
   /** @param refusal returned for content of a deleted namespace */
-  constructor(sql: SqlStorage, content: readonly NamespaceContent[], refusal: Refusal) {
-    this.#sql = sql;
-    this.#content = content;
-    this.#refusal = refusal;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly content: readonly NamespaceContent[],
+    private readonly refusal: Refusal,
+  ) {}
 
   /** Deletes a namespace unless it has content, inside the caller's transaction. Idempotent. */
   end(id: string, name: string, now: number): Result<null> {
     if (this.#has(id)) return ok(null);
-    for (const { one, because } of this.#content) {
-      const [found] = this.#sql.exec<{ name: string }>(one, name).toArray();
+    for (const { one, because } of this.content) {
+      const [found] = this.sql.exec<{ name: string }>(one, name).toArray();
       if (found) return refuse("in-use", because(name, found.name));
     }
-    this.#sql.exec("DELETE FROM ended_namespaces WHERE at < ?", now - RETENTION_MS);
-    this.#sql.exec("INSERT INTO ended_namespaces VALUES (?, ?)", id, now);
+    this.sql.exec("DELETE FROM ended_namespaces WHERE at < ?", now - RETENTION_MS);
+    this.sql.exec("INSERT INTO ended_namespaces VALUES (?, ?)", id, now);
     return ok(null);
   }
 
   /** Refuses content for deleted namespaces. */
   admit(ids: readonly string[]): Result<null> {
-    return ids.some((id) => this.#has(id)) ? this.#refusal : ok(null);
+    return ids.some((id) => this.#has(id)) ? this.refusal : ok(null);
   }
 
   #has(id: string): boolean {
-    return this.#sql.exec("SELECT 1 FROM ended_namespaces WHERE id = ?", id).toArray().length > 0;
+    return this.sql.exec("SELECT 1 FROM ended_namespaces WHERE id = ?", id).toArray().length > 0;
   }
 }

@@ -9,7 +9,6 @@
  *     └──none are expected──> runs alone
  */
 export class GroupedCalls {
-  readonly #commit: (run: () => void) => void;
   #waiting: Waiting[] = [];
   /** Groups of one, one after the other. */
   #singles = 0;
@@ -17,9 +16,7 @@ export class GroupedCalls {
   #alone = 0;
 
   /** @param commit runs a change as one transaction, and throws after it was rolled back */
-  constructor(commit: (run: () => void) => void) {
-    this.#commit = commit;
-  }
+  constructor(private readonly commit: (run: () => void) => void) {}
 
   /**
    * Runs a call whose changes are transactions of the object, without a wait.
@@ -59,7 +56,7 @@ export class GroupedCalls {
   /** Whether all calls ran and are committed. Otherwise none of them has an effect. */
   #isCommitted(group: readonly Waiting[]): boolean {
     try {
-      this.#commit(() => {
+      this.commit(() => {
         for (const call of group) call.run();
       });
       return true;

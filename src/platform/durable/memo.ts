@@ -2,15 +2,12 @@
  * Memoizes a value that is read far more often than it changes. Writers of its rows call `forget`, as does a rollback.
  */
 export class Memo<T> {
-  readonly #read: () => T;
   #memo: { readonly value: T } | null = null;
 
-  constructor(read: () => T) {
-    this.#read = read;
-  }
+  constructor(private readonly read: () => T) {}
 
   get(): T {
-    this.#memo ??= { value: this.#read() };
+    this.#memo ??= { value: this.read() };
     return this.#memo.value;
   }
 

@@ -20,14 +20,12 @@ interface Table {
  * transaction.
  */
 export class OperationStore<Stored extends Row> {
-  readonly #sql: SqlStorage;
-  readonly #table: Table;
   readonly #waiters = new OperationWaiters();
 
-  constructor(sql: SqlStorage, table: Table) {
-    this.#sql = sql;
-    this.#table = table;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly table: Table,
+  ) {}
 
   find(id: string): Stored | null {
     return this.one("id = ?", id);
@@ -40,39 +38,37 @@ export class OperationStore<Stored extends Row> {
 
   /** The rows of a condition, which may end with an order and a limit. */
   rows(condition: string, ...values: SqlStorageValue[]): Stored[] {
-    return this.#sql.exec<Stored>(`SELECT * FROM ${this.#table.name} WHERE ${condition}`, ...values).toArray();
+    return this.sql.exec<Stored>(`SELECT * FROM ${this.table.name} WHERE ${condition}`, ...values).toArray();
   }
 
   count(condition: string, ...values: SqlStorageValue[]): number {
-    return this.#sql
-      .exec<{ n: number }>(`SELECT count(*) AS n FROM ${this.#table.name} WHERE ${condition}`, ...values)
+    return this.sql
+      .exec<{ n: number }>(`SELECT count(*) AS n FROM ${this.table.name} WHERE ${condition}`, ...values)
       .one().n;
   }
 
   /** Whether any row of a condition exists. */
   any(condition: string, ...values: SqlStorageValue[]): boolean {
-    return (
-      this.#sql.exec(`SELECT 1 FROM ${this.#table.name} WHERE ${condition} LIMIT 1`, ...values).toArray().length > 0
-    );
+    return this.sql.exec(`SELECT 1 FROM ${this.table.name} WHERE ${condition} LIMIT 1`, ...values).toArray().length > 0;
   }
 
   isOpen(id: string): boolean {
-    return this.any(`id = ? AND ${this.#table.open}`, id);
+    return this.any(`id = ? AND ${this.table.open}`, id);
   }
 
   /** The operations of a node that have no outcome yet, in the order of their begin. */
   startedOn(nodeId: string): Stored[] {
-    return this.rows(`node_id = ? AND ${this.#table.started} ORDER BY ${this.#table.order}`, nodeId);
+    return this.rows(`node_id = ? AND ${this.table.started} ORDER BY ${this.table.order}`, nodeId);
   }
 
   update(id: string, assignments: string, ...values: SqlStorageValue[]): void {
-    this.#sql.exec(`UPDATE ${this.#table.name} SET ${assignments} WHERE id = ?`, ...values, id);
+    this.sql.exec(`UPDATE ${this.table.name} SET ${assignments} WHERE id = ?`, ...values, id);
   }
 
   /** Deletes up to `limit` ended operations whose time has come, the oldest first. @param ended which have ended */
   forget(now: number, limit: number, ended = "due IS NOT NULL"): void {
-    const { name, order } = this.#table;
-    this.#sql.exec(
+    const { name, order } = this.table;
+    this.sql.exec(
       `DELETE FROM ${name} WHERE ${order} IN (SELECT ${order} FROM ${name} WHERE due <= ? AND ${ended} ORDER BY due LIMIT ?)`,
       now,
       limit,

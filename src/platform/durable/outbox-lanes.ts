@@ -37,14 +37,11 @@ const UNKNOWN = { newest: UNKNOWN_NUMBER, bytes: Number.POSITIVE_INFINITY };
  * each, and tries each as if for the first time. A lane may be listed without rows, never the other way round.
  */
 export class OutboxLanes {
-  readonly #sql: SqlStorage;
   #topics: Map<string, Map<string, LaneState>> | null = null;
   /** The earliest `due`, or an earlier time; null without lanes. */
   #next: number | null = null;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   forget(): void {
     this.#topics = null;
@@ -110,7 +107,7 @@ export class OutboxLanes {
     this.#topics = new Map();
     this.#next = null;
     for (let [topic, lane] = ["", ""]; ; ) {
-      const [head] = this.#sql
+      const [head] = this.sql
         .exec<{ topic: string; lane: string; enlisted: number; newest: number }>(
           `SELECT topic, lane, enlisted,
              (SELECT max(seq) FROM outbox AS own WHERE own.topic = oldest.topic AND own.lane = oldest.lane) AS newest

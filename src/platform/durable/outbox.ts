@@ -59,9 +59,6 @@ const MAX_COUNTED = 10_000;
 const NUMBERS = 1_000;
 
 export class Outbox {
-  readonly #sql: SqlStorage;
-  readonly #topics: Readonly<Record<string, Deliver>>;
-  readonly #commit: (change: () => void) => void;
   readonly #lanes: OutboxLanes;
   /** The last number that was given, and the last one that may be; null = to be read. */
   #numbers: { last: number; readonly reserved: number } | null = null;
@@ -71,10 +68,11 @@ export class Outbox {
   readonly #delivered = new Map<string, Delivered>();
 
   /** @param commit runs a change in one transaction and re-arms the alarm */
-  constructor(sql: SqlStorage, topics: Readonly<Record<string, Deliver>>, commit: (change: () => void) => void) {
-    this.#sql = sql;
-    this.#topics = topics;
-    this.#commit = commit;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly topics: Readonly<Record<string, Deliver>>,
+    private readonly commit: (change: () => void) => void,
+  ) {
     this.#lanes = new OutboxLanes(sql);
   }
 
@@ -114,10 +112,10 @@ export class Outbox {
    * @returns the row's number, which only grows within the object
    */
   enlist(topic: string, lane: string, body: unknown, now = Date.now()): number {
-    if (!this.#topics[topic]) throw new Error(`no delivery for outbox topic ${topic}`);
+    if (!this.topics[topic]) throw new Error(`no delivery for outbox topic ${topic}`);
     const seq = this.#nextNumber();
     const text = JSON.stringify(typeof body === "function" ? body(seq) : body);
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO outbox (topic, lane, seq, body, enlisted) VALUES (?, ?, ?, ?, ?)",
       topic,
       lane,
@@ -133,12 +131,12 @@ export class Outbox {
   /** Never gives a number again, also after a restart. */
   #nextNumber(): number {
     if (this.#numbers === null || this.#numbers.last >= this.#numbers.reserved) {
-      const [row] = this.#sql
+      const [row] = this.sql
         .exec<{ seq: number }>("SELECT seq FROM sqlite_sequence WHERE name = 'outbox_numbers'")
         .toArray();
       const last = row?.seq ?? 0;
-      this.#sql.exec("INSERT INTO outbox_numbers VALUES (?)", last + NUMBERS);
-      this.#sql.exec("DELETE FROM outbox_numbers");
+      this.sql.exec("INSERT INTO outbox_numbers VALUES (?)", last + NUMBERS);
+      this.sql.exec("DELETE FROM outbox_numbers");
       this.#numbers = { last, reserved: last + NUMBERS };
     }
     this.#numbers.last += 1;
@@ -152,14 +150,14 @@ export class Outbox {
   enlistOnce(topic: string, lane: string, body: unknown): number {
     if ((this.#lanes.find(topic, lane)?.attempts ?? 0) > 0) {
       const same = JSON.stringify(body);
-      this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND body = ?", topic, lane, same);
+      this.sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND body = ?", topic, lane, same);
     }
     return this.enlist(topic, lane, body);
   }
 
   /** Like `enlist`, for effects of which only the newest matters: replaces the pending rows of the lane. */
   enlistLatest(topic: string, lane: string, body: unknown, now = Date.now()): number {
-    this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ?", topic, lane);
+    this.sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ?", topic, lane);
     this.#lanes.delete(topic, lane);
     return this.enlist(topic, lane, body, now);
   }
@@ -167,7 +165,7 @@ export class Outbox {
   /** Whether rows of a topic, or of one of its lanes, are pending. */
   holds(topic: string, lane?: string): boolean {
     const [where, ...values] = lane === undefined ? ["topic = ?", topic] : ["topic = ? AND lane = ?", topic, lane];
-    return this.#sql.exec(`SELECT 1 FROM outbox WHERE ${where} LIMIT 1`, ...values).toArray().length > 0;
+    return this.sql.exec(`SELECT 1 FROM outbox WHERE ${where} LIMIT 1`, ...values).toArray().length > 0;
   }
 
   /** Time of the next delivery attempt, or null when the outbox is empty. May be too early, never too late. */
@@ -178,7 +176,7 @@ export class Outbox {
   /** Pending rows: their number, up to a bound, and the age of the oldest. */
   waiting(now: number): OutboxState {
     const oldest = this.#lanes.oldest();
-    const { rows } = this.#sql
+    const { rows } = this.sql
       .exec<{ rows: number }>("SELECT count(*) AS rows FROM (SELECT 1 FROM outbox LIMIT ?)", MAX_COUNTED)
       .one();
     return { rows, oldestMs: oldest !== null && oldest > 0 ? Math.max(0, now - oldest) : 0 };
@@ -190,12 +188,12 @@ export class Outbox {
    */
   async drain(topic?: string, lane?: string): Promise<void> {
     if (topic !== undefined && lane !== undefined) return this.#drainLane(topic, lane);
-    const topics = topic === undefined ? Object.keys(this.#topics) : [topic];
+    const topics = topic === undefined ? Object.keys(this.topics) : [topic];
     await Promise.all(topics.map((name) => this.#drainTopic(name)));
   }
 
   async #drainTopic(topic: string): Promise<void> {
-    const together = this.#topics[topic]?.together;
+    const together = this.topics[topic]?.together;
     if (together) await this.#drainTogether(topic, together);
     await mapLimit(this.#lanes.ready(topic, Date.now()), MAX_CONCURRENT_LANES, (lane) => this.#drainLane(topic, lane));
   }
@@ -211,7 +209,7 @@ export class Outbox {
       let isDone = false;
       try {
         const confirm = await within(DELIVERY_DEADLINE_MS, deliver(lanes), "delivery took too long");
-        this.#commit(() => {
+        this.commit(() => {
           confirm?.();
           for (const [lane, seq] of upTo) this.#remove(topic, lane, seq);
         });
@@ -288,7 +286,7 @@ export class Outbox {
     const after = this.#deliveredUpTo(topic, lane);
     if (!state || state.newest <= after || (state.attempts > 0 && state.due > Date.now())) return [];
     // Sums over rows cost several times the rows themselves.
-    const rows = this.#sql
+    const rows = this.sql
       .exec<LaneRow>(
         state.bytes <= BYTES_PER_DELIVERY ? OLDEST : OLDEST_WITHIN_BYTES,
         topic,
@@ -306,7 +304,7 @@ export class Outbox {
   /** @returns whether it succeeded */
   async #deliver(topic: string, lane: string, rows: LaneRow[]): Promise<boolean> {
     const last = rows.at(-1);
-    const deliver = this.#topics[topic];
+    const deliver = this.topics[topic];
     if (!last || !deliver) return false;
     try {
       const confirm = await within(DELIVERY_DEADLINE_MS, deliver(lane, rows), "delivery took too long");
@@ -334,7 +332,7 @@ export class Outbox {
   /** Deletes delivered rows. @returns whether it succeeded */
   #store({ topic, lane, upTo, confirms }: Delivered): boolean {
     try {
-      this.#commit(() => {
+      this.commit(() => {
         for (const confirm of confirms) confirm();
         this.#remove(topic, lane, upTo);
       });
@@ -347,7 +345,7 @@ export class Outbox {
 
   /** Deletes the rows of a lane up to a number. Rows enlisted meanwhile have higher numbers. */
   #remove(topic: string, lane: string, upTo: number): void {
-    this.#sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq <= ?", topic, lane, upTo);
+    this.sql.exec("DELETE FROM outbox WHERE topic = ? AND lane = ? AND seq <= ?", topic, lane, upTo);
     if (this.#lanes.find(topic, lane)?.newest === upTo) this.#lanes.delete(topic, lane);
     else this.#retryAt(topic, lane, 0, Date.now() + GRACE_MS);
   }
@@ -355,7 +353,7 @@ export class Outbox {
   #failedTogether(topic: string, lanes: readonly string[], failure: unknown): void {
     warn("outbox-delivery-failed", { topic, lanes: lanes.length, because: textOf(failure) });
     try {
-      this.#commit(() => {
+      this.commit(() => {
         for (const lane of lanes) this.#retryLater(topic, lane);
       });
     } catch (refused) {
@@ -366,7 +364,7 @@ export class Outbox {
   #failed(topic: string, lane: string, failure: unknown): void {
     const attempts = this.#lanes.find(topic, lane)?.attempts ?? 0;
     warn("outbox-delivery-failed", { topic, lane, attempts: attempts + 1, because: textOf(failure) });
-    this.#commit(() => this.#retryLater(topic, lane));
+    this.commit(() => this.#retryLater(topic, lane));
   }
 
   #retryLater(topic: string, lane: string): void {
@@ -381,7 +379,7 @@ export class Outbox {
 
   /** Sets when a lane is tried again, if it still holds rows. */
   #retryAt(topic: string, lane: string, attempts: number, due: number): void {
-    const [head] = this.#sql
+    const [head] = this.sql
       .exec<{ enlisted: number }>(
         "SELECT enlisted FROM outbox WHERE topic = ? AND lane = ? ORDER BY seq LIMIT 1",
         topic,

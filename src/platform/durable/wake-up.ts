@@ -17,16 +17,14 @@ export const NOTIFY_AGAIN_MS = 5_000;
  * a restart one more message is sent.
  */
 export class WakeUp {
-  readonly #queue: Queue<WakeUpMessage>;
   readonly #message: WakeUpMessage;
   #quietUntil = 0;
 
   constructor(
-    queue: Queue<WakeUpMessage>,
+    private readonly queue: Queue<WakeUpMessage>,
     name: string,
     kind: "destination" | "engine" | "subscription" = "destination",
   ) {
-    this.#queue = queue;
     this.#message = { [kind]: name } as unknown as WakeUpMessage;
   }
 
@@ -58,7 +56,7 @@ export class WakeUp {
   /** Never rejects: the alarm sends again. */
   async notify(): Promise<void> {
     try {
-      await this.#queue.send(this.#message);
+      await this.queue.send(this.#message);
     } catch (failure) {
       warn("wake-up-failed", { ...this.#message, because: textOf(failure) });
     }

@@ -104,7 +104,6 @@ export interface WorkView {
  *                                         └─────retry, again, lease end────┘
  */
 export class WorkQueue {
-  readonly #sql: SqlStorage;
   /** Changed by each write; forgotten by a rollback only. */
   readonly #counts: Memo<{ queued: number; waiting: number }>;
   /** The earliest `ready_at` of rows without a lease, by the value of `failed`. */
@@ -119,8 +118,10 @@ export class WorkQueue {
   #singles = 0;
 
   /** @param failedLast whether single changes are leased first, and rows with a failed last attempt last */
-  constructor(sql: SqlStorage, { failedLast = false } = {}) {
-    this.#sql = sql;
+  constructor(
+    private readonly sql: SqlStorage,
+    { failedLast = false } = {},
+  ) {
     this.#failedLast = failedLast;
     this.#counts = new Memo(() => {
       const { queued, n } = sql
@@ -190,7 +191,7 @@ export class WorkQueue {
     const held = { lease: ` ${crypto.randomUUID()}`, at: now + LEASE_MS, generation: 1 };
     this.#count("queued", 1);
     const leases = this.#leases.get();
-    this.#sql.exec("INSERT INTO work (id, generation, ready_at, lease) VALUES (?, 1, ?, ?)", id, held.at, held.lease);
+    this.sql.exec("INSERT INTO work (id, generation, ready_at, lease) VALUES (?, 1, ?, ?)", id, held.at, held.lease);
     leases.set(id, held);
     return { id, generation: 1, lease: held.lease, leaseUntil: held.at };
   }
@@ -214,12 +215,12 @@ export class WorkQueue {
     const generation = (held?.generation ?? 0) + 1;
     if (!held || held.at <= now) this.forget(id);
     else this.#leases.get().set(id, { ...held, generation });
-    this.#sql.exec("UPDATE work SET generation = ?, attempts = 0 WHERE id = ?", generation, id);
+    this.sql.exec("UPDATE work SET generation = ?, attempts = 0 WHERE id = ?", generation, id);
   }
 
   /** Forgets all rows, with their leases. */
   clear(): void {
-    this.#sql.exec("DELETE FROM work");
+    this.sql.exec("DELETE FROM work");
     this.forgetMemos();
   }
 
@@ -253,7 +254,7 @@ export class WorkQueue {
     if (limit <= 0 || (!evenPaused && this.pausedUntil() > now)) return [];
     const ready =
       only !== undefined
-        ? this.#sql
+        ? this.sql
             .exec<WorkRow>("SELECT * FROM work WHERE id = ? AND queued = 1 AND ready_at <= ?", only, now)
             .toArray()
         : this.#inOrder(limit, now, trial);
@@ -304,7 +305,7 @@ export class WorkQueue {
     if (Math.min(first, this.firstLeaseEnd() ?? first) > now) return [];
     const part = (where: string) =>
       `SELECT * FROM (SELECT * FROM work WHERE ${where} AND failed = ?1 AND ready_at <= ?2 ORDER BY ready_at LIMIT ?3)`;
-    return this.#sql
+    return this.sql
       .exec<WorkRow>(
         `${part("lease IS NULL AND queued = 1")} UNION ALL ${part("lease IS NOT NULL")} ORDER BY ready_at LIMIT ?3`,
         failed,
@@ -329,7 +330,7 @@ export class WorkQueue {
     const held = leases.get(lease.id);
     if (held?.lease !== lease.lease || held.at - now >= leastMs) return { ...lease, leaseUntil: held?.at ?? now };
     const leaseUntil = now + LEASE_MS;
-    this.#sql.exec("UPDATE work SET ready_at = ? WHERE id = ?", leaseUntil, lease.id);
+    this.sql.exec("UPDATE work SET ready_at = ? WHERE id = ?", leaseUntil, lease.id);
     leases.set(lease.id, { ...held, at: leaseUntil });
     return { ...lease, leaseUntil };
   }
@@ -423,7 +424,7 @@ export class WorkQueue {
   }
 
   #find(id: string): WorkRow | null {
-    return this.#sql.exec<WorkRow>("SELECT * FROM work WHERE id = ?", id).toArray()[0] ?? null;
+    return this.sql.exec<WorkRow>("SELECT * FROM work WHERE id = ?", id).toArray()[0] ?? null;
   }
 
   #markFailed(id: string): void {
@@ -443,7 +444,7 @@ export class WorkQueue {
 
   /** @param changes memoized values invalidated by the statement */
   #write(changes: readonly Memo<unknown>[], statement: string, ...values: SqlStorageValue[]) {
-    const rows = this.#sql.exec(statement, ...values).toArray();
+    const rows = this.sql.exec(statement, ...values).toArray();
     for (const kept of changes) kept.forget();
     return rows;
   }

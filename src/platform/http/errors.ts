@@ -11,14 +11,16 @@ import { textOf, warn } from "../observability/log.ts";
 /** The one error of the request layer: a status and a message for the caller. Any other exception is a defect. */
 export class RequestError extends Error {
   override readonly name = "RequestError";
-  readonly status: number;
   readonly messages: readonly string[];
   readonly headers: Readonly<Record<string, string>>;
 
-  constructor(status: number, messages: string | readonly string[] = [], headers: Record<string, string> = {}) {
+  constructor(
+    readonly status: number,
+    messages: string | readonly string[] = [],
+    headers: Record<string, string> = {},
+  ) {
     const list = typeof messages === "string" ? [messages] : messages;
     super(list.join("; "));
-    this.status = status;
     this.messages = list;
     this.headers = headers;
   }

@@ -25,16 +25,14 @@ const HELD_MS = 120_000;
  * which there is no room wait, and one that is larger than all the room has it alone.
  */
 export class BodyMemory {
-  readonly #most: number;
-  readonly #clock: Clock;
   readonly #held = new Set<Request>();
   readonly #waiting = new Set<Request>();
 
   /** @param most bytes of all bodies */
-  constructor(most: number, clock: Clock = runtime) {
-    this.#most = most;
-    this.#clock = clock;
-  }
+  constructor(
+    private readonly most: number,
+    private readonly clock: Clock = runtime,
+  ) {}
 
   /**
    * Waits until there is room for a body.
@@ -42,8 +40,8 @@ export class BodyMemory {
    */
   async reserve(bytes: number): Promise<Result<() => void>> {
     const request = { bytes, until: 0 };
-    for (const end = this.#clock.now() + WAIT_MS; ; await this.#clock.wait(this.#pollMs())) {
-      const now = this.#clock.now();
+    for (const end = this.clock.now() + WAIT_MS; ; await this.clock.wait(this.#pollMs())) {
+      const now = this.clock.now();
       request.until = now + POLLS_WITHIN_MS;
       // Also after a standstill, in which others took it for cut off.
       this.#waiting.add(request);
@@ -78,7 +76,7 @@ export class BodyMemory {
       if (other.until < now) this.#held.delete(other);
       else held += other.bytes;
     }
-    return held === 0 || held + bytes <= this.#most;
+    return held === 0 || held + bytes <= this.most;
   }
 }
 

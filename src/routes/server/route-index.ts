@@ -3,20 +3,18 @@
  * the order of the list. A look-up costs two map reads, so the size of a table adds nothing to a request.
  */
 export class RouteIndex<T extends { readonly path: string }> {
-  readonly #all: readonly T[];
   /** By first segment; `OTHER` for a segment that no pattern spells out. */
   readonly #byFirst: ReadonlyMap<string, ReadonlyMap<string, readonly T[]>>;
 
   /** @param all each with its path in itty-router's notation */
-  constructor(all: readonly T[]) {
-    this.#all = all;
+  constructor(private readonly all: readonly T[]) {
     this.#byFirst = grouped(all, 0, (some) => grouped(some, 1, (few) => few));
   }
 
   /** The patterns that may match an encoded path. */
   candidates(path: string): readonly T[] {
     // Empty segments are never routed; a pattern decides about them.
-    if (path.includes("//")) return this.#all;
+    if (path.includes("//")) return this.all;
     const end = path.indexOf("/", 1);
     const first = end < 0 ? path.slice(1) : path.slice(1, end);
     const next = end < 0 ? -1 : path.indexOf("/", end + 1);

@@ -215,11 +215,9 @@ type Found<R> = { readonly route: R; readonly params: Record<string, string> };
  * match, because the caller needs the route itself (its rights, its schema) before anything runs.
  */
 export class RouteTable<out R extends { verb: Verb; path: string }> {
-  readonly routes: readonly R[];
   readonly #index: RouteIndex<{ readonly path: string; readonly route: R; readonly pattern: RegExp }>;
 
-  constructor(routes: readonly R[]) {
-    this.routes = routes;
+  constructor(readonly routes: readonly R[]) {
     const patterns = routes.map((route) => {
       const [entry] = Router().all(route.path).routes;
       if (!entry) throw new Error(`no pattern for ${route.path}`);

@@ -53,25 +53,21 @@ const MOUNTS = 64;
 /** One request of a search. */
 export class Search {
   readonly env: Env;
-  /** In lower case. */
-  readonly words: readonly string[];
-  /** Everything is found in this namespace and below it. */
-  readonly namespace: string;
-  /** The path of the only mount that is searched, with its slash; empty: all. */
-  readonly #mount: string;
-  readonly #call: AuthorisedCall;
   /** Whether a path lets the caller see what it lists or reads, as judged by this request. */
   readonly #judged = new Map<string, boolean>();
   #steps = 0;
   #rows = 0;
   #judgements = 0;
 
-  constructor(call: AuthorisedCall, words: readonly string[], namespace: string, mount: string) {
-    this.#mount = mount;
+  constructor(
+    private readonly call: AuthorisedCall,
+    /** In lower case. */
+    readonly words: readonly string[],
+    /** Everything is found in this namespace and below it. */
+    readonly namespace: string /** The path of the only mount that is searched, with its slash; empty: all. */,
+    private readonly mount: string,
+  ) {
     this.env = call.env;
-    this.words = words;
-    this.namespace = namespace;
-    this.#call = call;
   }
 
   /** Whether the request may do more. */
@@ -92,20 +88,20 @@ export class Search {
 
   /** Whether the names of a mount are wanted. */
   includes({ namespace, path }: Mount): boolean {
-    return this.#mount === "" || (namespace === this.namespace && path === this.#mount);
+    return this.mount === "" || (namespace === this.namespace && path === this.mount);
   }
 
   /** The next mounts in which the caller has any right, by uuid. @param after the uuid before the first */
   async mounts(after: string): Promise<{ mounts: Mount[]; isLast: boolean }> {
     this.step();
-    const { accessor } = this.#call.grant.identity;
+    const { accessor } = this.call.grant.identity;
     const mounts = await accessControl(this.env).searchableMounts(accessor, this.namespace, after, MOUNTS);
     return { mounts, isLast: mounts.length < MOUNTS };
   }
 
   /** Which objects the caller may see, by the policies of this moment. */
   async visible(objects: readonly Evidence[]): Promise<boolean[]> {
-    if (this.#call.grant.capabilities.includes("root")) return objects.map(() => true);
+    if (this.call.grant.capabilities.includes("root")) return objects.map(() => true);
     this.#judgements += objects.length;
     const visible: boolean[] = [];
     for (let start = 0; start < objects.length; start += JUDGED_AT_ONCE) {
@@ -123,7 +119,7 @@ export class Search {
 
   /** @param paths from the root, with their namespaces */
   async #judge(paths: readonly string[]): Promise<void> {
-    const { grant, token } = this.#call;
+    const { grant, token } = this.call;
     const from = grant.namespace;
     const unknown = [...new Set(paths)].filter((path) => !this.#judged.has(`list ${path}`));
     if (unknown.length === 0) return;

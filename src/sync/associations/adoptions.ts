@@ -11,19 +11,15 @@ import { parseTemplate } from "./naming.ts";
  * they are set again. Owned by `SyncDestination`. An adoption costs as much as a set.
  */
 export class Adoptions {
-  readonly #check: AssociationCheck;
-  readonly #associations: Associations;
-  readonly #desiredState: DesiredState;
-
-  constructor(check: AssociationCheck, associations: Associations, desiredState: DesiredState) {
-    this.#check = check;
-    this.#associations = associations;
-    this.#desiredState = desiredState;
-  }
+  constructor(
+    private readonly check: AssociationCheck,
+    private readonly associations: Associations,
+    private readonly desiredState: DesiredState,
+  ) {}
 
   /** @throws Sealed */
   preview(adoptions: readonly Adoption[]): Result<readonly AdoptionState[]> {
-    const changeable = this.#check.mayChange();
+    const changeable = this.check.mayChange();
     return changeable.ok ? ok(adoptions.map((one) => this.#stateOf(one))) : changeable;
   }
 
@@ -33,20 +29,20 @@ export class Adoptions {
     const [found] = previewed.value;
     if (found?.state === "refused") return refuse("invalid", found.reason);
     if (found?.state === "held") return ok(null);
-    const set = await this.#desiredState.setAs(adoption.secret, adoption.keys, namingOf(adoption));
+    const set = await this.desiredState.setAs(adoption.secret, adoption.keys, namingOf(adoption));
     return set.ok ? ok(null) : set;
   }
 
   #stateOf(adoption: Adoption): AdoptionState {
     const { secret, externalName, keys } = adoption;
     const id = associationId(secret);
-    const before = this.#associations.find(id);
+    const before = this.associations.find(id);
     if (before?.wish === "present") {
-      const isHeld = this.#associations.externalNames(id).includes(externalName);
+      const isHeld = this.associations.externalNames(id).includes(externalName);
       return isHeld ? { state: "held" } : { state: "refused", reason: "the secret is associated under another name" };
     }
     if (!isLiteral(externalName)) return { state: "refused", reason: RESPELLED };
-    const plan = this.#check.check(secret, keys, undefined, namingOf(adoption));
+    const plan = this.check.check(secret, keys, undefined, namingOf(adoption));
     if (!plan.ok) return { state: "refused", reason: plan.message ?? plan.reason };
     const [step, ...others] = plan.steps.flatMap((one) => ("copy" in one ? [one] : []));
     if (step?.copy.name !== externalName || others.length > 0) {

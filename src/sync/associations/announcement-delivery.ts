@@ -21,26 +21,18 @@ const LISTED = ["listing", "relist", "associations"];
  * topic, or per mount for `watch`: per secret while its destination answers a request.
  */
 export class AnnouncementDelivery {
-  readonly #object: ObjectContext;
-  readonly #record: DestinationRecord;
   readonly #associations: Associations;
-  readonly #work: WorkQueue;
-  readonly #rules: Pick<RuleStore, "isLate">;
   /** Pages that a full update of the listings has enqueued so far. */
   #pages = 0;
 
   constructor(
-    object: ObjectContext,
-    record: DestinationRecord,
+    private readonly object: ObjectContext,
+    private readonly record: DestinationRecord,
     associations: Associations,
-    work: WorkQueue,
-    rules: Pick<RuleStore, "isLate">,
+    private readonly work: WorkQueue,
+    private readonly rules: Pick<RuleStore, "isLate">,
   ) {
-    this.#rules = rules;
-    this.#object = object;
-    this.#record = record;
     this.#associations = associations;
-    this.#work = work;
   }
 
   /**
@@ -48,7 +40,7 @@ export class AnnouncementDelivery {
    * secret, so a start and an end never overtake each other.
    */
   async watch(lane: string): Promise<(() => void) | undefined> {
-    const { env, name } = this.#object;
+    const { env, name } = this.object;
     const associations = this.#associations;
     const [mountUuid = "", secretName = ""] = lane.split("\n");
     const kv = kvStore(env, mountUuid);
@@ -62,7 +54,7 @@ export class AnnouncementDelivery {
 
   /** As `watch`, of many secrets: one call for each mount. */
   async watchMany(lanes: readonly string[]): Promise<() => void> {
-    const { env, name } = this.#object;
+    const { env, name } = this.object;
     const secrets = lanes.map((lane) => lane.split("\n"));
     const mounts = [...Map.groupBy(secrets, ([mountUuid = ""]) => mountUuid)];
     const seen = await Promise.all(
@@ -91,19 +83,19 @@ export class AnnouncementDelivery {
    */
   #watched(mountUuid: string, secretName: string, newest: number | null, written: number): void {
     for (const row of this.#associations.ofSecret(mountUuid, secretName)) {
-      const waits = this.#work.find(row.id);
-      const missed = waits ? waits.leased || this.#rules.isLate(row, written) : newest !== row.synced_version;
+      const waits = this.work.find(row.id);
+      const missed = waits ? waits.leased || this.rules.isLate(row, written) : newest !== row.synced_version;
       if (missed && row.wish === "present") this.#associations.setDesired(row, "present", Date.now());
     }
   }
 
   async listing(): Promise<void> {
-    const { env, name } = this.#object;
-    await projectDestination(env.LISTINGS, destinationKeyOf(name), this.#record.row() !== null);
+    const { env, name } = this.object;
+    await projectDestination(env.LISTINGS, destinationKeyOf(name), this.record.row() !== null);
   }
 
   async associations(rows: OutboxRow[]): Promise<void> {
-    const { env, name } = this.#object;
+    const { env, name } = this.object;
     const changes = rows.map(({ body }) => {
       const listed = JSON.parse(body) as AssociationListing;
       return { ...listed, exists: this.#associations.ofPath(listed.mount, listed.secret) !== null };
@@ -113,7 +105,7 @@ export class AnnouncementDelivery {
 
   /** Enqueues one page of associations behind the pending listing updates. @param rows hold the id before the page */
   async relist(rows: OutboxRow[]): Promise<() => void> {
-    const { outbox } = this.#object;
+    const { outbox } = this.object;
     // One page at a time bounds the outbox to a page of rows.
     for (let drains = 0; drains < MAX_DRAINS && outbox.holds("associations"); drains++)
       await outbox.drain("associations");
@@ -133,7 +125,7 @@ export class AnnouncementDelivery {
    * @returns whether all were delivered
    */
   async deliverListings(deadline: number): Promise<boolean> {
-    const { outbox } = this.#object;
+    const { outbox } = this.object;
     const isPending = () => LISTED.some((topic) => outbox.holds(topic));
     for (let pages = -1; isPending() && pages !== this.#pages; ) {
       pages = this.#pages;

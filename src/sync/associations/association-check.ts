@@ -27,31 +27,19 @@ export interface AssociationPlan {
  * Reads a few rows; a name that is used for the first time costs one RPC per neighbour.
  */
 export class AssociationCheck {
-  readonly #record: DestinationRecord;
-  readonly #associations: Associations;
-  readonly #remoteObjects: RemoteObjects;
-  readonly #purge: Purge;
-  readonly #neighbours: Neighbours;
-
   constructor(
-    record: DestinationRecord,
-    associations: Associations,
-    remoteObjects: RemoteObjects,
-    purge: Purge,
-    neighbours: Neighbours,
-  ) {
-    this.#record = record;
-    this.#associations = associations;
-    this.#remoteObjects = remoteObjects;
-    this.#purge = purge;
-    this.#neighbours = neighbours;
-  }
+    private readonly record: DestinationRecord,
+    private readonly associations: Associations,
+    private readonly remoteObjects: RemoteObjects,
+    private readonly purge: Purge,
+    private readonly neighbours: Neighbours,
+  ) {}
 
   /** Whether associations may be changed: not without a destination, and not during its purge. */
   mayChange(): Result<Found> {
-    const found = this.#record.find();
+    const found = this.record.find();
     if (!found) return refuse("missing");
-    return this.#purge.runs() ? refuse("invalid", PURGING) : ok(found);
+    return this.purge.runs() ? refuse("invalid", PURGING) : ok(found);
   }
 
   /** Returns the planned steps, or the refusal. @param own the naming, if not the destination's. @throws Sealed */
@@ -65,14 +53,14 @@ export class AssociationCheck {
     if (!changeable.ok) return changeable;
     const found = changeable.value;
     const usual = { granularity: found.row.granularity as Granularity, template: found.row.template };
-    const naming = own ?? this.#associations.adoptedNaming(associationId(secret)) ?? usual;
+    const naming = own ?? this.associations.adoptedNaming(associationId(secret)) ?? usual;
     const tooMany = naming.granularity === "secret-key" ? refusedKeys(keys.length) : null;
     if (tooMany !== null) return refuse("invalid", tooMany);
-    const wanted = desiredObjects(this.#record.scope(found.row, naming), found.type, secret, keys);
-    const steps = this.#remoteObjects.plan(associationId(secret), wanted, taken);
+    const wanted = desiredObjects(this.record.scope(found.row, naming), found.type, secret, keys);
+    const steps = this.remoteObjects.plan(associationId(secret), wanted, taken);
     // With one object per secret a blocked name refuses the request; with one per key the other keys are still pushed.
-    const place = this.#record.place(found);
-    const asked = unclaimed(this.#remoteObjects.of(associationId(secret)), wanted, place);
+    const place = this.record.place(found);
+    const asked = unclaimed(this.remoteObjects.of(associationId(secret)), wanted, place);
     const [blocked] = naming.granularity === "secret-path" ? steps.flatMap(blockedOf) : [];
     if (blocked !== undefined) return refuse("invalid", blocked);
     return { ok: true, found, naming, steps, place, unclaimed: asked };
@@ -82,7 +70,7 @@ export class AssociationCheck {
   async preview(secret: SecretRef, keys: readonly string[]): Promise<AssociationPlan | Refusal> {
     const before = refuseIfSealed(() => this.check(secret, keys));
     if (!before.ok) return before;
-    const taken = await this.#neighbours.takenNames(before.unclaimed);
+    const taken = await this.neighbours.takenNames(before.unclaimed);
     return refuseIfSealed(() => this.check(secret, keys, taken));
   }
 
@@ -97,7 +85,7 @@ export class AssociationCheck {
     own: SetNaming | null,
     store: (plan: AssociationPlan) => void,
   ): Promise<Result<null>> {
-    return this.#neighbours.claimNames(unclaimed, (taken) =>
+    return this.neighbours.claimNames(unclaimed, (taken) =>
       refuseIfSealed((): Result<null> => {
         const plan = this.check(secret, keys, taken, own);
         if (!plan.ok) return plan;
@@ -112,7 +100,7 @@ export class AssociationCheck {
 
   /** Claims names and calls `record` with those that other destinations own, in the same turn. */
   claimNames<T>(names: readonly string[], record: (taken: TakenNames) => Result<T>): Promise<Result<T>> {
-    return this.#neighbours.claimNames(names, (taken) => refuseIfSealed(() => record(taken)));
+    return this.neighbours.claimNames(names, (taken) => refuseIfSealed(() => record(taken)));
   }
 }
 

@@ -59,30 +59,17 @@ type Quota = Pick<QueueQuota, "expectRequest" | "hasRoom">;
  * per remote object. Methods that write are called inside the object's transaction.
  */
 export class Associations {
-  readonly #sql: SqlStorage;
-  readonly #work: WorkQueue;
-  readonly #quota: Quota;
-  readonly #remoteObjects: RemoteObjects;
-  readonly #events: SyncEvents;
   /** Cache of namings by row id; rows are immutable. */
   readonly #namings = new Map<number, SetNaming>();
-  readonly #origins: Origins;
 
   constructor(
-    sql: SqlStorage,
-    work: WorkQueue,
-    quota: Quota,
-    remoteObjects: RemoteObjects,
-    events: SyncEvents,
-    origins: Origins,
-  ) {
-    this.#origins = origins;
-    this.#sql = sql;
-    this.#work = work;
-    this.#quota = quota;
-    this.#remoteObjects = remoteObjects;
-    this.#events = events;
-  }
+    private readonly sql: SqlStorage,
+    private readonly work: WorkQueue,
+    private readonly quota: Quota,
+    private readonly remoteObjects: RemoteObjects,
+    private readonly events: SyncEvents,
+    private readonly origins: Origins,
+  ) {}
 
   /** Drops cached rows after a rollback. */
   forgetMemos(): void {
@@ -95,12 +82,12 @@ export class Associations {
 
   /** The association of a valid lease of its task, or null. */
   ofLease(lease: WorkLease, now: number): AssociationRow | null {
-    return this.#work.holds(lease, now) ? this.find(lease.id) : null;
+    return this.work.holds(lease, now) ? this.find(lease.id) : null;
   }
 
   /** Whether a task of the association is queued or leased. */
   isQueued(id: string): boolean {
-    return this.#work.find(id) !== null;
+    return this.work.find(id) !== null;
   }
 
   ofSecret(mountUuid: string, secretName: string): AssociationRow[] {
@@ -126,7 +113,7 @@ export class Associations {
 
   /** Records the new path of a mount. Names of remote objects keep the old one until the association is set again. */
   relocate({ id }: AssociationRow, path: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE associations SET named_path = ifnull(named_path, mount_path), mount_path = ? WHERE id = ?",
       path,
       id,
@@ -143,7 +130,7 @@ export class Associations {
 
   /** The number of associations, counted up to `limit`. */
   count(limit: number): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM (SELECT 1 FROM associations LIMIT ?)", limit).one()
+    return this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM (SELECT 1 FROM associations LIMIT ?)", limit).one()
       .n;
   }
 
@@ -164,38 +151,38 @@ export class Associations {
     const id = associationId(secret);
     const before = this.find(id);
     if (!before) this.#insert(id, secret, now);
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE associations SET asked = 1, manual = ?, naming = ?, mount_path = ?, named_path = NULL WHERE id = ?",
       manual || (before?.manual === 1 && before.wish === "present") ? 1 : 0,
       this.#namingId(naming),
       secret.mountPath,
       id,
     );
-    this.#remoteObjects.apply(id, steps, now, place);
-    this.#remoteObjects.forgetFingerprints(id);
+    this.remoteObjects.apply(id, steps, now, place);
+    this.remoteObjects.forgetFingerprints(id);
     this.#enqueue(id, "present", now, { queued: true, order });
   }
 
   /** Ends pushes of an association, whose objects stay. A later set, removal or match ends the hold. */
   hold({ id }: AssociationRow, now: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE associations SET wish = 'held', intent = intent + 1, error_code = NULL, error_message = NULL, trace = NULL, updated = ?,
          status = CASE WHEN synced_version IS NULL THEN 'UNSYNCED' ELSE 'SYNCED' END WHERE id = ?`,
       now,
       id,
     );
-    this.#work.withdraw(id, now);
+    this.work.withdraw(id, now);
   }
 
   /** Takes a push from the queue: all rules that want the association are paused. It is pending until one goes on. */
   rest({ id }: AssociationRow, now: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE associations SET status = 'PENDING', error_code = ?, error_message = NULL, updated = ? WHERE id = ?",
       RESTING,
       now,
       id,
     );
-    this.#work.forget(id);
+    this.work.forget(id);
   }
 
   /** Queues a push again that has waited for a paused rule. */
@@ -205,30 +192,30 @@ export class Associations {
 
   /** Ends the wish of requests; rules may still want the association. */
   endManual(id: string): void {
-    this.#sql.exec("UPDATE associations SET manual = 0 WHERE id = ?", id);
+    this.sql.exec("UPDATE associations SET manual = 0 WHERE id = ?", id);
   }
 
   /** The names of its objects at the provider. */
   externalNames(id: string): string[] {
-    return this.#remoteObjects.live(id).map(({ external_name }) => external_name);
+    return this.remoteObjects.live(id).map(({ external_name }) => external_name);
   }
 
   /** `manual` and `rule:<name>`; null without a rule. */
   originsOf(row: AssociationRow): string[] | null {
-    const rules = this.#origins(row).map((rule) => `rule:${rule}`);
+    const rules = this.origins(row).map((rule) => `rule:${rule}`);
     return rules.length === 0 ? null : [...(row.manual === 1 ? ["manual"] : []), ...rules];
   }
 
   /** Whether a clean-up at the provider is owed. */
   owes({ id }: AssociationRow): boolean {
-    return this.#remoteObjects.owes(id);
+    return this.remoteObjects.owes(id);
   }
 
   /** The naming the association was last set with. */
   namingOf(row: AssociationRow): SetNaming {
     const kept = this.#namings.get(row.naming);
     if (kept) return kept;
-    const { content, ...names } = this.#sql
+    const { content, ...names } = this.sql
       .exec<{ granularity: Granularity; template: string; content: string }>(
         "SELECT granularity, template, content FROM namings WHERE id = ?",
         row.naming,
@@ -253,8 +240,8 @@ export class Associations {
    * @param order the order of its push among others
    */
   setDesired({ id }: AssociationRow, desired: "present" | "absent", now: number, order: WorkOrder = "single"): void {
-    this.#quota.expectRequest(now);
-    this.#enqueue(id, desired, now, { queued: this.#quota.hasRoom(), order });
+    this.quota.expectRequest(now);
+    this.#enqueue(id, desired, now, { queued: this.quota.hasRoom(), order });
   }
 
   #enqueue(
@@ -263,19 +250,19 @@ export class Associations {
     now: number,
     { queued, order }: { readonly queued: boolean; readonly order: WorkOrder },
   ): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE associations SET wish = ?, intent = intent + 1, status = 'PENDING', error_code = NULL, error_message = NULL,
          trace = NULL, updated = ? WHERE id = ?`,
       desired,
       now,
       id,
     );
-    this.#work.setDesired(id, now, queued, order);
+    this.work.setDesired(id, now, queued, order);
   }
 
   /** Records the trace that the waiting pushes of a secret continue, until its next change. */
   setTrace(mountUuid: string, secretName: string, trace: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE associations SET trace = ? WHERE mount_uuid = ? AND secret_name = ? AND status = 'PENDING'",
       trace,
       mountUuid,
@@ -297,19 +284,19 @@ export class Associations {
   ): "gone" | "stays" | "stale" {
     const ending = completionOf(result, isFresh);
     const limited = ending.kind === "retry" && attempts !== undefined ? { ...ending, attempts } : ending;
-    const settled = this.#work.complete(result.lease, limited, now);
+    const settled = this.work.complete(result.lease, limited, now);
     if (settled === "stale") return "stale";
     // The state at the provider is recorded even when the desired state has changed since the lease.
-    for (const copy of result.copies) this.#remoteObjects.record(row.id, copy, result, now);
+    for (const copy of result.copies) this.remoteObjects.record(row.id, copy, result, now);
     if (settled === "superseded") {
-      if (row.wish === "held") this.#work.forget(row.id);
+      if (row.wish === "held") this.work.forget(row.id);
       // A set during the task has requested another push.
-      if (row.asked) this.#remoteObjects.forgetFingerprints(row.id);
+      if (row.asked) this.remoteObjects.forgetFingerprints(row.id);
       return "stays";
     }
     if (settled === "done" && row.wish === "absent") {
       this.delete(row.id);
-      this.#events.association("SecretUnsynced", row);
+      this.events.association("SecretUnsynced", row);
       return "gone";
     }
     // Paused or out of time: the status stays PENDING.
@@ -319,31 +306,31 @@ export class Associations {
 
   /** Completes a task whose association was released during it. */
   completeReleased(lease: WorkLease, now: number): void {
-    if (this.#work.complete(lease, { kind: "done" }, now) === "superseded") this.#work.forget(lease.id);
+    if (this.work.complete(lease, { kind: "done" }, now) === "superseded") this.work.forget(lease.id);
   }
 
   delete(id: string): void {
     this.#delete(id);
-    this.#work.forget(id);
+    this.work.forget(id);
   }
 
   /** Deletes an association whose objects stay. A Worker may still act on them, so another one waits for it. */
   release({ id }: AssociationRow, now: number): void {
     this.#delete(id);
-    this.#work.withdraw(id, now);
+    this.work.withdraw(id, now);
   }
 
   #delete(id: string): void {
-    this.#remoteObjects.forget(id);
-    this.#sql.exec("DELETE FROM associations WHERE id = ?", id);
+    this.remoteObjects.forget(id);
+    this.sql.exec("DELETE FROM associations WHERE id = ?", id);
   }
 
   /**
    * One entry per external object, by its key in responses; one for the association itself while it has no object.
    */
   views(row: AssociationRow, waits: Waits): [key: string, view: AssociationView][] {
-    const live = this.#remoteObjects.live(row.id);
-    const known = { work: this.#work.find(row.id), origins: this.originsOf(row), waits };
+    const live = this.remoteObjects.live(row.id);
+    const known = { work: this.work.find(row.id), origins: this.originsOf(row), waits };
     if (live.length === 0) return [[row.id, associationView(row, null, known)]];
     return live.map((copy) => [
       copy.sub_key === "" ? row.id : `${row.id}/${copy.sub_key}`,
@@ -354,7 +341,7 @@ export class Associations {
   /** Stores the status of the association: the failure of the task, or the worst status of its objects. */
   #conclude(row: AssociationRow, result: SyncResult, now: number): void {
     const { trouble } = result;
-    const live = this.#remoteObjects.live(row.id);
+    const live = this.remoteObjects.live(row.id);
     const obsolete = result.copies.find((copy) => copy.trouble && !live.some((one) => isSame(one, copy)));
     const shown = trouble ?? obsolete?.trouble;
     const status: SyncStatus = shown
@@ -370,9 +357,9 @@ export class Associations {
         ...(version !== null && { Version: version }),
         ...(cause && { ErrorCode: cause }),
       };
-      this.#events.association(EVENTS[status] ?? "SyncFailed", row, details);
+      this.events.association(EVENTS[status] ?? "SyncFailed", row, details);
     }
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE associations SET status = ?, error_code = ?, error_message = ?, synced_version = ?, asked = 0, updated = ?
        WHERE id = ?`,
       status,
@@ -385,7 +372,7 @@ export class Associations {
   }
 
   #insert(id: string, secret: SecretRef, now: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO associations (id, mount_uuid, mount_accessor, mount_path, secret_name, wish, intent, seed, status, updated)
        VALUES (?, ?, ?, ?, ?, 'present', 0, ?, 'PENDING', ?)`,
       id,
@@ -400,13 +387,13 @@ export class Associations {
 
   #namingId({ granularity, template, content, adopted }: SetNaming): number {
     const values = [granularity, template, adopted ? ADOPTED : content ? JSON.stringify(content) : ""];
-    this.#sql.exec("INSERT OR IGNORE INTO namings (granularity, template, content) VALUES (?, ?, ?)", ...values);
+    this.sql.exec("INSERT OR IGNORE INTO namings (granularity, template, content) VALUES (?, ?, ?)", ...values);
     const found = "SELECT id FROM namings WHERE granularity = ? AND template = ? AND content = ?";
-    return this.#sql.exec<{ id: number }>(found, ...values).one().id;
+    return this.sql.exec<{ id: number }>(found, ...values).one().id;
   }
 
   #where(condition: string, ...values: SqlStorageValue[]): AssociationRow[] {
-    return this.#sql.exec<AssociationRow>(`SELECT * FROM associations WHERE ${condition}`, ...values).toArray();
+    return this.sql.exec<AssociationRow>(`SELECT * FROM associations WHERE ${condition}`, ...values).toArray();
   }
 }
 

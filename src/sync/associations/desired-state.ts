@@ -38,31 +38,15 @@ export interface SetPage {
  * used for the first time cost one to each neighbour.
  */
 export class DesiredState {
-  readonly #object: ObjectContext;
-  readonly #check: AssociationCheck;
-  readonly #associations: Associations;
-  readonly #quota: QueueQuota;
-  readonly #resync: Resync;
-  readonly #wakeUp: WakeUp;
-  readonly #rules: TakesOver;
-
   constructor(
-    object: ObjectContext,
-    check: AssociationCheck,
-    associations: Associations,
-    quota: QueueQuota,
-    resync: Resync,
-    wakeUp: WakeUp,
-    rules: TakesOver,
-  ) {
-    this.#rules = rules;
-    this.#object = object;
-    this.#check = check;
-    this.#associations = associations;
-    this.#quota = quota;
-    this.#resync = resync;
-    this.#wakeUp = wakeUp;
-  }
+    private readonly object: ObjectContext,
+    private readonly check: AssociationCheck,
+    private readonly associations: Associations,
+    private readonly quota: QueueQuota,
+    private readonly resync: Resync,
+    private readonly wakeUp: WakeUp,
+    private readonly rules: TakesOver,
+  ) {}
 
   /**
    * Sets an association to present, or forces another push. The caller performs the work that this enqueues.
@@ -76,7 +60,7 @@ export class DesiredState {
   /** Like `set`, with another naming than the destination's. */
   async setAs(secret: SecretRef, keys: readonly string[], naming: SetNaming | null): Promise<Result<string>> {
     const set = await this.#set(secret, keys, naming);
-    if (set.ok) await drainAssociation(this.#object.outbox, secret);
+    if (set.ok) await drainAssociation(this.object.outbox, secret);
     return set;
   }
 
@@ -89,30 +73,30 @@ export class DesiredState {
     const { secrets, naming } = page;
     const names = new Set<string>();
     for (const secret of secrets) {
-      const plan = refuseIfSealed(() => this.#check.check(secret, [], undefined, naming));
+      const plan = refuseIfSealed(() => this.check.check(secret, [], undefined, naming));
       if (plan.ok) for (const name of plan.unclaimed) names.add(name);
       else if (plan.reason !== "invalid") return plan;
     }
     const reserved = await this.#reserve(
-      secrets.filter((secret) => !this.#associations.isQueued(associationId(secret))),
+      secrets.filter((secret) => !this.associations.isQueued(associationId(secret))),
     );
     try {
-      const stored = await this.#check.claimNames([...names], (taken) =>
+      const stored = await this.check.claimNames([...names], (taken) =>
         ok(this.#storePage(page, names, taken, reserved)),
       );
       return stored;
     } finally {
-      for (let each = 0; each < reserved; each++) this.#quota.release();
+      for (let each = 0; each < reserved; each++) this.quota.release();
     }
   }
 
   /** Reserves quota. @returns for how many of these there is room */
   async #reserve(secrets: readonly SecretRef[]): Promise<number> {
-    const answers = await Promise.allSettled(secrets.map(() => this.#quota.reserve()));
+    const answers = await Promise.allSettled(secrets.map(() => this.quota.reserve()));
     const granted = answers.filter((answer) => answer.status === "fulfilled" && answer.value).length;
     const failed = answers.find((answer) => answer.status === "rejected");
     if (!failed) return granted;
-    for (let each = 0; each < granted; each++) this.#quota.release();
+    for (let each = 0; each < granted; each++) this.quota.release();
     throw failed.reason;
   }
 
@@ -123,7 +107,7 @@ export class DesiredState {
     reserved: number,
   ): boolean {
     let room = reserved;
-    return this.#object.commit(() => {
+    return this.object.commit(() => {
       for (const secret of secrets) {
         const step = prepare(secret);
         if (step === "stop") return false;
@@ -132,14 +116,14 @@ export class DesiredState {
           continue;
         }
         // Names of the same page are taken by now.
-        const plan = this.#check.check(secret, [], taken, naming);
+        const plan = this.check.check(secret, [], taken, naming);
         if (!plan.ok) {
           if (plan.reason !== "invalid") return false;
           settle(secret, plan.message || "refused");
           continue;
         }
         if (!plan.unclaimed.every((name) => claimed.has(name))) return false;
-        if (!this.#associations.isQueued(associationId(secret)) && room-- <= 0) return false;
+        if (!this.associations.isQueued(associationId(secret)) && room-- <= 0) return false;
         this.#store(secret, plan, { manual, order: "many" });
         settle(secret, null);
       }
@@ -149,47 +133,47 @@ export class DesiredState {
 
   async #set(secret: SecretRef, keys: readonly string[], own: SetNaming | null): Promise<Result<string>> {
     const id = associationId(secret);
-    const plan = refuseIfSealed(() => this.#check.check(secret, keys, undefined, own));
+    const plan = refuseIfSealed(() => this.check.check(secret, keys, undefined, own));
     if (!plan.ok) return plan;
-    const reserved = !this.#associations.isQueued(id);
-    if (reserved && !(await this.#quota.reserve())) {
+    const reserved = !this.associations.isQueued(id);
+    if (reserved && !(await this.quota.reserve())) {
       return refuse("unavailable", "the sync queue is at capacity; nothing was recorded");
     }
     try {
-      const stored = await this.#check.claim(plan, secret, keys, own, (again) =>
+      const stored = await this.check.claim(plan, secret, keys, own, (again) =>
         this.#store(secret, again, { manual: true, order: "single" }),
       );
       if (!stored.ok) return stored;
     } finally {
-      if (reserved) this.#quota.release();
+      if (reserved) this.quota.release();
     }
     return ok(id);
   }
 
   /** Sets an association to absent. Succeeds when there is no association. @returns the association's id */
   async remove(secret: Pick<SecretRef, "mountAccessor" | "secretName">): Promise<Result<string>> {
-    const changeable = this.#check.mayChange();
+    const changeable = this.check.mayChange();
     if (!changeable.ok) return changeable;
     const id = associationId(secret);
-    const row = this.#associations.find(id);
+    const row = this.associations.find(id);
     if (row) {
       const now = Date.now();
-      this.#object.commit(() => {
-        this.#associations.endManual(id);
+      this.object.commit(() => {
+        this.associations.endManual(id);
         // A rule that wants the secret sets it with its own name.
-        if (!this.#rules.takesOver(row)) this.#associations.setDesired(row, "absent", now);
-        this.#wakeUp.expectLeaseWithin(INLINE_MS, now);
+        if (!this.rules.takesOver(row)) this.associations.setDesired(row, "absent", now);
+        this.wakeUp.expectLeaseWithin(INLINE_MS, now);
       });
-      await this.#quota.requestForWaiting();
+      await this.quota.requestForWaiting();
     }
     return ok(id);
   }
 
   #store(secret: SecretRef, { naming, steps, place }: AssociationPlan, how: SetBy): void {
-    const { outbox } = this.#object;
+    const { outbox } = this.object;
     const now = Date.now();
-    this.#object.commit(() => {
-      const before = this.#associations.find(associationId(secret));
+    this.object.commit(() => {
+      const before = this.associations.find(associationId(secret));
       if (before) {
         announceWatch(outbox, secret);
         // The mount moved since the last set.
@@ -197,11 +181,11 @@ export class DesiredState {
           for (const listed of [secretOf(before), secret]) announceListing(outbox, listed);
         }
       } else {
-        this.#resync.begin(now);
+        this.resync.begin(now);
         announceAssociation(outbox, secret);
       }
-      this.#associations.set(secret, { naming, steps, place }, now, how);
-      if (how.order === "single") this.#wakeUp.expectLeaseWithin(INLINE_MS, now);
+      this.associations.set(secret, { naming, steps, place }, now, how);
+      if (how.order === "single") this.wakeUp.expectLeaseWithin(INLINE_MS, now);
     });
   }
 }

@@ -26,25 +26,15 @@ const PAGE = 500;
  *                    failed ---------------- begin with force -------+
  */
 export class Purge {
-  readonly #object: ObjectContext;
-  readonly #associations: Associations;
-  readonly #work: WorkQueue;
-  readonly #breaker: Breaker;
-  readonly #deletion: DestinationDeletion;
   readonly #row: Memo<PurgeRow | null>;
 
   constructor(
-    object: ObjectContext,
-    associations: Associations,
-    work: WorkQueue,
-    breaker: Breaker,
-    deletion: DestinationDeletion,
+    private readonly object: ObjectContext,
+    private readonly associations: Associations,
+    private readonly work: WorkQueue,
+    private readonly breaker: Breaker,
+    private readonly deletion: DestinationDeletion,
   ) {
-    this.#object = object;
-    this.#associations = associations;
-    this.#work = work;
-    this.#breaker = breaker;
-    this.#deletion = deletion;
     this.#row = new Memo(() => object.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null);
   }
 
@@ -74,7 +64,7 @@ export class Purge {
         now,
       );
       // A repeated request retries at once: earlier failures no longer hold the work back.
-      this.#breaker.close();
+      this.breaker.close();
     }
     if (force) this.#write("UPDATE purge SET force = 1");
     if (!removes) this.#end();
@@ -84,7 +74,7 @@ export class Purge {
   due(): number | null {
     const purge = this.find();
     if (!purge || purge.error !== null) return null;
-    return purge.cursor !== null || this.#deletion.hasBegun() || this.#isOver() ? 0 : null;
+    return purge.cursor !== null || this.deletion.hasBegun() || this.#isOver() ? 0 : null;
   }
 
   /**
@@ -93,43 +83,43 @@ export class Purge {
   step(now: number): void {
     const purge = this.find();
     if (!purge || this.due() === null) return;
-    if (this.#deletion.hasBegun()) this.#clearSome();
+    if (this.deletion.hasBegun()) this.#clearSome();
     else if (purge.cursor !== null) this.#removeSome(purge.cursor, now);
-    else if (purge.force === 1 || !this.#associations.any()) this.#end();
+    else if (purge.force === 1 || !this.associations.any()) this.#end();
     else this.#fail();
   }
 
   #isOver(): boolean {
     // Work may be left of an association that was released during a task.
-    if (!this.#associations.any()) return true;
-    return this.#work.queued() + this.#work.waiting() === 0 || (this.#breaker.view()?.failures ?? 0) >= HOPELESS;
+    if (!this.associations.any()) return true;
+    return this.work.queued() + this.work.waiting() === 0 || (this.breaker.view()?.failures ?? 0) >= HOPELESS;
   }
 
   #removeSome(after: string, now: number): void {
-    const page = this.#associations.page(after, PAGE);
-    for (const row of page) this.#associations.setDesired(row, "absent", now);
+    const page = this.associations.page(after, PAGE);
+    for (const row of page) this.associations.setDesired(row, "absent", now);
     this.#write("UPDATE purge SET cursor = ?", page.length < PAGE ? null : (page.at(-1)?.id ?? null));
   }
 
   #fail(): void {
-    this.#write("UPDATE purge SET error = ?, force = 0", this.#associations.failures());
+    this.#write("UPDATE purge SET error = ?, force = 0", this.associations.failures());
   }
 
   #end(): void {
-    if (this.#deletion.hasBegun()) return;
-    this.#breaker.close();
-    this.#deletion.begin();
+    if (this.deletion.hasBegun()) return;
+    this.breaker.close();
+    this.deletion.begin();
     this.#clearSome();
   }
 
   #clearSome(): void {
-    if (!this.#deletion.clearSome()) return;
-    this.#work.clear();
+    if (!this.deletion.clearSome()) return;
+    this.work.clear();
     this.#write("DELETE FROM purge");
   }
 
   #write(statement: string, ...values: SqlStorageValue[]): void {
-    this.#object.sql.exec(statement, ...values);
+    this.object.sql.exec(statement, ...values);
     this.#row.forget();
   }
 }

@@ -18,16 +18,13 @@ interface AppRow extends Record<string, SqlStorageValue> {
  * `SyncControl`, read by its RPC methods. Methods that write are called inside the object's transaction.
  */
 export class Apps {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
-
-  constructor(sql: SqlStorage, keys: DataKeys) {
-    this.#sql = sql;
-    this.#keys = keys;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+  ) {}
 
   any(): boolean {
-    return this.#sql.exec("SELECT 1 FROM apps LIMIT 1").toArray().length > 0;
+    return this.sql.exec("SELECT 1 FROM apps LIMIT 1").toArray().length > 0;
   }
 
   /** Creates or replaces. @throws Sealed */
@@ -43,7 +40,7 @@ export class Apps {
       return refuse("denied", "permission denied");
     const key = parseAppKey(privateKey);
     if (!key.ok) return refuse("invalid", key.message);
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO apps (namespace, name, app_id, fingerprint, private_key, namespace_id) VALUES (?, ?, ?, ?, ?, ?)
        ON CONFLICT (namespace, name) DO UPDATE SET app_id = excluded.app_id, fingerprint = excluded.fingerprint,
          private_key = excluded.private_key, namespace_id = excluded.namespace_id`,
@@ -51,7 +48,7 @@ export class Apps {
       name,
       String(appId),
       key.fingerprint,
-      this.#keys.seal(key.pem, context(namespace, name)),
+      this.keys.seal(key.pem, context(namespace, name)),
       namespaceId,
     );
     return this.view(namespace, name);
@@ -64,7 +61,7 @@ export class Apps {
   }
 
   names(namespace: string): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ name: string }>("SELECT name FROM apps WHERE namespace = ? ORDER BY name", namespace)
       .toArray()
       .map(({ name }) => name);
@@ -74,7 +71,7 @@ export class Apps {
   credentials(namespace: string, name: string): Result<AppCredentials> {
     const row = this.#find(namespace, name);
     if (!row) return refuse("missing", `there is no application ${JSON.stringify(name)}`);
-    return ok({ appId: row.app_id, privateKey: this.#keys.openText(row.private_key, context(namespace, name)) });
+    return ok({ appId: row.app_id, privateKey: this.keys.openText(row.private_key, context(namespace, name)) });
   }
 
   /** Deletes an application; refuses while a destination uses it. */
@@ -85,18 +82,18 @@ export class Apps {
       return refuse("in-use", `application is in use by destinations: ${users.slice(0, 10).join(", ")}${more}`);
     }
     const before = this.view(namespace, name);
-    this.#sql.exec("DELETE FROM apps WHERE namespace = ? AND name = ?", namespace, name);
+    this.sql.exec("DELETE FROM apps WHERE namespace = ? AND name = ?", namespace, name);
     return before.ok ? before : ok(null);
   }
 
   /** Deletes applications without a namespace id, left by a namespace that an earlier release deleted at this path. */
   clear(namespace: string): void {
-    this.#sql.exec("DELETE FROM apps WHERE namespace = ? AND namespace_id = ''", namespace);
+    this.sql.exec("DELETE FROM apps WHERE namespace = ? AND namespace_id = ''", namespace);
   }
 
   /** The destinations that use an application, as `type/name`. */
   users(namespace: string, name: string): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ destination: string }>(
         "SELECT destination FROM app_users WHERE namespace = ? AND app = ? ORDER BY destination",
         namespace,
@@ -109,19 +106,19 @@ export class Apps {
   /** Registers a destination as user of an application, in addition to the application it uses already. */
   claim(namespace: string, destination: string, app: string): Result<null> {
     if (!this.#find(namespace, app)) return refuse("invalid", noSuchApp(app));
-    this.#sql.exec("INSERT OR IGNORE INTO app_users VALUES (?, ?, ?)", namespace, app, destination);
+    this.sql.exec("INSERT OR IGNORE INTO app_users VALUES (?, ?, ?)", namespace, app, destination);
     return ok(null);
   }
 
   /** Replaces the application that a destination uses; null for none. */
   use(namespace: string, destination: string, app: string | null): Result<null> {
-    this.#sql.exec("DELETE FROM app_users WHERE destination = ?", destination);
+    this.sql.exec("DELETE FROM app_users WHERE destination = ?", destination);
     return app === null ? ok(null) : this.claim(namespace, destination, app);
   }
 
   /** Removes a destination from the users of an application. */
   release(namespace: string, destination: string, app: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       "DELETE FROM app_users WHERE namespace = ? AND app = ? AND destination = ?",
       namespace,
       app,
@@ -131,8 +128,7 @@ export class Apps {
 
   #find(namespace: string, name: string): AppRow | null {
     return (
-      this.#sql.exec<AppRow>("SELECT * FROM apps WHERE namespace = ? AND name = ?", namespace, name).toArray()[0] ??
-      null
+      this.sql.exec<AppRow>("SELECT * FROM apps WHERE namespace = ? AND name = ?", namespace, name).toArray()[0] ?? null
     );
   }
 }

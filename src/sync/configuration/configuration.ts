@@ -30,25 +30,13 @@ interface Options {
  * `SyncControl` when an application is named, one to `AccessControl` when the destination is new.
  */
 export class Configuration {
-  readonly #object: ObjectContext;
-  readonly #record: DestinationRecord;
-  readonly #app: CustomApp;
-  readonly #registration: Registration;
-  readonly #resync: Resync;
-
   constructor(
-    object: ObjectContext,
-    record: DestinationRecord,
-    app: CustomApp,
-    registration: Registration,
-    resync: Resync,
-  ) {
-    this.#object = object;
-    this.#record = record;
-    this.#app = app;
-    this.#registration = registration;
-    this.#resync = resync;
-  }
+    private readonly object: ObjectContext,
+    private readonly record: DestinationRecord,
+    private readonly app: CustomApp,
+    private readonly registration: Registration,
+    private readonly resync: Resync,
+  ) {}
 
   /**
    * Creates the destination, or changes the fields in the body. The caller delivers its announcements.
@@ -62,16 +50,16 @@ export class Configuration {
     const defined = refuseIfSealed(() => this.#define(key, body, options));
     if (!defined.ok) return defined;
     const app = appIn(defined.value);
-    const claimed = app === null ? ok(null) : await this.#app.claim(key, app);
+    const claimed = app === null ? ok(null) : await this.app.claim(key, app);
     if (!claimed.ok) return claimed;
-    const registered = await this.#registration.ensure();
+    const registered = await this.registration.ensure();
     if (!registered.ok) return registered;
     return refuseIfSealed(() => {
       // Defined again, because another write may have happened during the calls above.
       const again = this.#define(key, body, options);
       if (!again.ok) return again;
       if (appIn(again.value) !== app) return refuse("conflict", "another write came in between; try again");
-      const free = this.#registration.check();
+      const free = this.registration.check();
       if (!free.ok) return free;
       this.#store(key, again.value, options.word);
       return ok(again.value.warnings);
@@ -80,26 +68,26 @@ export class Configuration {
 
   /** Retries failed associations after the custom application's key was replaced. */
   repaired(): void {
-    if (!this.#record.row()) return;
+    if (!this.record.row()) return;
     const now = Date.now();
-    this.#object.commit(() => {
-      this.#record.renewRights(now);
-      this.#resync.restart(now);
+    this.object.commit(() => {
+      this.record.renewRights(now);
+      this.resync.restart(now);
     });
   }
 
   #define(key: DestinationKey, body: Readonly<Record<string, unknown>>, { mode = "write", origin, rights }: Options) {
-    if (rights && mode === "write" && !(this.#record.row() ? rights.update : rights.create))
+    if (rights && mode === "write" && !(this.record.row() ? rights.update : rights.create))
       return refuse("denied", "permission denied");
-    return this.#record.define(key, body, mode, settings(this.#object.env), origin);
+    return this.record.define(key, body, mode, settings(this.object.env), origin);
   }
 
   #store(key: DestinationKey, { definition }: Defined, word = key.type): void {
     const now = Date.now();
-    this.#object.commit(() => {
-      announceDestination(this.#object.outbox, !this.#record.row());
-      this.#record.store(key, word, definition, now);
-      this.#resync.restart(now);
+    this.object.commit(() => {
+      announceDestination(this.object.outbox, !this.record.row());
+      this.record.store(key, word, definition, now);
+      this.resync.restart(now);
     });
   }
 }

@@ -5,21 +5,17 @@ import { DEFAULTS, type SyncConfig } from "../../contracts/sync-control.ts";
  * statement; writes run inside the caller's transaction.
  */
 export class ControlStore {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   config(): SyncConfig {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<{ disabled: number; queue_capacity: number }>("SELECT disabled, queue_capacity FROM config")
       .toArray();
     return row ? { disabled: row.disabled === 1, queue_capacity: row.queue_capacity } : DEFAULTS;
   }
 
   setConfig({ disabled, queue_capacity }: SyncConfig): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO config VALUES (1, ?, ?)
        ON CONFLICT (id) DO UPDATE SET disabled = excluded.disabled, queue_capacity = excluded.queue_capacity`,
       disabled ? 1 : 0,
@@ -29,26 +25,23 @@ export class ControlStore {
 
   /** The stored upper bound of the ends of gate leases; 0 without any. */
   leasedUntil(): number {
-    return this.#sql.exec<{ until: number }>("SELECT until FROM permissions").toArray()[0]?.until ?? 0;
+    return this.sql.exec<{ until: number }>("SELECT until FROM permissions").toArray()[0]?.until ?? 0;
   }
 
   setLeasedUntil(until: number): void {
-    this.#sql.exec(
-      "INSERT INTO permissions VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET until = excluded.until",
-      until,
-    );
+    this.sql.exec("INSERT INTO permissions VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET until = excluded.until", until);
   }
 
   /** The destination after which the next page to wake begins; null while none is to be woken. */
   resuming(): string | null {
-    return this.#sql.exec<{ after: string }>("SELECT after FROM resuming").toArray()[0]?.after ?? null;
+    return this.sql.exec<{ after: string }>("SELECT after FROM resuming").toArray()[0]?.after ?? null;
   }
 
   /** @param after null ends it */
   setResuming(after: string | null): void {
-    if (after === null) this.#sql.exec("DELETE FROM resuming");
+    if (after === null) this.sql.exec("DELETE FROM resuming");
     else
-      this.#sql.exec("INSERT INTO resuming VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET after = excluded.after", after);
+      this.sql.exec("INSERT INTO resuming VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET after = excluded.after", after);
   }
 
   /**
@@ -57,14 +50,11 @@ export class ControlStore {
    */
   useTargets(destination: string, targets: readonly string[]): Set<string> {
     const others = new Set<string>();
-    this.#sql.exec("DELETE FROM targets WHERE destination = ?", destination);
+    this.sql.exec("DELETE FROM targets WHERE destination = ?", destination);
     for (const target of targets) {
-      const shared = this.#sql.exec<{ destination: string }>(
-        "SELECT destination FROM targets WHERE target = ?",
-        target,
-      );
+      const shared = this.sql.exec<{ destination: string }>("SELECT destination FROM targets WHERE target = ?", target);
       for (const other of shared) others.add(other.destination);
-      this.#sql.exec("INSERT INTO targets VALUES (?, ?)", target, destination);
+      this.sql.exec("INSERT INTO targets VALUES (?, ?)", target, destination);
     }
     return others;
   }

@@ -13,21 +13,19 @@ import type { DestinationRecord } from "./destination-record.ts";
  * delivery cost one RPC to `SyncControl` each.
  */
 export class CustomApp {
-  readonly #object: ObjectContext;
-  readonly #record: DestinationRecord;
   /** Applications named by writes in flight. */
   readonly #claimed: string[] = [];
 
-  constructor(object: ObjectContext, record: DestinationRecord) {
-    this.#object = object;
-    this.#record = record;
-  }
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly record: DestinationRecord,
+  ) {}
 
   /** Claims an application for a write, so that it cannot be deleted meanwhile. */
   async claim({ namespace }: DestinationKey, app: string): Promise<Result<unknown>> {
     this.#claimed.push(app);
-    return await syncControl(this.#object.env)
-      .claimApp(namespace, this.#object.name, app)
+    return await syncControl(this.object.env)
+      .claimApp(namespace, this.object.name, app)
       .finally(() => this.#claimed.splice(this.#claimed.indexOf(app), 1));
   }
 
@@ -38,15 +36,15 @@ export class CustomApp {
 
   /** Delivers the outbox topic `app`: the application in use, or none. */
   async deliver(): Promise<void> {
-    const { env, name } = this.#object;
+    const { env, name } = this.object;
     const used = await syncControl(env).useApp(destinationKeyOf(name).namespace, name, this.#used());
     if (!used.ok) warn("app-missing", { destination: name });
   }
 
   /** The application in use, or null. @throws Sealed */
   #used(): string | null {
-    const found = this.#record.find();
-    return found && appIn({ type: found.type, definition: this.#record.definition(found.row) });
+    const found = this.record.find();
+    return found && appIn({ type: found.type, definition: this.record.definition(found.row) });
   }
 }
 

@@ -14,48 +14,36 @@ const PAGE = 500;
  * `Purge` inside the object's transaction. A page costs up to 500 associations and as many stored objects.
  */
 export class DestinationDeletion {
-  readonly #object: ObjectContext;
-  readonly #record: DestinationRecord;
-  readonly #associations: Associations;
-  readonly #storedObjects: StoredObjects;
-  readonly #resync: Resync;
-
   constructor(
-    object: ObjectContext,
-    record: DestinationRecord,
-    associations: Associations,
-    storedObjects: StoredObjects,
-    resync: Resync,
-  ) {
-    this.#object = object;
-    this.#record = record;
-    this.#associations = associations;
-    this.#storedObjects = storedObjects;
-    this.#resync = resync;
-  }
+    private readonly object: ObjectContext,
+    private readonly record: DestinationRecord,
+    private readonly associations: Associations,
+    private readonly storedObjects: StoredObjects,
+    private readonly resync: Resync,
+  ) {}
 
   /** Whether there is no destination, though rows of one may remain. */
   hasBegun(): boolean {
-    return this.#record.row() === null;
+    return this.record.row() === null;
   }
 
   begin(): void {
-    const { name, outbox } = this.#object;
-    this.#record.delete();
+    const { name, outbox } = this.object;
+    this.record.delete();
     announceDestination(outbox, true);
     recordAction("destination-ended", { destination: name });
   }
 
   /** Clears a page of rows. @returns whether none is left */
   clearSome(): boolean {
-    const { outbox } = this.#object;
-    const page = this.#associations.page("", PAGE);
+    const { outbox } = this.object;
+    const page = this.associations.page("", PAGE);
     for (const row of page) {
-      this.#associations.delete(row.id);
+      this.associations.delete(row.id);
       announceAssociation(outbox, secretOf(row));
     }
-    if (page.length === PAGE || this.#storedObjects.clear(PAGE)) return false;
-    this.#resync.end();
+    if (page.length === PAGE || this.storedObjects.clear(PAGE)) return false;
+    this.resync.end();
     outbox.enlistLatest("key-holder", "", null);
     return true;
   }

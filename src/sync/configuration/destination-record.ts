@@ -48,9 +48,6 @@ export function federationOf(
  * Methods that write are called inside the object's transaction.
  */
 export class DestinationRecord {
-  readonly #object: ObjectContext;
-  readonly #keys: DataKeys;
-  readonly #events: SyncEvents;
   /** Cache of the row; undefined before the first read. */
   #row: DestinationRow | null | undefined;
   #setup: Setup | undefined;
@@ -58,15 +55,15 @@ export class DestinationRecord {
   #targets: { readonly setup: Setup; readonly digests: string[] } | null = null;
 
   /** @param object sealed fields are bound to its name */
-  constructor(object: ObjectContext, keys: DataKeys, events: SyncEvents) {
-    this.#object = object;
-    this.#keys = keys;
-    this.#events = events;
-  }
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly keys: DataKeys,
+    private readonly events: SyncEvents,
+  ) {}
 
   row(): DestinationRow | null {
     if (this.#row === undefined) {
-      this.#row = this.#object.sql.exec<DestinationRow>("SELECT * FROM destination").toArray()[0] ?? null;
+      this.#row = this.object.sql.exec<DestinationRow>("SELECT * FROM destination").toArray()[0] ?? null;
     }
     return this.#row;
   }
@@ -95,7 +92,7 @@ export class DestinationRecord {
       credentialsEnd: row.credentials_end,
       networking: JSON.parse(row.networking) as Definition["networking"],
       origin: row.origin,
-      connection: JSON.parse(this.#keys.openText(row.connection, this.#context("connection"))) as Record<
+      connection: JSON.parse(this.keys.openText(row.connection, this.#context("connection"))) as Record<
         string,
         unknown
       >,
@@ -127,9 +124,9 @@ export class DestinationRecord {
   /** @param word the type as the creator spells it; later writes keep it. @throws Sealed */
   store({ namespace, type, name }: DestinationKey, word: string, definition: Definition, now: number): void {
     const row = this.row();
-    this.#events.destination(row ? "DestinationUpdated" : "DestinationCreated");
+    this.events.destination(row ? "DestinationUpdated" : "DestinationCreated");
     const isSame = row && JSON.stringify(this.definition(row).connection) === JSON.stringify(definition.connection);
-    this.#object.sql.exec(
+    this.object.sql.exec(
       `INSERT INTO destination (id, namespace, type, name, granularity, template, custom_tags, connection, created, updated,
          update_policy, deletion_policy, word, fingerprint_key, granularity_given, networking, origin, rights_changed,
          credentials_end)
@@ -146,13 +143,13 @@ export class DestinationRecord {
       definition.granularity,
       definition.template,
       JSON.stringify(definition.customTags),
-      this.#keys.seal(JSON.stringify(definition.connection), this.#context("connection")),
+      this.keys.seal(JSON.stringify(definition.connection), this.#context("connection")),
       now,
       now,
       definition.updatePolicy,
       definition.deletionPolicy,
       word,
-      this.#keys.seal(randomBytes(32), this.#context("fingerprint key")),
+      this.keys.seal(randomBytes(32), this.#context("fingerprint key")),
       definition.granularityGiven ? 1 : 0,
       JSON.stringify(definition.networking),
       definition.origin,
@@ -164,13 +161,13 @@ export class DestinationRecord {
 
   /** Begins the time in which refusals of rights are retried. */
   renewRights(now: number): void {
-    this.#object.sql.exec("UPDATE destination SET rights_changed = ?", now);
+    this.object.sql.exec("UPDATE destination SET rights_changed = ?", now);
     this.forget();
   }
 
   delete(): void {
-    this.#object.sql.exec("DELETE FROM destination");
-    this.#events.destination("DestinationDeleted");
+    this.object.sql.exec("DELETE FROM destination");
+    this.events.destination("DestinationDeleted");
     this.forget();
   }
 
@@ -212,7 +209,7 @@ export class DestinationRecord {
     const setup = this.setup(found);
     if (this.#targets?.setup === setup) return this.#targets.digests;
     const digests = found.type
-      .targets(setup.connection, settings(this.#object.env))
+      .targets(setup.connection, settings(this.object.env))
       .map((target) =>
         createHash("sha256")
           .update(JSON.stringify([found.type.type, target]))
@@ -238,7 +235,7 @@ export class DestinationRecord {
       fingerprintKey:
         row.fingerprint_key === null
           ? randomBytes(32).toString("hex")
-          : Buffer.from(this.#keys.open(row.fingerprint_key, this.#context("fingerprint key"))).toString("hex"),
+          : Buffer.from(this.keys.open(row.fingerprint_key, this.#context("fingerprint key"))).toString("hex"),
       atOnce: type.pace.atOnce,
       freshUntil: freshUntil(row),
       ...(type.kind === "remote" && type.batch && { batch: type.batch.most }),
@@ -256,7 +253,7 @@ export class DestinationRecord {
   }
 
   #context(what: string): string {
-    return `sync-destination ${this.#object.name} ${what}`;
+    return `sync-destination ${this.object.name} ${what}`;
   }
 }
 

@@ -10,39 +10,34 @@ import type { DestinationRecord } from "./destination-record.ts";
  * deletion is complete. Owned by `SyncDestination`. Each method costs one RPC.
  */
 export class Registration {
-  readonly #object: ObjectContext;
-  readonly #record: DestinationRecord;
-  readonly #purge: Purge;
-  readonly #keys: DataKeys;
-
-  constructor(object: ObjectContext, record: DestinationRecord, purge: Purge, keys: DataKeys) {
-    this.#object = object;
-    this.#record = record;
-    this.#purge = purge;
-    this.#keys = keys;
-  }
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly record: DestinationRecord,
+    private readonly purge: Purge,
+    private readonly keys: DataKeys,
+  ) {}
 
   /** Registers a destination before it is stored: snapshots cover registered objects only. */
   async ensure(): Promise<Result<null>> {
-    if (this.#record.row()) return ok(null);
-    const { env, name, outbox } = this.#object;
+    if (this.record.row()) return ok(null);
+    const { env, name, outbox } = this.object;
     // The end of a predecessor of this name must be announced before the new destination.
     await outbox.drain("key-holder", "");
     if (outbox.holds("key-holder", "")) return STILL_ENDING;
     // A pending announcement removes the registration if the destination is never stored; it would block its namespace.
-    this.#object.commit(() => outbox.enlistLatest("key-holder", "new", null));
+    this.object.commit(() => outbox.enlistLatest("key-holder", "new", null));
     return accessControl(env).admitDestination(name);
   }
 
   /** Refuses while a predecessor of this name is being deleted. */
   check(): Result<null> {
-    return !this.#record.row() && this.#purge.find() ? STILL_ENDING : ok(null);
+    return !this.record.row() && this.purge.find() ? STILL_ENDING : ok(null);
   }
 
   /** Delivers the outbox topic `key-holder`: whether the destination holds keys. */
   async deliver(): Promise<void> {
-    const { env, name, outbox } = this.#object;
-    const isThere = this.#record.row() !== null || this.#purge.find() !== null;
+    const { env, name, outbox } = this.object;
+    const isThere = this.record.row() !== null || this.purge.find() !== null;
     if (!isThere) {
       // `AccessControl` keeps the destination registered until its listings are gone: a successor must not find them.
       for (const topic of ["watch", "listing", "associations"]) await outbox.drain(topic);
@@ -50,7 +45,7 @@ export class Registration {
       if (outbox.holds("listing") || outbox.holds("associations")) throw new Error("it is still listed");
     }
     const term = await accessControl(env).holdsKeys("sync-destination", name, isThere);
-    this.#object.commit(() => this.#keys.rotate(term, Date.now()));
+    this.object.commit(() => this.keys.rotate(term, Date.now()));
   }
 }
 

@@ -101,21 +101,16 @@ const unavailable = ({ outcome, message }: Failure) =>
   refuse(outcome === "client" ? "invalid" : "unavailable", `the destination's objects cannot be listed: ${message}`);
 
 class Import {
-  readonly #env: Env;
-  readonly #key: DestinationKey;
-  readonly #request: ImportRequest;
-  readonly #mayDo: MayDo;
-  readonly #reader: TargetReader;
   /** The objects of this page by the path of their secret. */
   readonly #paths = new Map<string, string>();
 
-  constructor(env: Env, key: DestinationKey, request: ImportRequest, mayDo: MayDo, reader: TargetReader) {
-    this.#env = env;
-    this.#key = key;
-    this.#request = request;
-    this.#mayDo = mayDo;
-    this.#reader = reader;
-  }
+  constructor(
+    private readonly env: Env,
+    private readonly key: DestinationKey,
+    private readonly request: ImportRequest,
+    private readonly mayDo: MayDo,
+    private readonly reader: TargetReader,
+  ) {}
 
   /** The secrets that exist at the paths of these objects. */
   async surveyed(names: readonly string[]): Promise<ReadonlyMap<string, SurveyedSecret>> {
@@ -126,7 +121,7 @@ class Import {
 
   /** Imports or adopts one object; in a dry run says so only. Null when the request does not mean it. */
   async object(name: string, found: ReadonlyMap<string, SurveyedSecret>): Promise<ImportedObject | null> {
-    const { nameGlob, excludeGlob } = this.#request;
+    const { nameGlob, excludeGlob } = this.request;
     const bare = bareName(name);
     const isMeant = nameGlob.some((glob) => matchesPathGlob(bare, glob));
     if (!isMeant || excludeGlob.some((glob) => matchesPathGlob(bare, glob))) return null;
@@ -139,19 +134,19 @@ class Import {
     if (!isPath(bare) || !isPath(secretName)) return refused("its name is no path of a secret");
     const secret = found.get(secretName);
     const isImported = secret !== undefined && this.#isMarked(secret, name);
-    if (!this.#reader.read) return this.#adoptOnly(shown, secret, refused);
-    if (secret && !isImported) return refused(`a secret exists at ${this.#request.mount.path}${secretName}`);
-    const denied = await this.#mayDo("write", secretName);
+    if (!this.reader.read) return this.#adoptOnly(shown, secret, refused);
+    if (secret && !isImported) return refused(`a secret exists at ${this.request.mount.path}${secretName}`);
+    const denied = await this.mayDo("write", secretName);
     if (denied !== null) return refused(denied);
     // A dry run reads no value.
-    const content = this.#request.dryRun ? UNREAD : await this.#content(name);
+    const content = this.request.dryRun ? UNREAD : await this.#content(name);
     if (typeof content === "string") return refused(content);
     const adoption = this.#adoption(shown, content);
     const state = await this.#stateOf(adoption);
     if (state !== "free" && state !== "held") return refused(state);
     if (state === "held") return { ...shown, action: "keep" };
     const action = isImported ? "adopt" : "import";
-    if (this.#request.dryRun) return { ...shown, action };
+    if (this.request.dryRun) return { ...shown, action };
     const problem = isImported ? null : await this.#write(shown, content.data);
     const last = problem ?? (await this.#adopt(adoption));
     return last === null ? { ...shown, action } : refused(last);
@@ -164,7 +159,7 @@ class Import {
     refused: (reason: string) => ImportedObject,
   ): Promise<ImportedObject> {
     if (!secret) return refused("the provider shows no values, and there is no secret at this path");
-    const denied = await this.#mayDo("read", shown.secret_name);
+    const denied = await this.mayDo("read", shown.secret_name);
     if (denied !== null) return refused(denied);
     const content = await this.#newest(shown.secret_name);
     if (typeof content === "string") return refused(content);
@@ -175,12 +170,12 @@ class Import {
     const state = await this.#stateOf(adoption);
     if (state === "held") return { ...shown, action: "keep" };
     if (state !== "free") return refused(state);
-    const problem = this.#request.dryRun ? null : await this.#adopt(adoption);
+    const problem = this.request.dryRun ? null : await this.#adopt(adoption);
     return problem === null ? { ...shown, action: "adopt" } : refused(problem);
   }
 
   async #content(name: string): Promise<SecretContent | string> {
-    const read = await this.#reader.read?.(name);
+    const read = await this.reader.read?.(name);
     if (read?.outcome !== "ok") return read?.message ?? "the provider shows no values";
     if (read.content === null) return "it has no value any more";
     const { value, data } = read.content;
@@ -196,9 +191,7 @@ class Import {
     const { data } = newest.value;
     const parts = secretKeyValues(data);
     const keys = parts.ok ? parts.values.map(({ key }) => key) : [];
-    const isText = this.#reader.read
-      ? keys.length === 1 && keys[0] === VALUE
-      : this.#reader.granularity === "secret-key";
+    const isText = this.reader.read ? keys.length === 1 && keys[0] === VALUE : this.reader.granularity === "secret-key";
     return isText ? { data, granularity: "secret-key", keys } : { data, granularity: "secret-path", keys: [] };
   }
 
@@ -213,7 +206,7 @@ class Import {
       metadata &&
       !(metadata.ok && this.#isMarked({ path, customMetadata: metadata.value.row.custom_metadata }, name))
     ) {
-      return `a secret exists at ${this.#request.mount.path}${path}`;
+      return `a secret exists at ${this.request.mount.path}${path}`;
     }
     // A version that an earlier attempt has written stays.
     if (metadata?.ok && metadata.value.row.current_version > 0) return null;
@@ -222,13 +215,13 @@ class Import {
   }
 
   async #adopt(adoption: Adoption): Promise<string | null> {
-    const adopted = await syncDestination(this.#env, destinationName(this.#key)).adopt(adoption);
+    const adopted = await syncDestination(this.env, destinationName(this.key)).adopt(adoption);
     return adopted.ok ? null : adopted.message || adopted.reason;
   }
 
   /** `free`, `held`, or the refusal. */
   async #stateOf(adoption: Adoption): Promise<string> {
-    const states = await syncDestination(this.#env, destinationName(this.#key)).previewAdoptions([adoption]);
+    const states = await syncDestination(this.env, destinationName(this.key)).previewAdoptions([adoption]);
     if (!states.ok) return states.message || states.reason;
     const [found] = states.value;
     return found?.state === "refused" ? found.reason : (found?.state ?? "missing");
@@ -236,7 +229,7 @@ class Import {
 
   #adoption({ external_name: externalName, secret_name: secretName }: Shown, content: SecretContent): Adoption {
     const { granularity, keys } = content;
-    return { secret: { ...secretIn(this.#request.mount), secretName }, externalName, granularity, keys };
+    return { secret: { ...secretIn(this.request.mount), secretName }, externalName, granularity, keys };
   }
 
   #isMarked({ customMetadata }: SurveyedSecret, name: string): boolean {
@@ -245,15 +238,15 @@ class Import {
   }
 
   #from(): string {
-    return `${this.#key.type}/${this.#key.name}`;
+    return `${this.key.type}/${this.key.name}`;
   }
 
   #pathOf(name: string): string {
-    return `${this.#request.pathPrefix}${bareName(name)}`;
+    return `${this.request.pathPrefix}${bareName(name)}`;
   }
 
   #store() {
-    return kvStore(this.#env, this.#request.mount.uuid);
+    return kvStore(this.env, this.request.mount.uuid);
   }
 }
 

@@ -174,24 +174,22 @@ export async function drift(
 
 /** The contents that recorded objects should have. A secret is read once for all of its objects. */
 class RecordedContents {
-  readonly #env: Env;
-  readonly #takesData: true | undefined;
   readonly #read = new Map<string, Promise<Result<NewestVersion | null>>>();
 
-  constructor(env: Env, takesData: true | undefined) {
-    this.#env = env;
-    this.#takesData = takesData;
-  }
+  constructor(
+    private readonly env: Env,
+    private readonly takesData: true | undefined,
+  ) {}
 
   /** Undefined when the secret's newest version is not the recorded one, or cannot be read. */
   async of({ version, source }: ObjectRecord): Promise<Content | undefined> {
     if (!source || version === undefined || version === null) return undefined;
     const id = JSON.stringify([source.mountUuid, source.secretName]);
-    const reading = this.#read.get(id) ?? kvStore(this.#env, source.mountUuid).newest(source.secretName);
+    const reading = this.#read.get(id) ?? kvStore(this.env, source.mountUuid).newest(source.secretName);
     this.#read.set(id, reading);
     const newest = await reading;
     if (!newest.ok || newest.value?.version !== version) return undefined;
-    const contents = contentsOf(source.granularity, newest.value.data, this.#takesData, source.content);
+    const contents = contentsOf(source.granularity, newest.value.data, this.takesData, source.content);
     return contents.ok ? contents.values.find(({ key }) => key === source.subKey) : undefined;
   }
 }

@@ -25,32 +25,20 @@ const PAGE = 100;
  * Reads rows; a preview of a set costs one RPC per neighbour for names used for the first time.
  */
 export class Previews {
-  readonly #object: ObjectContext;
-  readonly #record: DestinationRecord;
-  readonly #associations: Associations;
-  readonly #remoteObjects: RemoteObjects;
-  readonly #check: AssociationCheck;
-
   constructor(
-    object: ObjectContext,
-    record: DestinationRecord,
-    associations: Associations,
-    remoteObjects: RemoteObjects,
-    check: AssociationCheck,
-  ) {
-    this.#object = object;
-    this.#record = record;
-    this.#associations = associations;
-    this.#remoteObjects = remoteObjects;
-    this.#check = check;
-  }
+    private readonly object: ObjectContext,
+    private readonly record: DestinationRecord,
+    private readonly associations: Associations,
+    private readonly remoteObjects: RemoteObjects,
+    private readonly check: AssociationCheck,
+  ) {}
 
   /** The changes that setting a secret would make. */
   async set(secret: SecretRef, keys: readonly string[]): Promise<Result<PlannedObject[]>> {
-    const plan = await this.#check.preview(secret, keys);
+    const plan = await this.check.preview(secret, keys);
     if (!plan.ok) return plan;
     const id = associationId(secret);
-    return ok(plannedChanges(id, this.#remoteObjects.of(id), plan.steps, plan.found.row.deletion_policy));
+    return ok(plannedChanges(id, this.remoteObjects.of(id), plan.steps, plan.found.row.deletion_policy));
   }
 
   /**
@@ -64,12 +52,12 @@ export class Previews {
     mode: "write" | "patch",
     { after, keys, origin }: { readonly after: string; readonly keys: KeysOf | null; readonly origin?: string },
   ): Result<Preview> {
-    const defined = this.#record.define(key, body, mode, settings(this.#object.env), origin);
+    const defined = this.record.define(key, body, mode, settings(this.object.env), origin);
     if (!defined.ok) return defined;
     const { definition, type, warnings } = defined.value;
-    const word = this.#record.row()?.word || key.type;
+    const word = this.record.row()?.word || key.type;
     const scope = { namespace: key.namespace, name: key.name, word, ...definition };
-    const page = this.#associations.page(after, PAGE);
+    const page = this.associations.page(after, PAGE);
     const keyless = definition.granularity === "secret-key" && keys === null ? page.map(keylessOf) : [];
     const planned = keyless.length > 0 ? [] : this.#planned(page, { definition, type }, scope, keys);
     const setup = {
@@ -98,8 +86,8 @@ export class Previews {
       if (!found) return [];
       const wanted = desiredObjects(scope, type, secretOf(row), found);
       const holder = (collisionKey: string) =>
-        this.#remoteObjects.holder(collisionKey, row.id) ?? taken.get(collisionKey) ?? null;
-      const rows = this.#remoteObjects.of(row.id);
+        this.remoteObjects.holder(collisionKey, row.id) ?? taken.get(collisionKey) ?? null;
+      const rows = this.remoteObjects.of(row.id);
       const steps = planObjects(rows, wanted, holder);
       const blocked = steps.filter((step) => "blocked" in step && step.blocked !== null);
       // With one object per secret a blocked name refuses the set, so the recorded object stays.
@@ -111,17 +99,17 @@ export class Previews {
 
   /** One page of the destination's live objects, by association, with its tags. */
   records(after: string, limit: number): Result<RecordsPage> {
-    const destination = this.#record.row();
+    const destination = this.record.row();
     if (!destination) return refuse("missing");
     const from = after === "" ? { association: "", subKey: "" } : readCursor(after);
     if (!from) return refuse("invalid", "after: must be what an earlier answer said in next");
-    const tags = this.#record.tags(destination);
+    const tags = this.record.tags(destination);
     // One extra row shows whether another page follows.
-    const page = this.#remoteObjects.livePage(from, limit + 1);
+    const page = this.remoteObjects.livePage(from, limit + 1);
     const digest = tagsDigest(tags);
     const records = page.slice(0, limit).map((copy) => {
-      const row = this.#associations.find(copy.association);
-      const origins = row && this.#associations.originsOf(row);
+      const row = this.associations.find(copy.association);
+      const origins = row && this.associations.originsOf(row);
       const certain = copy.known === 1 && row?.status !== "PENDING";
       return {
         key: copy.sub_key === "" ? copy.association : `${copy.association}/${copy.sub_key}`,
@@ -139,21 +127,21 @@ export class Previews {
   }
 
   #sourceOf(row: AssociationRow): Omit<ObjectSource, "subKey"> {
-    const { granularity, content } = this.#associations.namingOf(row);
+    const { granularity, content } = this.associations.namingOf(row);
     return { mountUuid: row.mount_uuid, secretName: row.secret_name, granularity, ...(content && { content }) };
   }
 
   /** An external name: of an existing object, else of a sample secret beside the first association's. */
   sampleName(): string | null {
-    const found = this.#record.find();
+    const found = this.record.find();
     if (!found) return null;
-    const pushed = this.#remoteObjects.anyPushed();
+    const pushed = this.remoteObjects.anyPushed();
     if (pushed !== null) return pushed;
-    const [row] = this.#associations.page("", 1);
+    const [row] = this.associations.page("", 1);
     const made = { mountUuid: "", mountAccessor: "kv_00000000", mountPath: "kv/" };
     const secret = { ...(row ? secretOf(row) : made), secretName: "sallyport-check" };
     const naming = { granularity: found.row.granularity as Granularity, template: found.row.template };
-    return desiredObjects(this.#record.scope(found.row, naming), found.type, secret, ["key"])[0]?.name || null;
+    return desiredObjects(this.record.scope(found.row, naming), found.type, secret, ["key"])[0]?.name || null;
   }
 }
 

@@ -18,26 +18,17 @@ import type { RemoteObjects } from "./remote-objects.ts";
  * sent. A name that both claim at the same time, or own from before they met, goes to the older destination.
  */
 export class Neighbours {
-  readonly #object: ObjectContext;
-  readonly #record: DestinationRecord;
-  readonly #remoteObjects: RemoteObjects;
-  readonly #associations: Associations;
   /** Claims in flight, each with the names lost to another destination in the meantime. */
   readonly #claims = new Set<{ readonly names: ReadonlySet<string>; readonly lost: Map<string, string> }>();
 
   #statement: Promise<void> = Promise.resolve();
 
   constructor(
-    object: ObjectContext,
-    record: DestinationRecord,
-    remoteObjects: RemoteObjects,
-    associations: Associations,
-  ) {
-    this.#object = object;
-    this.#record = record;
-    this.#remoteObjects = remoteObjects;
-    this.#associations = associations;
-  }
+    private readonly object: ObjectContext,
+    private readonly record: DestinationRecord,
+    private readonly remoteObjects: RemoteObjects,
+    private readonly associations: Associations,
+  ) {}
 
   /**
    * Checks names with all neighbours, then calls `record` with the names they own, in the same turn.
@@ -71,13 +62,13 @@ export class Neighbours {
 
   /** Handles another destination's check of names. @returns the names that it may not use */
   contest(asker: Asker, names: readonly string[]): Contest {
-    const self = this.#object.name;
-    const found = this.#record.find();
-    const targets = found ? this.#record.targets(found) : [];
+    const self = this.object.name;
+    const found = this.record.find();
+    const targets = found ? this.record.targets(found) : [];
     if (!found || !targets.some((target) => asker.targets.includes(target))) return { shares: false, kept: [] };
     const { created } = found.row;
     const isOlder = created === asker.created ? self < asker.destination : created < asker.created;
-    return this.#object.commit(() => {
+    return this.object.commit(() => {
       this.#meet([asker.destination]);
       const kept = names.filter((name) => this.#keeps(name, placeOf(targets), asker, isOlder));
       return { shares: true, kept };
@@ -93,26 +84,26 @@ export class Neighbours {
 
   /** Delivers the outbox topic `targets`: the targets of the destination, or none after it was deleted. */
   deliver(): Promise<void> {
-    return this.#record.row() ? this.register() : this.#inTurn(() => this.#leave());
+    return this.record.row() ? this.register() : this.#inTurn(() => this.#leave());
   }
 
   /** Like `register`, but never rejects. */
   async tryRegister(): Promise<void> {
     await this.register().catch((failure: unknown) => {
-      warn("targets-unknown", { destination: this.#object.name, because: textOf(failure) });
+      warn("targets-unknown", { destination: this.object.name, because: textOf(failure) });
     });
   }
 
   async #register(): Promise<void> {
-    const { env, name, sql } = this.#object;
-    const record = this.#record;
+    const { env, name, sql } = this.object;
+    const record = this.record;
     const found = record.find();
     if (!found) return;
     const targets = record.targets(found);
     const place = placeOf(targets);
     if ((found.row.targets ?? "") === place) return;
     const others = await syncControl(env).useTargets(name, targets);
-    this.#object.commit(() => {
+    this.object.commit(() => {
       this.#meet(others);
       sql.exec("UPDATE destination SET targets = ?", place);
       record.forget();
@@ -120,9 +111,9 @@ export class Neighbours {
   }
 
   async #leave(): Promise<void> {
-    const { env, name, sql } = this.#object;
+    const { env, name, sql } = this.object;
     await syncControl(env).useTargets(name, []);
-    if (!this.#record.row()) this.#object.commit(() => sql.exec("DELETE FROM neighbours"));
+    if (!this.record.row()) this.object.commit(() => sql.exec("DELETE FROM neighbours"));
   }
 
   /** Sends one statement to `SyncControl` at a time, because the newest replaces the others there. */
@@ -133,7 +124,7 @@ export class Neighbours {
   }
 
   #keeps(name: string, place: string, asker: Asker, isOlder: boolean): boolean {
-    const remoteObjects = this.#remoteObjects;
+    const remoteObjects = this.remoteObjects;
     const claims = [...this.#claims].filter((claim) => claim.names.has(name) && !claim.lost.has(name));
     const { associations: holders, surely } = remoteObjects.holdersOf(name, place);
     if (holders.length === 0 && claims.length === 0) return false;
@@ -141,38 +132,38 @@ export class Neighbours {
     for (const claim of claims) claim.lost.set(name, this.#wordsFor(asker.destination));
     remoteObjects.yieldName(name);
     // Their next attempt finds the name taken and reports it.
-    for (const row of holders.map((id) => this.#associations.find(id)))
-      if (row && row.wish !== "held") this.#associations.setDesired(row, row.wish, Date.now());
+    for (const row of holders.map((id) => this.associations.find(id)))
+      if (row && row.wish !== "held") this.associations.setDesired(row, row.wish, Date.now());
     return false;
   }
 
   async #ask(names: readonly string[], claims: boolean): Promise<TakenNames> {
-    const { env, name, sql } = this.#object;
-    const found = this.#record.find();
+    const { env, name, sql } = this.object;
+    const found = this.record.find();
     if (!found) return NONE_TAKEN;
-    const asker = { destination: name, created: found.row.created, targets: this.#record.targets(found), claims };
+    const asker = { destination: name, created: found.row.created, targets: this.record.targets(found), claims };
     const answers = await Promise.all(
       this.#others().map(async (other) => ({ other, ...(await syncDestination(env, other).contest(asker, names)) })),
     );
     const left = answers.filter(({ shares }) => !shares);
-    this.#object.commit(() => {
+    this.object.commit(() => {
       for (const { other } of left) sql.exec("DELETE FROM neighbours WHERE destination = ?", other);
     });
     return new Map(answers.flatMap(({ other, kept }) => kept.map((name) => [name, this.#wordsFor(other)])));
   }
 
   #meet(others: readonly string[]): void {
-    for (const other of others) this.#object.sql.exec("INSERT OR IGNORE INTO neighbours VALUES (?)", other);
+    for (const other of others) this.object.sql.exec("INSERT OR IGNORE INTO neighbours VALUES (?)", other);
   }
 
   /** The targets that the current round of checks covers. */
   #asked(): string {
-    const found = this.#record.find();
-    return found ? this.#record.place(found) : "";
+    const found = this.record.find();
+    return found ? this.record.place(found) : "";
   }
 
   #others(): string[] {
-    return this.#object.sql
+    return this.object.sql
       .exec<{ destination: string }>("SELECT destination FROM neighbours")
       .toArray()
       .map(({ destination }) => destination);
@@ -180,7 +171,7 @@ export class Neighbours {
 
   /** Describes a destination in an error message. Its name is shown in its own namespace and in those above only. */
   #wordsFor(other: string): string {
-    const ours = destinationKeyOf(this.#object.name).namespace;
+    const ours = destinationKeyOf(this.object.name).namespace;
     const { namespace, type, name } = destinationKeyOf(other);
     if (namespace === ours) return `the destination ${type}/${name}`;
     if (namespace.startsWith(ours)) return `the destination ${type}/${name} of the namespace ${namespace}`;

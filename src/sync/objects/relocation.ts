@@ -12,34 +12,30 @@ const PAGE = 500;
  * nothing is pushed. Owned by `SyncDestination`. Costs one outbox row per mount, and a transaction per 500 associations.
  */
 export class Relocation {
-  readonly #object: ObjectContext;
-  readonly #associations: Associations;
-  readonly #rules: Pick<RuleStore, "moved">;
-
-  constructor(object: ObjectContext, associations: Associations, rules: Pick<RuleStore, "moved">) {
-    this.#rules = rules;
-    this.#object = object;
-    this.#associations = associations;
-  }
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly associations: Associations,
+    private readonly rules: Pick<RuleStore, "moved">,
+  ) {}
 
   /** Enqueues the move of a mount. Its path is read at delivery, so late and repeated notices do no harm. */
   begin(mountUuid: string): void {
-    const { outbox } = this.#object;
-    this.#object.commit(() => outbox.enlistLatest("moved", mountUuid, ""));
-    this.#object.waitUntil(outbox.drain("moved").then(() => outbox.drain("associations")));
+    const { outbox } = this.object;
+    this.object.commit(() => outbox.enlistLatest("moved", mountUuid, ""));
+    this.object.waitUntil(outbox.drain("moved").then(() => outbox.drain("associations")));
   }
 
   /** Updates one page of a mount's associations. @param rows hold the secret before the page */
   async deliver(mountUuid: string, rows: OutboxRow[]): Promise<() => void> {
-    const { env, outbox } = this.#object;
-    const associations = this.#associations;
+    const { env, outbox } = this.object;
+    const associations = this.associations;
     // One page at a time bounds the outbox to a page of rows.
     await outbox.drain("associations");
     if (outbox.holds("associations")) throw new Error("the listings are behind");
     const path = await kvStore(env, mountUuid).movedTo();
     return () => {
       if (path === null) return;
-      this.#rules.moved(mountUuid, path);
+      this.rules.moved(mountUuid, path);
       const after = JSON.parse(rows.at(-1)?.body ?? '""') as string;
       const page = associations.elsewhere(mountUuid, path, after, PAGE);
       for (const row of page) {

@@ -30,14 +30,10 @@ export function unclaimed(rows: readonly RemoteObjectRow[], wanted: readonly Des
  * inside the object's transaction.
  */
 export class RemoteObjects {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   of(association: string): RemoteObjectRow[] {
-    return this.#sql.exec<RemoteObjectRow>("SELECT * FROM copies WHERE association = ?", association).toArray();
+    return this.sql.exec<RemoteObjectRow>("SELECT * FROM copies WHERE association = ?", association).toArray();
   }
 
   /** The desired objects of an association, without obsolete ones. */
@@ -47,7 +43,7 @@ export class RemoteObjects {
 
   /** Live objects of all associations after a position, ordered by association and key. */
   livePage(from: { readonly association: string; readonly subKey: string }, limit: number): RemoteObjectRow[] {
-    return this.#sql
+    return this.sql
       .exec<RemoteObjectRow>(
         `SELECT * FROM copies WHERE (association, sub_key) > (?, ?) AND obsolete = 0
          ORDER BY association, sub_key LIMIT ?`,
@@ -62,18 +58,18 @@ export class RemoteObjects {
   anyPushed(): string | null {
     const query =
       "SELECT external_name AS name FROM copies WHERE ours = ? AND version IS NOT NULL AND left_alone = 0 LIMIT 1";
-    return this.#sql.exec<{ name: string }>(query, OURS).toArray()[0]?.name ?? null;
+    return this.sql.exec<{ name: string }>(query, OURS).toArray()[0]?.name ?? null;
   }
 
   /** Whether a clean-up of one of its objects is owed. */
   owes(association: string): boolean {
     const query = "SELECT 1 FROM copies WHERE association = ? AND owed IS NOT NULL LIMIT 1";
-    return this.#sql.exec(query, association).toArray().length > 0;
+    return this.sql.exec(query, association).toArray().length > 0;
   }
 
   /** The other association that holds a name, including names of obsolete objects; null for none. */
   holder(collisionKey: string, association: string): string | null {
-    const [held] = this.#sql
+    const [held] = this.sql
       .exec<{ association: string }>(
         "SELECT association FROM copies WHERE fold = ? AND association <> ? AND (blocked IS NULL OR ours > 0) LIMIT 1",
         collisionKey,
@@ -110,7 +106,7 @@ export class RemoteObjects {
     collisionKey: string,
     place: string,
   ): { readonly associations: readonly string[]; readonly surely: boolean } {
-    const rows = this.#sql
+    const rows = this.sql
       .exec<RemoteObjectRow>("SELECT * FROM copies WHERE fold = ?", collisionKey)
       .toArray()
       .filter(isHeld);
@@ -122,7 +118,7 @@ export class RemoteObjects {
 
   /** Gives up the claim of a name: it is checked with the neighbours again before its next use. */
   yieldName(collisionKey: string): void {
-    this.#sql.exec("UPDATE copies SET claimed = NULL WHERE fold = ?", collisionKey);
+    this.sql.exec("UPDATE copies SET claimed = NULL WHERE fold = ?", collisionKey);
   }
 
   /** Marks the object under this name as another destination's. */
@@ -141,7 +137,7 @@ export class RemoteObjects {
     now: number,
     place: string,
   ): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO copies (association, sub_key, external_name, fold, status, updated) VALUES (?1, ?2, ?3, ?4, 'PENDING', ?5)
        ON CONFLICT (association, sub_key, external_name) DO UPDATE SET obsolete = 0`,
       association,
@@ -200,7 +196,7 @@ export class RemoteObjects {
 
   /** Forces the next task to push all objects, tags included. */
   forgetFingerprints(association: string): void {
-    this.#sql.exec("UPDATE copies SET fingerprint = NULL, tags_written = NULL WHERE association = ?", association);
+    this.sql.exec("UPDATE copies SET fingerprint = NULL, tags_written = NULL WHERE association = ?", association);
   }
 
   /** Records the result for one object. @param outside the version at the provider now, and the tags pushed */
@@ -293,11 +289,11 @@ export class RemoteObjects {
   }
 
   forget(association: string): void {
-    this.#sql.exec("DELETE FROM copies WHERE association = ?", association);
+    this.sql.exec("DELETE FROM copies WHERE association = ?", association);
   }
 
   #find(row: Key): RemoteObjectRow | undefined {
-    return this.#sql
+    return this.sql
       .exec<RemoteObjectRow>(
         "SELECT * FROM copies WHERE association = ? AND sub_key = ? AND external_name = ?",
         row.association,
@@ -308,7 +304,7 @@ export class RemoteObjects {
   }
 
   #update(row: Key, assignments: string, ...values: SqlStorageValue[]): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE copies SET ${assignments} WHERE association = ? AND sub_key = ? AND external_name = ?`,
       ...values,
       row.association,
@@ -318,7 +314,7 @@ export class RemoteObjects {
   }
 
   #delete(row: Key): void {
-    this.#sql.exec(
+    this.sql.exec(
       "DELETE FROM copies WHERE association = ? AND sub_key = ? AND external_name = ?",
       row.association,
       row.sub_key,

@@ -6,45 +6,41 @@ import type { DataKeys } from "../../platform/crypto/data-keys.ts";
  * transaction.
  */
 export class StoredObjects {
-  readonly #sql: SqlStorage;
-  readonly #keys: DataKeys;
-  readonly #scope: string;
-
   /** @param scope the sealing context: the destination's name */
-  constructor(sql: SqlStorage, keys: DataKeys, scope: string) {
-    this.#sql = sql;
-    this.#keys = keys;
-    this.#scope = scope;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+    private readonly scope: string,
+  ) {}
 
   put(name: string, value: string, tags: Readonly<Record<string, string>>, now: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO stored_objects (name, value, tags, updated) VALUES (?, ?, ?, ?)
        ON CONFLICT (name) DO UPDATE SET value = excluded.value, tags = excluded.tags, updated = excluded.updated`,
       name,
-      this.#keys.seal(value, this.#context(name)),
+      this.keys.seal(value, this.#context(name)),
       JSON.stringify(tags),
       now,
     );
   }
 
   has(name: string): boolean {
-    return this.#sql.exec("SELECT 1 FROM stored_objects WHERE name = ?", name).toArray().length > 0;
+    return this.sql.exec("SELECT 1 FROM stored_objects WHERE name = ?", name).toArray().length > 0;
   }
 
   remove(name: string): void {
-    this.#sql.exec("DELETE FROM stored_objects WHERE name = ?", name);
+    this.sql.exec("DELETE FROM stored_objects WHERE name = ?", name);
   }
 
   /** Removes up to `limit` objects. @returns whether more may remain */
   clear(limit: number): boolean {
-    const names = this.#sql.exec<{ name: string }>("SELECT name FROM stored_objects LIMIT ?", limit).toArray();
+    const names = this.sql.exec<{ name: string }>("SELECT name FROM stored_objects LIMIT ?", limit).toArray();
     for (const { name } of names) this.remove(name);
     return names.length === limit;
   }
 
   page(after: string, limit: number): StoredObjectView[] {
-    return this.#sql
+    return this.sql
       .exec<{ name: string; value: ArrayBuffer; tags: string; updated: number }>(
         "SELECT * FROM stored_objects WHERE name > ? ORDER BY name LIMIT ?",
         after,
@@ -53,13 +49,13 @@ export class StoredObjects {
       .toArray()
       .map((row) => ({
         name: row.name,
-        value: this.#keys.openText(row.value, this.#context(row.name)),
+        value: this.keys.openText(row.value, this.#context(row.name)),
         tags: JSON.parse(row.tags) as Record<string, string>,
         updated_at: new Date(row.updated).toISOString(),
       }));
   }
 
   #context(name: string): string {
-    return `${this.#scope} object ${name}`;
+    return `${this.scope} object ${name}`;
   }
 }

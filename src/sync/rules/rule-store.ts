@@ -47,32 +47,29 @@ const STOPPED: ReadonlySet<RuleStatus> = new Set(["limit_exceeded", "confirmatio
  * write are called inside the object's transaction.
  */
 export class RuleStore {
-  readonly #sql: SqlStorage;
-  readonly #events: SyncEvents;
-
-  constructor(sql: SqlStorage, events: SyncEvents) {
-    this.#sql = sql;
-    this.#events = events;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly events: SyncEvents,
+  ) {}
 
   find(name: string): RuleRow | null {
-    return this.#sql.exec<RuleRow>("SELECT * FROM rules WHERE name = ?", name).toArray()[0] ?? null;
+    return this.sql.exec<RuleRow>("SELECT * FROM rules WHERE name = ?", name).toArray()[0] ?? null;
   }
 
   all(): RuleRow[] {
-    return this.#sql.exec<RuleRow>("SELECT * FROM rules ORDER BY name").toArray();
+    return this.sql.exec<RuleRow>("SELECT * FROM rules ORDER BY name").toArray();
   }
 
   ofMount(mountUuid: string): RuleRow[] {
-    return this.#sql
+    return this.sql
       .exec<RuleRow>("SELECT * FROM rules WHERE mount_uuid = ? ORDER BY priority, name", mountUuid)
       .toArray();
   }
 
   /** Stores a rule. Unless it is paused its evaluation of all secrets begins. */
   put(name: string, mount: RuleMount, definition: RuleDefinition): void {
-    this.#events.rule(this.find(name) ? "RuleUpdated" : "RuleCreated", name);
-    this.#sql.exec(
+    this.events.rule(this.find(name) ? "RuleUpdated" : "RuleCreated", name);
+    this.sql.exec(
       `INSERT INTO rules (name, mount_uuid, mount_accessor, mount_path, definition, priority, generation, status, cursor)
        VALUES (?1, ?2, ?3, ?4, ?5, ?6, 1, ?7, '')
        ON CONFLICT (name) DO UPDATE SET mount_path = ?4, definition = ?5, priority = ?6, generation = generation + (?7 = 'scanning'),
@@ -89,7 +86,7 @@ export class RuleStore {
 
   /** Records that the removals which waited were confirmed. */
   confirmed(name: string, removals: number): void {
-    this.#events.rule("RuleConfirmed", name, { Removals: removals });
+    this.events.rule("RuleConfirmed", name, { Removals: removals });
   }
 
   set(
@@ -100,31 +97,31 @@ export class RuleStore {
   ): void {
     const { status, problem } = changes;
     if (status !== undefined && STOPPED.has(status) && this.find(name)?.status !== status) {
-      this.#events.rule("RuleStopped", name, { Status: status, ...(problem && { Reason: problem }) });
+      this.events.rule("RuleStopped", name, { Status: status, ...(problem && { Reason: problem }) });
     }
     for (const [column, value] of Object.entries(changes)) {
-      this.#sql.exec(`UPDATE rules SET ${column} = ? WHERE name = ?`, value ?? null, name);
+      this.sql.exec(`UPDATE rules SET ${column} = ? WHERE name = ?`, value ?? null, name);
     }
   }
 
   moved(mountUuid: string, path: string): void {
-    this.#sql.exec("UPDATE rules SET mount_path = ? WHERE mount_uuid = ?", path, mountUuid);
+    this.sql.exec("UPDATE rules SET mount_path = ? WHERE mount_uuid = ?", path, mountUuid);
   }
 
   drop(name: string): void {
-    this.#events.rule("RuleDeleted", name);
-    this.#sql.exec("DELETE FROM rules WHERE name = ?", name);
-    this.#sql.exec("DELETE FROM rule_matches WHERE rule = ?", name);
+    this.events.rule("RuleDeleted", name);
+    this.sql.exec("DELETE FROM rules WHERE name = ?", name);
+    this.sql.exec("DELETE FROM rule_matches WHERE rule = ?", name);
   }
 
   clear(): void {
-    this.#sql.exec("DELETE FROM rules");
-    this.#sql.exec("DELETE FROM rule_matches");
+    this.sql.exec("DELETE FROM rules");
+    this.sql.exec("DELETE FROM rule_matches");
   }
 
   /** Records that a secret matches now. A refused one is tried again. */
   match(rule: RuleRow, secretName: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO rule_matches (rule, secret_name, generation, applied) VALUES (?1, ?2, ?3, 0)
        ON CONFLICT (rule, secret_name) DO UPDATE SET generation = ?3, problem = NULL,
          applied = CASE applied WHEN 2 THEN 3 WHEN 4 THEN 0 ELSE applied END`,
@@ -136,7 +133,7 @@ export class RuleStore {
 
   /** Sets all associations of a rule again, because their names may have changed. */
   setAllAgain(rule: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE rule_matches SET applied = CASE applied WHEN 4 THEN 0 ELSE 3 END, problem = NULL
        WHERE rule = ? AND generation > 0 AND applied > 0`,
       rule,
@@ -145,7 +142,7 @@ export class RuleStore {
 
   /** Sets the associations that a rule shares with others again, because another one may come first now. */
   setSharedAgain({ name, mount_uuid }: Pick<RuleRow, "name" | "mount_uuid">): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE rule_matches SET applied = 3 WHERE applied = 1 AND rule IN (SELECT name FROM rules WHERE mount_uuid = ?2 AND name <> ?1)
        AND secret_name IN (SELECT secret_name FROM rule_matches WHERE rule = ?1)`,
       name,
@@ -155,17 +152,17 @@ export class RuleStore {
 
   /** Sets an association that exists again. */
   again(rule: string, secretName: string): void {
-    this.#sql.exec("UPDATE rule_matches SET applied = 3 WHERE rule = ? AND secret_name = ?", rule, secretName);
+    this.sql.exec("UPDATE rule_matches SET applied = 3 WHERE rule = ? AND secret_name = ?", rule, secretName);
   }
 
   /** Marks a match as one to be removed; one that was never set is forgotten. */
   unmatch(rule: RuleRow, secretName: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE rule_matches SET generation = 0 WHERE rule = ? AND secret_name = ? AND applied NOT IN ${NEVER_SET}`,
       rule.name,
       secretName,
     );
-    this.#sql.exec(
+    this.sql.exec(
       `DELETE FROM rule_matches WHERE rule = ? AND secret_name = ? AND applied IN ${NEVER_SET}`,
       rule.name,
       secretName,
@@ -174,7 +171,7 @@ export class RuleStore {
 
   /** Records the outcome of a set, unless the rule has changed meanwhile. */
   setApplied({ name, generation }: RuleRow, secretName: string, problem: string | null): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE rule_matches SET applied = ${problem === null ? 1 : `CASE WHEN applied IN ${NEVER_SET} THEN 4 ELSE 2 END`},
          problem = ? WHERE rule = ? AND secret_name = ? AND generation = ?`,
       problem,
@@ -185,7 +182,7 @@ export class RuleStore {
   }
 
   remove(rule: string, secretName: string): void {
-    this.#sql.exec("DELETE FROM rule_matches WHERE rule = ? AND secret_name = ?", rule, secretName);
+    this.sql.exec("DELETE FROM rule_matches WHERE rule = ? AND secret_name = ?", rule, secretName);
   }
 
   /** Matches whose association is to be set, or was refused and is tried again. */
@@ -219,7 +216,7 @@ export class RuleStore {
   /** Forgets matches of older evaluations that were never set. */
   forgetUnset({ name, generation }: RuleRow): void {
     const where = `rule = ? AND generation < ? AND applied IN ${NEVER_SET}`;
-    this.#sql.exec(`DELETE FROM rule_matches WHERE ${where}`, name, generation);
+    this.sql.exec(`DELETE FROM rule_matches WHERE ${where}`, name, generation);
   }
 
   page(rule: string, after: string, limit: number): MatchRow[] {
@@ -227,7 +224,7 @@ export class RuleStore {
   }
 
   counts({ name, generation }: RuleRow): { matched: number; applied: number; leaving: number } {
-    return this.#sql
+    return this.sql
       .exec<{ matched: number; applied: number; leaving: number }>(
         `SELECT count(*) FILTER (WHERE generation = ?2) AS matched, count(*) FILTER (WHERE applied IN (1, 3)) AS applied,
            count(*) FILTER (WHERE generation < ?2 AND applied NOT IN ${NEVER_SET}) AS leaving FROM rule_matches WHERE rule = ?1`,
@@ -242,7 +239,7 @@ export class RuleStore {
    * not set yet counts while its rule may set it: not of one that is paused, or stopped by a limit.
    */
   origins(mountUuid: string, secretName: string): RuleRow[] {
-    return this.#sql
+    return this.sql
       .exec<RuleRow>(
         `SELECT rules.* FROM rule_matches JOIN rules ON rules.name = rule_matches.rule
          WHERE rule_matches.secret_name = ? AND rules.mount_uuid = ? AND rule_matches.applied NOT IN ${REFUSED}
@@ -274,7 +271,7 @@ export class RuleStore {
 
   /** Associations that a rule has set, and whose pushes have waited for a paused rule. */
   resting({ name, mount_uuid }: RuleRow, limit: number): AssociationRow[] {
-    return this.#sql
+    return this.sql
       .exec<AssociationRow>(
         `SELECT associations.* FROM associations JOIN rule_matches ON rule_matches.secret_name = associations.secret_name
          WHERE associations.mount_uuid = ? AND associations.error_code = ? AND rule_matches.rule = ? AND applied IN (1, 3) LIMIT ?`,
@@ -299,7 +296,7 @@ export class RuleStore {
   }
 
   any(): boolean {
-    return this.#sql.exec("SELECT 1 FROM rules LIMIT 1").toArray().length > 0;
+    return this.sql.exec("SELECT 1 FROM rules LIMIT 1").toArray().length > 0;
   }
 
   problems(rule: string, limit: number): string[] {
@@ -311,7 +308,7 @@ export class RuleStore {
   /** Identifies the removals that wait: the generation, and every secret. */
   planId(rule: RuleRow): string {
     const hash = createHash("sha256").update(`${rule.name}\n${rule.generation}\n`);
-    const waiting = this.#sql.exec<{ secret_name: string }>(
+    const waiting = this.sql.exec<{ secret_name: string }>(
       `SELECT secret_name FROM rule_matches WHERE rule = ? AND generation < ? AND applied NOT IN ${NEVER_SET}
        ORDER BY secret_name`,
       rule.name,
@@ -323,7 +320,7 @@ export class RuleStore {
 
   /** Counts of the sync status of a rule's associations. */
   statuses({ name, mount_uuid }: RuleRow): Record<string, number> {
-    const rows = this.#sql
+    const rows = this.sql
       .exec<{ status: string; n: number }>(
         `SELECT status, count(*) AS n FROM rule_matches JOIN associations
            ON associations.mount_uuid = ? AND associations.secret_name = rule_matches.secret_name
@@ -336,7 +333,7 @@ export class RuleStore {
   }
 
   #matches(where: string, ...values: SqlStorageValue[]): MatchRow[] {
-    return this.#sql.exec<MatchRow>(`SELECT * FROM rule_matches WHERE ${where}`, ...values).toArray();
+    return this.sql.exec<MatchRow>(`SELECT * FROM rule_matches WHERE ${where}`, ...values).toArray();
   }
 }
 

@@ -35,43 +35,31 @@ const SURVEYED = 1_000;
  * `SyncDestination`. A rule costs one row, and one for each secret that matches it.
  */
 export class Rules {
-  readonly #object: ObjectContext;
-  readonly #store: RuleStore;
-  readonly #work: RuleWork;
-  readonly #check: AssociationCheck;
-  readonly #associations: Associations;
-
   constructor(
-    object: ObjectContext,
-    store: RuleStore,
-    work: RuleWork,
-    check: AssociationCheck,
-    associations: Associations,
-  ) {
-    this.#object = object;
-    this.#store = store;
-    this.#work = work;
-    this.#check = check;
-    this.#associations = associations;
-  }
+    private readonly object: ObjectContext,
+    private readonly store: RuleStore,
+    private readonly work: RuleWork,
+    private readonly check: AssociationCheck,
+    private readonly associations: Associations,
+  ) {}
 
   /** Stores a rule and begins its evaluation. */
   async put(name: string, mount: RuleMount, definition: RuleDefinition): Promise<Result<RuleView>> {
     const checked = this.#mayPut(name, mount, definition);
     if (!checked.ok) return checked;
-    this.#object.commit(() => this.#work.begin(name, mount, definition));
-    await this.#object.outbox.drain("rules", mount.uuid);
-    await this.#work.run(Date.now() + INLINE_MS);
+    this.object.commit(() => this.work.begin(name, mount, definition));
+    await this.object.outbox.drain("rules", mount.uuid);
+    await this.work.run(Date.now() + INLINE_MS);
     return this.read(name);
   }
 
   #mayPut(name: string, mount: RuleMount, definition: RuleDefinition): Result<Found> {
-    const found = this.#check.mayChange();
+    const found = this.check.mayChange();
     if (!found.ok) return found;
-    const before = this.#store.find(name);
+    const before = this.store.find(name);
     if (before?.status === "deleting") return refuse("conflict", "the rule is being deleted");
     if (before && before.mount_uuid !== mount.uuid) return refuse("invalid", 'field "mount" cannot be updated');
-    if (!before && this.#store.all().length >= MAX_RULES) {
+    if (!before && this.store.all().length >= MAX_RULES) {
       return refuse("invalid", `a destination has at most ${MAX_RULES} rules`);
     }
     const { granularity, template } = namingOf(found.value, definition);
@@ -86,41 +74,41 @@ export class Rules {
   }
 
   read(name: string): Result<RuleView> {
-    const row = this.#store.find(name);
+    const row = this.store.find(name);
     return row ? ok(this.#view(row)) : refuse("missing");
   }
 
   names(): string[] {
-    return this.#store.all().map(({ name }) => name);
+    return this.store.all().map(({ name }) => name);
   }
 
   matches(name: string, after: string, limit: number): Result<{ matches: RuleMatch[]; next: string | null }> {
-    const row = this.#store.find(name);
+    const row = this.store.find(name);
     if (!row) return refuse("missing");
-    const page = this.#store.page(name, after, limit);
+    const page = this.store.page(name, after, limit);
     const next = page.length < limit ? null : (page.at(-1)?.secret_name ?? null);
     return ok({ matches: page.map((match) => matchView(row, match)), next });
   }
 
   /** Executes the removals of exactly this plan. */
   async confirm(name: string, plan: string): Promise<Result<RuleView>> {
-    const row = this.#store.find(name);
+    const row = this.store.find(name);
     if (!row) return refuse("missing");
-    if (row.status !== "confirmation_required" || this.#store.planId(row) !== plan) {
+    if (row.status !== "confirmation_required" || this.store.planId(row) !== plan) {
       return refuse("conflict", "plan is out of date");
     }
-    this.#object.commit(() => this.#work.confirm(row, Date.now()));
-    await this.#work.run(Date.now() + INLINE_MS);
+    this.object.commit(() => this.work.confirm(row, Date.now()));
+    await this.work.run(Date.now() + INLINE_MS);
     return this.read(name);
   }
 
   /** Deletes a rule. Its associations end unless another origin wants them. */
   async delete(name: string, onUnmatch: Unmatched | null): Promise<Result<null>> {
-    const row = this.#store.find(name);
+    const row = this.store.find(name);
     if (!row) return ok(null);
-    this.#object.commit(() => this.#work.delete(row, onUnmatch));
-    await this.#object.outbox.drain("rules", row.mount_uuid);
-    await this.#work.run(Date.now() + INLINE_MS);
+    this.object.commit(() => this.work.delete(row, onUnmatch));
+    await this.object.outbox.drain("rules", row.mount_uuid);
+    await this.work.run(Date.now() + INLINE_MS);
     return ok(null);
   }
 
@@ -129,11 +117,11 @@ export class Rules {
     const checked = this.#mayPut(name, mount, definition);
     if (!checked.ok) return checked;
     const naming = namingOf(checked.value, definition);
-    const removal = this.#work.removal(definition, checked.value);
+    const removal = this.work.removal(definition, checked.value);
     const summary = { matched: 0, create: 0, keep: 0, delete: 0, retain: 0, hold: 0, refused: 0 };
     const planned: PlannedSecret[] = [];
     for (let from: string | null = ""; from !== null; ) {
-      const page: SurveyPage = await kvStore(this.#object.env, mount.uuid).survey(
+      const page: SurveyPage = await kvStore(this.object.env, mount.uuid).survey(
         definition.path_prefix,
         from,
         SURVEYED,
@@ -162,12 +150,12 @@ export class Rules {
   #plannedMatch(mount: RuleMount, secretName: string, naming: SetNaming): PlannedSecret {
     const secret: SecretRef = { ...secretIn(mount), secretName };
     const association = associationId(secret);
-    const plan = this.#check.check(secret, [], undefined, naming);
+    const plan = this.check.check(secret, [], undefined, naming);
     if (!plan.ok) {
       const entry = { association, external_name: "", action: "refuse", reason: plan.message } as const;
       return { secret: secretName, kind: "refused", objects: [entry] };
     }
-    const isSet = this.#associations.find(association)?.wish === "present";
+    const isSet = this.associations.find(association)?.wish === "present";
     const objects = plan.steps
       .flatMap(nameOf)
       .map((external_name) => ({ association, external_name, action: "create" }) as const);
@@ -179,7 +167,7 @@ export class Rules {
     if (this.#hasOtherOrigin(mount.uuid, secretName, name)) return [];
     const association = associationId({ mountAccessor: mount.accessor, secretName });
     const reason = "the rule no longer matches the secret";
-    const objects = this.#associations
+    const objects = this.associations
       .externalNames(association)
       .map((external_name) => ({ association, external_name, action: removal, reason }));
     return [{ secret: secretName, kind: removal, objects }];
@@ -189,7 +177,7 @@ export class Rules {
   #leaving(name: string, from: string, until: string | null, matched: ReadonlySet<string>): string[] {
     const found: string[] = [];
     for (let after = from; ; ) {
-      const page = this.#store.page(name, after, SURVEYED);
+      const page = this.store.page(name, after, SURVEYED);
       for (const { secret_name } of page) {
         if (until !== null && secret_name > until) return found;
         if (!matched.has(secret_name)) found.push(secret_name);
@@ -200,12 +188,12 @@ export class Rules {
   }
 
   #hasOtherOrigin(mountUuid: string, secretName: string, name: string): boolean {
-    const row = this.#associations.ofSecret(mountUuid, secretName)[0];
-    return row?.manual === 1 || this.#store.origins(mountUuid, secretName).some((rule) => rule.name !== name);
+    const row = this.associations.ofSecret(mountUuid, secretName)[0];
+    return row?.manual === 1 || this.store.origins(mountUuid, secretName).some((rule) => rule.name !== name);
   }
 
   #view(row: RuleRow): RuleView {
-    const { matched, applied, leaving } = this.#store.counts(row);
+    const { matched, applied, leaving } = this.store.counts(row);
     return {
       name: row.name,
       mount: row.mount_path,
@@ -213,9 +201,9 @@ export class Rules {
       status: row.status,
       generation: row.generation,
       progress: { matched, applied, pending_removals: leaving },
-      sync_operation_counters: this.#store.statuses(row),
-      problems: [...(row.problem === null ? [] : [row.problem]), ...this.#store.problems(row.name, SHOWN_PROBLEMS)],
-      ...(row.status === "confirmation_required" && { plan_id: this.#store.planId(row) }),
+      sync_operation_counters: this.store.statuses(row),
+      problems: [...(row.problem === null ? [] : [row.problem]), ...this.store.problems(row.name, SHOWN_PROBLEMS)],
+      ...(row.status === "confirmation_required" && { plan_id: this.store.planId(row) }),
       ...(row.evaluated !== null && { evaluated_at: new Date(row.evaluated).toISOString() }),
     };
   }

@@ -22,33 +22,28 @@ const SURVEYED = 1_000;
  * transaction for each 50 secrets.
  */
 export class Selection {
-  readonly #object: ObjectContext;
-  readonly #check: AssociationCheck;
-  readonly #associations: Associations;
-  readonly #desiredState: DesiredState;
-
-  constructor(object: ObjectContext, check: AssociationCheck, associations: Associations, desiredState: DesiredState) {
-    this.#object = object;
-    this.#check = check;
-    this.#associations = associations;
-    this.#desiredState = desiredState;
-  }
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly check: AssociationCheck,
+    private readonly associations: Associations,
+    private readonly desiredState: DesiredState,
+  ) {}
 
   async set(mount: RuleMount, definition: RuleDefinition): Promise<Result<Selected>> {
-    const changeable = this.#check.mayChange();
+    const changeable = this.check.mayChange();
     if (!changeable.ok) return changeable;
     const found = await this.#matching(mount, definition);
     if (!found.ok) return found;
     const names = found.value;
     const settled = new Map<string, string | null>();
-    const { outbox } = this.#object;
+    const { outbox } = this.object;
     for (let at = 0; at < names.length; at += PAGE) {
-      const page = await this.#desiredState.setPage({
+      const page = await this.desiredState.setPage({
         secrets: names.slice(at, at + PAGE).map((secretName) => ({ ...secretIn(mount), secretName })),
         naming: null,
         manual: true,
         prepare: (secret) => {
-          const before = this.#associations.find(associationId(secret));
+          const before = this.associations.find(associationId(secret));
           return before?.manual === 1 && before.wish === "present" ? "settled" : "set";
         },
         settle: ({ secretName }, problem) => settled.set(secretName, problem),
@@ -69,7 +64,7 @@ export class Selection {
   async #matching(mount: RuleMount, definition: RuleDefinition): Promise<Result<string[]>> {
     const names: string[] = [];
     for (let from: string | null = ""; from !== null; ) {
-      const store = kvStore(this.#object.env, mount.uuid);
+      const store = kvStore(this.object.env, mount.uuid);
       const page: SurveyPage = await store.survey(definition.path_prefix, from, SURVEYED);
       if (page.gone) return refuse("missing", "the mount was deleted");
       for (const candidate of page.candidates) if (mismatch(definition, candidate) === null) names.push(candidate.path);

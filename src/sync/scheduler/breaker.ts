@@ -44,11 +44,9 @@ const NEW: BreakerRow = { failures: 0, open_until: 0, events: 0, succeeded: 0, t
  *     +------------- success, or close() -------------------+
  */
 export class Breaker {
-  readonly #sql: SqlStorage;
   readonly #row: Memo<BreakerRow | null>;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(private readonly sql: SqlStorage) {
     this.#row = new Memo(() => sql.exec<BreakerRow>("SELECT * FROM breaker").toArray()[0] ?? null);
   }
 
@@ -78,14 +76,14 @@ export class Breaker {
     if (copies.some((copy) => !copy.trouble && isCall(copy))) this.#succeed();
     if (broken) this.#fail(lease.id, now, isFresh ? FRESH_CAP_MS : CAP_MS);
     else if (this.#row.get() && troubles.every(({ outcome }) => outcome === "client")) {
-      this.#sql.exec("DELETE FROM failing WHERE association = ?", lease.id);
+      this.sql.exec("DELETE FROM failing WHERE association = ?", lease.id);
     }
   }
 
   /** Closes the breaker, for instance after a change of the configuration. */
   close(): void {
-    this.#sql.exec("DELETE FROM breaker");
-    this.#sql.exec("DELETE FROM failing");
+    this.sql.exec("DELETE FROM breaker");
+    this.sql.exec("DELETE FROM failing");
     this.#row.forget();
   }
 
@@ -97,7 +95,7 @@ export class Breaker {
   #fail(association: string, now: number, longest: number): void {
     const before = this.#row.get() ?? NEW;
     const events = before.events + 1;
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO failing VALUES (?1, ?2, ?2) ON CONFLICT (association) DO UPDATE SET latest = excluded.latest",
       association,
       events,
@@ -115,11 +113,11 @@ export class Breaker {
   /** Counts associations whose first or latest failure came after an event, up to the threshold. */
   #count(column: "since" | "latest", after: number): number {
     const query = `SELECT count(*) AS n FROM (SELECT 1 FROM failing WHERE ${column} > ? LIMIT ?)`;
-    return this.#sql.exec<{ n: number }>(query, after, ASSOCIATIONS).one().n;
+    return this.sql.exec<{ n: number }>(query, after, ASSOCIATIONS).one().n;
   }
 
   #store({ failures, open_until, events, succeeded, trials }: BreakerRow): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO breaker (id, failures, open_until, events, succeeded, trials) VALUES (1, ?, ?, ?, ?, ?)
        ON CONFLICT (id) DO UPDATE SET failures = excluded.failures, open_until = excluded.open_until,
          events = excluded.events, succeeded = excluded.succeeded, trials = excluded.trials`,

@@ -20,14 +20,12 @@ export interface Caller {
  * lease. Reads a few rows; the pace is in memory.
  */
 export class LeaseLimits {
-  readonly #work: WorkQueue;
-  readonly #breaker: Breaker;
   readonly #pacing = new Pacing();
 
-  constructor(work: WorkQueue, breaker: Breaker) {
-    this.#work = work;
-    this.#breaker = breaker;
-  }
+  constructor(
+    private readonly work: WorkQueue,
+    private readonly breaker: Breaker,
+  ) {}
 
   /** How many tasks may be leased now. */
   free({ type }: Found, now: number, { only, holder }: Caller): number {
@@ -35,20 +33,20 @@ export class LeaseLimits {
     // them also where the pace allows one task at a time.
     const isExtraTrial = only !== undefined && this.isTrial();
     const limit = isExtraTrial ? Math.max(2, type.pace.atOnce) : this.#limit(type, now, holder);
-    return Math.min(limit - this.#work.leased(now), this.#pacing.room(type.pace, now));
+    return Math.min(limit - this.work.leased(now), this.#pacing.room(type.pace, now));
   }
 
   /** When a task may be ready (ms since 1970), or null. */
   due({ type }: Found, now: number, { holder }: Caller = {}): number | null {
     const { pace } = type;
-    const first = this.#work.nextReady();
+    const first = this.work.nextReady();
     if (first === null) return null;
     // The first ready task of a batch waits for others.
     const ready = first + (batchOf(type)?.windowMs ?? 0);
-    const at = Math.max(ready, this.#breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(pace, now));
+    const at = Math.max(ready, this.breaker.view()?.openUntil ?? 0, this.#pacing.nextAt(pace, now));
     // With all slots taken, a completion frees one and polls again; the end of a lease covers a Worker that died.
-    const taken = this.#work.leased(now) >= this.#limit(type, Math.max(now, at), holder);
-    return taken ? Math.max(at, this.#work.firstLeaseEnd() ?? 0) : at;
+    const taken = this.work.leased(now) >= this.#limit(type, Math.max(now, at), holder);
+    return taken ? Math.max(at, this.work.firstLeaseEnd() ?? 0) : at;
   }
 
   /**
@@ -57,14 +55,14 @@ export class LeaseLimits {
    * all Workers.
    */
   #limit(type: DestinationType<unknown>, now: number, holder: string | undefined): number {
-    const limit = this.#breaker.limit(type.pace.atOnce, now);
-    const isAlone = holder !== undefined && !this.isTrial() && this.#work.isOnlyHolder(holder, now);
+    const limit = this.breaker.limit(type.pace.atOnce, now);
+    const isAlone = holder !== undefined && !this.isTrial() && this.work.isOnlyHolder(holder, now);
     return isAlone ? limit * (batchOf(type)?.most ?? 2) : limit;
   }
 
   /** Whether a lease is a trial of an open breaker. */
   isTrial(): boolean {
-    return this.#breaker.view() !== null;
+    return this.breaker.view() !== null;
   }
 
   /** Counts the write of a leased task. */
@@ -74,7 +72,7 @@ export class LeaseLimits {
 
   /** Records the result of a completed task: its failures, and its writes beyond the one that the lease counted. */
   completed(found: Found, result: SyncResult, now: number): void {
-    this.#breaker.record(result, now, freshUntil(found.row) > now);
+    this.breaker.record(result, now, freshUntil(found.row) > now);
     this.#pacing.spend(found.type.pace, result.copies.filter(isCall).length - 1, now);
   }
 }

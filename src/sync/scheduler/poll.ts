@@ -24,61 +24,49 @@ export const leasesAll = (answer: PollAnswer | Refusal): boolean =>
  * `SyncDestination`, called by its RPC method `poll`. A poll without ready tasks costs no transaction.
  */
 export class Poll {
-  readonly #object: ObjectContext;
-  readonly #gate: SyncGate;
-  readonly #quota: QueueQuota;
-  readonly #leasing: TaskLeasing;
-  readonly #completion: TaskCompletion;
-
   constructor(
-    object: ObjectContext,
-    gate: SyncGate,
-    quota: QueueQuota,
-    leasing: TaskLeasing,
-    completion: TaskCompletion,
-  ) {
-    this.#object = object;
-    this.#gate = gate;
-    this.#quota = quota;
-    this.#leasing = leasing;
-    this.#completion = completion;
-  }
+    private readonly object: ObjectContext,
+    private readonly gate: SyncGate,
+    private readonly quota: QueueQuota,
+    private readonly leasing: TaskLeasing,
+    private readonly completion: TaskCompletion,
+  ) {}
 
   /** Completes tasks. A result with a stale lease changes nothing. */
   async complete(results: readonly SyncResult[]): Promise<void> {
     if (results.length === 0) return;
-    const { outbox } = this.#object;
-    const gone = this.#object.commit(() => {
-      const ended = this.#completion.complete(results, Date.now());
+    const { outbox } = this.object;
+    const gone = this.object.commit(() => {
+      const ended = this.completion.complete(results, Date.now());
       for (const row of ended) announceAssociation(outbox, secretOf(row));
       return ended;
     });
     if (gone.length > 0) await Promise.all([outbox.drain("watch"), outbox.drain("associations")]);
-    if (this.#quota.shouldRequest()) this.#object.waitUntil(this.#quota.tryRequest());
+    if (this.quota.shouldRequest()) this.object.waitUntil(this.quota.tryRequest());
   }
 
   /** Leases ready tasks. @param slots the most tasks to lease */
   async lease(slots: number, caller: Caller): Promise<PollAnswer | Refusal> {
-    if (slots <= 0 || !(await this.#quota.hasQueued())) return IDLE;
-    if (!(await this.#gate.mayRun())) return { ...IDLE, running: false };
+    if (slots <= 0 || !(await this.quota.hasQueued())) return IDLE;
+    if (!(await this.gate.mayRun())) return { ...IDLE, running: false };
     return refuseIfSealed(() => this.#lease(slots, caller));
   }
 
   #lease(slots: number, caller: Caller): PollAnswer {
     const now = Date.now();
-    const due = this.#leasing.due(now, caller);
+    const due = this.leasing.due(now, caller);
     // Most polls of a burst find no ready task; they need no transaction. One task of a batch waits like the others.
-    if ((caller.only === undefined || this.#leasing.collects) && (due === null || due > now)) {
+    if ((caller.only === undefined || this.leasing.collects) && (due === null || due > now)) {
       return { ...IDLE, retryInMs: due === null ? null : due - now };
     }
     // Unsealed first, so that a sealed service leases no task.
-    const setup = this.#leasing.setup();
+    const setup = this.leasing.setup();
     if (setup === null) return IDLE;
-    const tasks = this.#object.commit(() => this.#leasing.lease(slots, now, caller));
-    const next = this.#leasing.due(now, caller);
+    const tasks = this.object.commit(() => this.leasing.lease(slots, now, caller));
+    const next = this.leasing.due(now, caller);
     return {
       running: true,
-      permitMs: this.#gate.leaseMs(now),
+      permitMs: this.gate.leaseMs(now),
       setup,
       tasks,
       retryInMs: next === null ? null : Math.max(0, next - now),

@@ -32,11 +32,7 @@ interface Total extends Record<string, SqlStorageValue> {
  *             part     an equal part while other destinations want more than they have
  */
 export class QueueCapacity {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   /** Replaces a destination's quota by the one for its request; without quota and need it has no row. Idempotent. */
   grant(
@@ -71,7 +67,7 @@ export class QueueCapacity {
 
   /** A page of the destinations with quota or need, by name. */
   destinations(after: string, limit: number): string[] {
-    return this.#sql
+    return this.sql
       .exec<{ destination: string }>(
         "SELECT destination FROM shares WHERE destination > ? ORDER BY destination LIMIT ?",
         after,
@@ -82,11 +78,11 @@ export class QueueCapacity {
   }
 
   #total(): Total {
-    return this.#sql.exec<Total>("SELECT granted, short FROM total").one();
+    return this.sql.exec<Total>("SELECT granted, short FROM total").one();
   }
 
   #find(destination: string): QuotaRow {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<QuotaRow>("SELECT granted, wanted FROM shares WHERE destination = ?", destination)
       .toArray();
     return row ?? { granted: 0, wanted: 0 };
@@ -94,10 +90,10 @@ export class QueueCapacity {
 
   #store(destination: string, { granted, wanted }: QuotaRow): void {
     if (granted === 0 && wanted === 0) {
-      this.#sql.exec("DELETE FROM shares WHERE destination = ?", destination);
+      this.sql.exec("DELETE FROM shares WHERE destination = ?", destination);
       return;
     }
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO shares VALUES (?, ?, ?)
        ON CONFLICT (destination) DO UPDATE SET granted = excluded.granted, wanted = excluded.wanted`,
       destination,

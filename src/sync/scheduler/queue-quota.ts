@@ -31,9 +31,6 @@ const MAX_UNUSED = 2 * EXTRA_QUOTA;
  * stored. So a lost message never lets quota be used twice, and the next request corrects the rest.
  */
 export class QueueQuota {
-  readonly #object: ObjectContext;
-  readonly #work: WorkQueue;
-  readonly #gate: SyncGate;
   /** Reserved by callers that have not committed yet. */
   #reserved = 0;
   /** Callers that wait for the next grant. */
@@ -48,10 +45,11 @@ export class QueueQuota {
 
   readonly #row: Memo<{ readonly granted: number; readonly open: QuotaState }>;
 
-  constructor(object: ObjectContext, work: WorkQueue, gate: SyncGate) {
-    this.#object = object;
-    this.#work = work;
-    this.#gate = gate;
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly work: WorkQueue,
+    private readonly gate: SyncGate,
+  ) {
     this.#row = new Memo(
       () =>
         object.sql.exec<{ granted: number; open: QuotaState }>("SELECT granted, open FROM share").toArray()[0] ?? {
@@ -105,13 +103,13 @@ export class QueueQuota {
     try {
       await this.request();
     } catch (failure) {
-      warn("share-failed", { destination: this.#object.name, because: textOf(failure) });
+      warn("share-failed", { destination: this.object.name, because: textOf(failure) });
     }
   }
 
   /** Like `tryRequest`, when rows wait for quota. */
   async requestForWaiting(): Promise<void> {
-    if (this.#work.waiting() > 0) await this.tryRequest();
+    if (this.work.waiting() > 0) await this.tryRequest();
   }
 
   /** Gives up unused quota, although it was plentiful when it was granted. Never rejects. */
@@ -121,8 +119,8 @@ export class QueueQuota {
 
   /** Whether rows are queued; requests quota first when all rows wait. */
   async hasQueued(): Promise<boolean> {
-    if (this.#work.queued() === 0) await this.requestForWaiting();
-    return this.#work.queued() > 0;
+    if (this.work.queued() === 0) await this.requestForWaiting();
+    return this.work.queued() > 0;
   }
 
   /** Rows that wait for quota have it requested by the alarm now, and not when the pause would be checked again. */
@@ -141,7 +139,7 @@ export class QueueQuota {
    */
   shouldRequest(): boolean {
     const { granted } = this.#row.get();
-    const waiting = this.#work.waiting();
+    const waiting = this.work.waiting();
     const kept = this.#inUse();
     if (waiting > 0) return kept <= granted / 2;
     return granted > kept && this.#scarce;
@@ -154,7 +152,7 @@ export class QueueQuota {
   due(ended = false): number | null {
     const { granted, open } = this.#row.get();
     if (open === ASKED) return this.#requestedAt + LOST_MS;
-    if (this.#work.waiting() > 0) return this.#fullUntil || this.#requestedAt + LOST_MS;
+    if (this.work.waiting() > 0) return this.#fullUntil || this.#requestedAt + LOST_MS;
     // Plentiful quota is kept, so that the next change need not ask for it.
     const unused = granted - this.#inUse();
     return unused === 0 || (open === PLENTIFUL && unused <= MAX_UNUSED && !ended)
@@ -176,18 +174,18 @@ export class QueueQuota {
 
   /** @returns how many of the `asked` operations are reserved */
   async #exchange(asked: number): Promise<number> {
-    const { env, name } = this.#object;
-    const work = this.#work;
+    const { env, name } = this.object;
+    const work = this.work;
     const kept = this.#inUse();
     const waiting = work.waiting();
     const sent = Date.now();
     this.#requestedAt = sent;
-    this.#object.commit(() => this.#store(kept, ASKED));
+    this.object.commit(() => this.#store(kept, ASKED));
     const answer = await syncControl(env).share(name, { kept, waiting, asked });
-    this.#gate.update(answer, sent);
+    this.gate.update(answer, sent);
     const { granted, scarce } = answer;
     let admitted = 0;
-    this.#object.commit(() => {
+    this.object.commit(() => {
       this.#store(granted, scarce ? ANSWERED : PLENTIFUL);
       // Rows that began to wait after the request was sent come last.
       work.promote(Math.min(waiting, granted - this.#inUse()));
@@ -195,7 +193,7 @@ export class QueueQuota {
       work.promote(granted - this.#inUse() - admitted);
       this.#scarce = scarce;
       this.#refusals = work.waiting() > 0 && granted <= kept ? this.#refusals + 1 : 0;
-      const again = Math.max(Date.now() + backoff(this.#refusals, FULL), this.#gate.pausedUntil());
+      const again = Math.max(Date.now() + backoff(this.#refusals, FULL), this.gate.pausedUntil());
       this.#fullUntil = work.waiting() > 0 ? again : 0;
     });
     // In the same turn as the commit: the next request gives up quota that is neither queued nor reserved.
@@ -204,11 +202,11 @@ export class QueueQuota {
   }
 
   #inUse(): number {
-    return this.#work.queued() + this.#reserved;
+    return this.work.queued() + this.#reserved;
   }
 
   #store(granted: number, open: QuotaState): void {
-    this.#object.sql.exec(
+    this.object.sql.exec(
       "INSERT INTO share (id, granted, open) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET granted = excluded.granted, open = excluded.open",
       granted,
       open,

@@ -17,17 +17,14 @@ const PAGE = 200;
  * by its alarm. A page of 200 associations costs one RPC per mount.
  */
 export class Resync {
-  readonly #object: ObjectContext;
-  readonly #associations: Associations;
-  readonly #work: WorkQueue;
-  readonly #breaker: Breaker;
   readonly #row: Memo<{ readonly next_at: number; readonly cursor: string } | null>;
 
-  constructor(object: ObjectContext, associations: Associations, work: WorkQueue, breaker: Breaker) {
-    this.#object = object;
-    this.#associations = associations;
-    this.#work = work;
-    this.#breaker = breaker;
+  constructor(
+    private readonly object: ObjectContext,
+    private readonly associations: Associations,
+    private readonly work: WorkQueue,
+    private readonly breaker: Breaker,
+  ) {
     this.#row = new Memo(
       () =>
         object.sql.exec<{ next_at: number; cursor: string }>("SELECT next_at, cursor FROM scan").toArray()[0] ?? null,
@@ -46,7 +43,7 @@ export class Resync {
 
   /** Schedules the first resync, unless one is scheduled. Called inside a transaction. */
   begin(now: number): void {
-    if (!this.#row.get()) this.#store(now + settings(this.#object.env).SYNC_SCAN_MS, "");
+    if (!this.#row.get()) this.#store(now + settings(this.object.env).SYNC_SCAN_MS, "");
   }
 
   /**
@@ -54,19 +51,19 @@ export class Resync {
    * repaired. Called inside a transaction.
    */
   restart(now: number): void {
-    this.#breaker.close();
-    this.#work.unpause();
-    if (this.#associations.any()) this.#store(now, "");
+    this.breaker.close();
+    this.work.unpause();
+    if (this.associations.any()) this.#store(now, "");
   }
 
   end(): void {
-    this.#object.sql.exec("DELETE FROM scan");
+    this.object.sql.exec("DELETE FROM scan");
     this.#row.forget();
   }
 
   /** Compares the next page. */
   async step(now: number): Promise<void> {
-    const associations = this.#associations;
+    const associations = this.associations;
     const row = this.#row.get();
     if (!row || row.next_at > now) return;
     const page = associations.page(row.cursor, PAGE);
@@ -75,7 +72,7 @@ export class Resync {
       const versions = await this.#newest(mountUuid, rows);
       for (const [index, one] of rows.entries()) newest.set(one.id, versions[index] ?? null);
     }
-    this.#object.commit(() => {
+    this.object.commit(() => {
       for (const { id } of page) {
         const current = associations.find(id);
         if (current && current.wish !== "held" && this.#isBehind(current, newest.get(id) ?? null))
@@ -86,7 +83,7 @@ export class Resync {
       if (after?.next_at !== row.next_at || after.cursor !== row.cursor) return;
       const last = page.at(-1);
       if (last && page.length === PAGE) this.#store(now, last.id);
-      else if (associations.any()) this.#store(now + settings(this.#object.env).SYNC_SCAN_MS, "");
+      else if (associations.any()) this.#store(now + settings(this.object.env).SYNC_SCAN_MS, "");
       else this.end();
     });
   }
@@ -94,7 +91,7 @@ export class Resync {
   /** Reads versions of one mount. Secrets of a mount that fails count as unchanged, so that other mounts are compared. */
   async #newest(mountUuid: string, rows: readonly AssociationRow[]): Promise<(number | null)[]> {
     try {
-      return await kvStore(this.#object.env, mountUuid).newestVersions(rows.map((row) => row.secret_name));
+      return await kvStore(this.object.env, mountUuid).newestVersions(rows.map((row) => row.secret_name));
     } catch (failure) {
       warn("scan-skipped", { mount: mountUuid, because: textOf(failure) });
       return rows.map((row) => row.synced_version);
@@ -102,15 +99,15 @@ export class Resync {
   }
 
   #isBehind(row: AssociationRow, newest: number | null): boolean {
-    const work = this.#work.find(row.id);
+    const work = this.work.find(row.id);
     // A queued row is up to date, unless it waits after a failure or its task was leased before the change.
     if (work) return work.leased || work.attempts > 0;
     if (row.wish === "absent" || (row.status !== "SYNCED" && row.status !== "UNSYNCED")) return true;
-    return newest !== row.synced_version || this.#associations.owes(row);
+    return newest !== row.synced_version || this.associations.owes(row);
   }
 
   #store(nextAt: number, cursor: string): void {
-    this.#object.sql.exec(
+    this.object.sql.exec(
       "INSERT INTO scan VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET next_at = excluded.next_at, cursor = excluded.cursor",
       nextAt,
       cursor,

@@ -14,24 +14,22 @@ const RENEWED_BELOW_MS = 20;
  *      +----mayRun()----> paused --PAUSE_RECHECK_MS-+
  */
 export class SyncGate {
-  readonly #request: () => Promise<MayRun>;
-  readonly #resumed: () => void;
   #leasedUntil = 0;
   #pausedUntil = 0;
   /** When the question of the newest answer was sent. */
   #sent = 0;
 
   /** @param resumed called when an answer ends a known pause: deadlines that waited for its end are earlier now */
-  constructor(request: () => Promise<MayRun>, resumed: () => void) {
-    this.#request = request;
-    this.#resumed = resumed;
-  }
+  constructor(
+    private readonly request: () => Promise<MayRun>,
+    private readonly resumed: () => void,
+  ) {}
 
   /** Whether calls to the provider may start now. */
   async mayRun(): Promise<boolean> {
     const sent = Date.now();
     if (this.#leasedUntil - sent >= RENEWED_BELOW_MS) return true;
-    const answer = await this.#request();
+    const answer = await this.request();
     this.update(answer, sent);
     return answer.running;
   }
@@ -46,7 +44,7 @@ export class SyncGate {
     this.#sent = sent;
     this.#leasedUntil = running ? sent + permitMs : 0;
     this.#pausedUntil = running ? 0 : sent + PAUSE_RECHECK_MS;
-    if (ends) this.#resumed();
+    if (ends) this.resumed();
   }
 
   /** How long calls may still start under the current lease. */

@@ -26,13 +26,10 @@ function isPermitted(): boolean {
  * Shared by the isolate. Costs one RPC to `SyncControl` per renewal; concurrent callers share it.
  */
 export class GateLease {
-  readonly #request: (forMs: number) => Promise<MayRun>;
   #renewing: Promise<boolean> | null = null;
 
   /** @param request requests a lease of at least `forMs` from `SyncControl` */
-  constructor(request: (forMs: number) => Promise<MayRun>) {
-    this.#request = request;
-  }
+  constructor(private readonly request: (forMs: number) => Promise<MayRun>) {}
 
   /** Records a lease granted elsewhere, such as by a poll. @param sent when the request was sent */
 
@@ -53,7 +50,7 @@ export class GateLease {
     // A lease that expired on the way is requested again for a longer time.
     for (let attempt = 1, longer = 0; attempt <= MAX_ATTEMPTS; attempt++, longer = 100 * 2 ** attempt) {
       const sent = Date.now();
-      const answer = await this.#request(longer).catch(() => null);
+      const answer = await this.request(longer).catch(() => null);
       if (answer === null) {
         await scheduler.wait(RETRY_MS);
         continue;

@@ -127,9 +127,6 @@ const QUICK_MS = 1_000;
  * A place holds one task, or a batch of them.
  */
 class Run {
-  readonly #env: Env;
-  readonly #destination: string;
-  readonly #options: Options & { readonly connections: Connections };
   #object: Remote<SyncDestinationApi>;
   readonly #dependencies: TaskDependencies;
   readonly #gateLease: GateLease;
@@ -159,10 +156,11 @@ class Run {
   #isPollOwed = false;
   #due = Promise.withResolvers<void>();
 
-  constructor(env: Env, destination: string, options: Options & { readonly connections: Connections }) {
-    this.#env = env;
-    this.#destination = destination;
-    this.#options = options;
+  constructor(
+    private readonly env: Env,
+    private readonly destination: string,
+    private readonly options: Options & { readonly connections: Connections },
+  ) {
     this.#end = Date.now() + options.budgetMs;
     this.#object = syncDestination(env, destination);
     this.#gateLease = options.gateLease ?? gateLeaseFor(env);
@@ -180,7 +178,7 @@ class Run {
   }
 
   async run(): Promise<void> {
-    const { only } = this.#options;
+    const { only } = this.options;
     for (;;) {
       const sent = Date.now();
       this.#joined = false;
@@ -228,7 +226,7 @@ class Run {
 
   /** Reports results, and leases tasks for the free places. */
   async #poll(sent: number): Promise<PollAnswer> {
-    const { only } = this.#options;
+    const { only } = this.options;
     const free = sent < this.#end ? this.#free() : 0;
     const reported = this.#results;
     const wasOwed = this.#isPollOwed;
@@ -265,20 +263,20 @@ class Run {
         warn("turn-repeated", { results: results.length, because: textOf(failure) });
         await scheduler.wait(wait);
         // A stub stays broken after a restart of its object.
-        this.#object = syncDestination(this.#env, this.#destination);
+        this.#object = syncDestination(this.env, this.destination);
       }
     }
   }
 
   /** Places at work now. */
   #places(): number {
-    if (this.#options.only !== undefined) return 1;
-    return Math.min(this.#options.connections.share(), this.#atOnce ?? MAX_CONCURRENT);
+    if (this.options.only !== undefined) return 1;
+    return Math.min(this.options.connections.share(), this.#atOnce ?? MAX_CONCURRENT);
   }
 
   /** How many more tasks may be leased. */
   #free(): number {
-    if (this.#options.only !== undefined) return this.#atOnce === null ? 1 : 0;
+    if (this.options.only !== undefined) return this.#atOnce === null ? 1 : 0;
     // The object leases more than the destination's limit only to a Worker that holds all leases.
     const most = this.#places() * (this.#taskMs < QUICK_MS && !this.#batches ? 2 : 1);
     // Tasks ahead of a batch take one place.
@@ -318,7 +316,7 @@ class Run {
         ? Promise.all(tasks.map((leased) => performTask(this.#dependencies, setup, leased)))
         : performTasks(this.#dependencies, setup, tasks);
     const trace = tasks.find(({ task }) => task.trace)?.task.trace;
-    const results = await tracedWork(this.#env, trace, "secret-sync", push, (all) =>
+    const results = await tracedWork(this.env, trace, "secret-sync", push, (all) =>
       all.some((each) => failureOf(each) !== undefined),
     );
     this.#progressAt = Date.now();
@@ -327,8 +325,8 @@ class Run {
     if (isFirst) this.#reportBy = this.#progressAt + REPORT_MS;
     for (const [at, result] of results.entries()) {
       const task = tasks[at]?.task;
-      if (task) auditTask(this.#destination, task, result);
-      countTask(this.#destination, result);
+      if (task) auditTask(this.destination, task, result);
+      countTask(this.destination, result);
       this.#results.push(result);
     }
     this.#running--;

@@ -19,15 +19,13 @@ interface Batch {
  * each mount, and a secret is read once. A read begins after the lease, so a later version is another generation.
  */
 export class SecretReads {
-  readonly #env: Env;
-  readonly #gatherMs: number;
   readonly #batches = new Map<string, Batch>();
 
   /** @param gatherMs how long a read waits for others; 0: for those of the same poll */
-  constructor(env: Env, gatherMs: number) {
-    this.#env = env;
-    this.#gatherMs = gatherMs;
-  }
+  constructor(
+    private readonly env: Env,
+    private readonly gatherMs: number,
+  ) {}
 
   read({ desired, mountUuid, secretName }: SyncTask): SecretRead {
     if (desired !== "present") return Promise.resolve(null);
@@ -43,10 +41,10 @@ export class SecretReads {
 
   #gather(mountUuid: string): Batch {
     const names = new Map<string, number>();
-    const together = this.#gatherMs > 0 ? scheduler.wait(this.#gatherMs) : Promise.resolve();
+    const together = this.gatherMs > 0 ? scheduler.wait(this.gatherMs) : Promise.resolve();
     const answers = together.then(() => {
       if (this.#batches.get(mountUuid)?.names === names) this.#batches.delete(mountUuid);
-      const store = kvStore(this.#env, mountUuid);
+      const store = kvStore(this.env, mountUuid);
       const [first = "", ...others] = names.keys();
       return others.length === 0 ? store.newest(first).then((one) => [one]) : store.newestOf([first, ...others]);
     });

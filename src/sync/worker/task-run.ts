@@ -36,9 +36,6 @@ export interface ObjectRemoval {
 export class TaskRun {
   readonly results: ObjectResult[] = [];
   unfinished = false;
-  readonly #type: DestinationType<unknown>;
-  readonly #setup: Setup;
-  readonly #task: SyncTask;
   readonly #context: MakeContext;
   readonly #end: number;
   readonly #tags: string;
@@ -46,14 +43,11 @@ export class TaskRun {
   #stopped: Trouble | null = null;
 
   constructor(
-    type: DestinationType<unknown>,
-    setup: Setup,
-    task: SyncTask,
+    private readonly type: DestinationType<unknown>,
+    private readonly setup: Setup,
+    private readonly task: SyncTask,
     run: { readonly make: MakeContext; readonly tags: string; readonly end: number },
   ) {
-    this.#type = type;
-    this.#setup = setup;
-    this.#task = task;
     this.#context = run.make;
     this.#tags = run.tags;
     this.#end = run.end;
@@ -61,7 +55,7 @@ export class TaskRun {
 
   /** The settings of the destination. */
   get connection(): unknown {
-    return this.#setup.connection;
+    return this.setup.connection;
   }
 
   /** The context of one call, with the time that is left. */
@@ -71,8 +65,8 @@ export class TaskRun {
 
   async put(copy: ObjectTask, content: Content): Promise<void> {
     const write = await this.beginPut(copy, content);
-    if (write === null || this.#type.kind === "stored") return;
-    this.settlePut(write, await this.#type.put(write.object, this.connection, this.context()));
+    if (write === null || this.type.kind === "stored") return;
+    this.settlePut(write, await this.type.put(write.object, this.connection, this.context()));
   }
 
   /** The push of an object; null when it is recorded without one. */
@@ -82,27 +76,27 @@ export class TaskRun {
     const same = copy.outside !== undefined && copy.outside !== null && copy.fingerprint === fingerprint;
     if (same && copy.owed) return this.#cleanUp(copy, fingerprint);
     if (same) return this.#record(copy, { state: "kept", fingerprint });
-    const { maxValueBytes } = this.#type;
+    const { maxValueBytes } = this.type;
     if (Buffer.byteLength(value) > maxValueBytes) {
       const message = `the value is larger than the ${maxValueBytes} bytes that the destination takes`;
       return this.leave(copy, failure("client", "value_too_large", message));
     }
     if (!this.mayBegin()) return this.leave(copy, this.#stopped ?? undefined);
-    if (this.#type.kind === "stored") return this.#record(copy, { state: "pushed", fingerprint, value });
-    const { granularity, idempotencyToken } = this.#task;
+    if (this.type.kind === "stored") return this.#record(copy, { state: "pushed", fingerprint, value });
+    const { granularity, idempotencyToken } = this.task;
     const object: ExternalObject = {
       name: copy.name,
       reference: copy.reference,
       value,
       data,
-      tags: { ...this.#setup.tags },
+      tags: { ...this.setup.tags },
       previousTagKeys: [...copy.previousTagKeys],
       tagsWritten: copy.tagsWritten === this.#tags,
       knownToExist: copy.knownToExist,
       unsureSince: copy.unsureSince ?? undefined,
       idempotencyToken: digest([idempotencyToken, copy.name, value]),
       contentType: granularity === "secret-path" && !isText ? "application/json" : "text/plain",
-      updatePolicy: this.#setup.updatePolicy,
+      updatePolicy: this.setup.updatePolicy,
     };
     return { copy, fingerprint, object };
   }
@@ -114,19 +108,19 @@ export class TaskRun {
 
   /** Tries the owed clean-up of an object that is up to date. */
   async #cleanUp(copy: ObjectTask, fingerprint: string): Promise<null> {
-    const type = this.#type;
+    const type = this.type;
     if (type.kind === "stored" || !type.cleanUp) return this.#record(copy, { state: "kept", fingerprint });
     if (!this.mayBegin()) return this.leave(copy);
     const { name, reference } = copy;
-    const done = await type.cleanUp({ name, reference }, this.#setup.connection, this.#context(this.#budget()));
+    const done = await type.cleanUp({ name, reference }, this.setup.connection, this.#context(this.#budget()));
     if (done.outcome !== "ok") return this.#fail(copy, done);
     return this.#record(copy, { state: "kept", fingerprint, ...settled(done) });
   }
 
   async remove(copy: ObjectTask, sourceGone: boolean): Promise<void> {
     const removal = await this.beginRemoval(copy, sourceGone);
-    if (removal === null || this.#type.kind === "stored") return;
-    this.settleRemoval(removal, await this.#type.remove(removal.object, this.connection, this.context()));
+    if (removal === null || this.type.kind === "stored") return;
+    this.settleRemoval(removal, await this.type.remove(removal.object, this.connection, this.context()));
   }
 
   /**
@@ -135,14 +129,14 @@ export class TaskRun {
    */
   async beginRemoval(copy: ObjectTask, sourceGone: boolean): Promise<ObjectRemoval | null> {
     if (copy.ours === "no") return this.#record(copy, { state: "absent", notOurs: true, uncalled: true });
-    if (this.#setup.retain) return this.#record(copy, { state: "retained" });
+    if (this.setup.retain) return this.#record(copy, { state: "retained" });
     if (sourceGone && copy.outside === null) return this.#record(copy, { state: "absent", uncalled: true });
     if (!this.mayBegin()) return this.leave(copy);
-    if (this.#type.kind === "stored") return this.#record(copy, { state: "absent" });
+    if (this.type.kind === "stored") return this.#record(copy, { state: "absent" });
     const known = { name: copy.name, reference: copy.reference };
     if (copy.ours === "maybe") {
       // A push of unknown outcome may have failed, and an object found now may belong to another writer.
-      const seen = await this.#type.inspect(known, this.connection, this.context());
+      const seen = await this.type.inspect(known, this.connection, this.context());
       if (seen.outcome === "ok" && (seen.state === "absent" || seen.owned === false)) {
         return this.#record(copy, { state: "absent" });
       }
@@ -151,8 +145,8 @@ export class TaskRun {
         return this.#fail(copy, seen);
       }
     }
-    const idempotencyToken = digest(["removal", this.#task.idempotencyToken, copy.name]);
-    return { copy, object: { ...known, ownedOnly: this.#setup.updatePolicy !== "replace", idempotencyToken } };
+    const idempotencyToken = digest(["removal", this.task.idempotencyToken, copy.name]);
+    return { copy, object: { ...known, ownedOnly: this.setup.updatePolicy !== "replace", idempotencyToken } };
   }
 
   settleRemoval({ copy }: ObjectRemoval, done: Done): void {
@@ -209,9 +203,9 @@ export class TaskRun {
 
   /** A keyed fingerprint of content, tags and target, to detect an object that is up to date. */
   #fingerprint(value: string): string {
-    const { connection, tags, fingerprintKey } = this.#setup;
+    const { connection, tags, fingerprintKey } = this.setup;
     const where = Object.entries(connection as Record<string, unknown>).filter(
-      ([field]) => !this.#type.sensitive.includes(field),
+      ([field]) => !this.type.sensitive.includes(field),
     );
     return createHmac("sha256", fingerprintKey)
       .update(JSON.stringify([value, Object.entries(tags).sort(), where.sort()]))

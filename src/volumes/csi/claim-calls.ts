@@ -18,55 +18,43 @@ import { remoteId } from "./volume-views.ts";
  * row.
  */
 export class ClaimCalls {
-  readonly #claims: CsiClaimStore;
-  readonly #plugins: CsiPlugins;
-  readonly #secrets: CsiSecrets;
-  readonly #dispatcher: CsiDispatcher;
-  readonly #orphans: Orphans;
-
   constructor(
-    claims: CsiClaimStore,
-    plugins: CsiPlugins,
-    secrets: CsiSecrets,
-    dispatcher: CsiDispatcher,
-    orphans: Orphans,
-  ) {
-    this.#claims = claims;
-    this.#plugins = plugins;
-    this.#secrets = secrets;
-    this.#dispatcher = dispatcher;
-    this.#orphans = orphans;
-  }
+    private readonly claims: CsiClaimStore,
+    private readonly plugins: CsiPlugins,
+    private readonly secrets: CsiSecrets,
+    private readonly dispatcher: CsiDispatcher,
+    private readonly orphans: Orphans,
+  ) {}
 
   /** The provider's id of the claim's node. */
   externalNodeId({ nodeId }: CsiClaim, { pluginId }: CsiVolume): string {
-    return this.#plugins.externalNodeId(pluginId, nodeId);
+    return this.plugins.externalNodeId(pluginId, nodeId);
   }
 
   /** Leaves the volume published on a node that is down, as an orphan; inside a transaction. */
   leavePublished(claim: CsiClaim, volume: CsiVolume): void {
-    this.#orphans.add(claim, remoteId(volume));
+    this.orphans.add(claim, remoteId(volume));
   }
 
   /** Stores and sends the operation of a claim's next step; inside a transaction. @returns its id */
   begin(method: CsiClaimMethod, given: CsiClaim, volume: CsiVolume): Result<string> {
     return refuseIfSealed((): Result<string> => {
       const externalNodeId = given.externalNodeId || this.externalNodeId(given, volume);
-      if (given.externalNodeId === "") this.#claims.update(given, { externalNodeId });
+      if (given.externalNodeId === "") this.claims.update(given, { externalNodeId });
       const claim = { ...given, externalNodeId };
       const isController = method.startsWith("csi.controller.");
       // In a ControllerUnpublishVolume call, an empty node id means all nodes.
       if (isController && externalNodeId === "") return refuse("conflict", `missing external node ID: ${claim.nodeId}`);
       const able = isController
-        ? controllersFor(this.#plugins, volume.pluginId, NEEDS[method], targetOf({}, volume.topologies))
+        ? controllersFor(this.plugins, volume.pluginId, NEEDS[method], targetOf({}, volume.topologies))
         : ok([claim.nodeId] as const);
       if (!able.ok) return able;
-      const params = claimParams(method, claim, this.#secrets.opened(volume), {
-        mount: claim.mount && (this.#secrets.openOfClaim(claim.mount) as MountOptions),
-        publishContext: claim.publishContext ? (this.#secrets.openOfClaim(claim.publishContext) as Texts) : {},
+      const params = claimParams(method, claim, this.secrets.opened(volume), {
+        mount: claim.mount && (this.secrets.openOfClaim(claim.mount) as MountOptions),
+        publishContext: claim.publishContext ? (this.secrets.openOfClaim(claim.publishContext) as Texts) : {},
       });
       const { namespace, id: volumeId, pluginId } = volume;
-      const begun = this.#dispatcher.begin(
+      const begun = this.dispatcher.begin(
         {
           pluginId,
           namespace,
@@ -78,9 +66,9 @@ export class ClaimCalls {
           request: `claim ${crypto.randomUUID()}`,
           change: forClaim(claim),
         },
-        this.#secrets.of(volume),
+        this.secrets.of(volume),
       );
-      if (begun.ok && method === "csi.node.publish") this.#orphans.forget(claim);
+      if (begun.ok && method === "csi.node.publish") this.orphans.forget(claim);
       return begun;
     });
   }

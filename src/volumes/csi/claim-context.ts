@@ -21,15 +21,11 @@ interface ClaimContextsDependencies {
  * reads.
  */
 export class ClaimContexts {
-  readonly #dependencies: ClaimContextsDependencies;
-
-  constructor(dependencies: ClaimContextsDependencies) {
-    this.#dependencies = dependencies;
-  }
+  constructor(private readonly dependencies: ClaimContextsDependencies) {}
 
   /** @param claim with its current or prospective modes */
   of(claim: CsiClaim, volume: CsiVolume): ClaimContext {
-    const { claims, plugins } = this.#dependencies;
+    const { claims, plugins } = this.dependencies;
     const plugin = plugins.find(volume.pluginId);
     const node = this.#node(claim);
     return {
@@ -49,7 +45,7 @@ export class ClaimContexts {
   }
 
   #refused(claim: CsiClaim, volume: CsiVolume, plugin: CsiPlugin | null): Refusal | null {
-    const { claims, plugins, operations } = this.#dependencies;
+    const { claims, plugins, operations } = this.dependencies;
     const name = { namespace: volume.namespace, id: volume.id };
     if (operations.locking(volume.namespace, volume.id)?.method === "csi.controller.delete")
       return refuse("conflict", `volume ${volume.id} is being deleted`);
@@ -72,20 +68,20 @@ export class ClaimContexts {
     if (!node) return "gone";
     if (node.origin !== "agent") return node.status === "down" ? "gone" : "theirs";
     if (node.status === "down") return "down";
-    return this.#dependencies.plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
+    return this.dependencies.plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
   }
 
   #node({ nodeId }: CsiClaim): ClaimNode | null {
-    return claimNode(this.#dependencies.sql, nodeId);
+    return claimNode(this.dependencies.sql, nodeId);
   }
 
   knowsNode(nodeId: string): boolean {
-    return hasNode(this.#dependencies.sql, nodeId);
+    return hasNode(this.dependencies.sql, nodeId);
   }
 
   /** Whether the allocation is not terminal. An unknown allocation counts as terminal. */
   isLive({ namespace, allocId }: Pick<CsiClaim, "namespace" | "allocId">): boolean {
-    return isTerminal(this.#dependencies.sql, namespace, allocId) === false;
+    return isTerminal(this.dependencies.sql, namespace, allocId) === false;
   }
 }
 

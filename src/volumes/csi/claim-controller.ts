@@ -26,27 +26,16 @@ const AFTER_DEFECT_MS = 60_000;
  */
 export class ClaimController implements Timed {
   readonly due = "SELECT min(due) FROM csi_claims WHERE due IS NOT NULL";
-  readonly #publisher: EventPublisher<IndexBackfill>;
-  readonly #claims: CsiClaimStore;
-  readonly #contexts: ClaimContexts;
-  readonly #store: CsiVolumeStore;
-  readonly #calls: ClaimCalls;
   readonly #waiters = new OperationWaiters();
   #isRunning = false;
 
   constructor(
-    publisher: EventPublisher<IndexBackfill>,
-    claims: CsiClaimStore,
-    contexts: ClaimContexts,
-    store: CsiVolumeStore,
-    calls: ClaimCalls,
-  ) {
-    this.#publisher = publisher;
-    this.#claims = claims;
-    this.#contexts = contexts;
-    this.#store = store;
-    this.#calls = calls;
-  }
+    private readonly publisher: EventPublisher<IndexBackfill>,
+    private readonly claims: CsiClaimStore,
+    private readonly contexts: ClaimContexts,
+    private readonly store: CsiVolumeStore,
+    private readonly calls: ClaimCalls,
+  ) {}
 
   /** Processes due claims after the current transaction. */
   soon(): void {
@@ -58,12 +47,12 @@ export class ClaimController implements Timed {
     this.#isRunning = true;
     try {
       for (;;) {
-        const due = this.#claims.dueVolumes(Date.now(), MAX_VOLUMES);
+        const due = this.claims.dueVolumes(Date.now(), MAX_VOLUMES);
         for (const name of due) {
           this.#advanceSafely(name);
           this.#waiters.wake(keyOf(name));
         }
-        await this.#publisher.published();
+        await this.publisher.published();
         if (due.length === 0) return;
       }
     } finally {
@@ -79,20 +68,20 @@ export class ClaimController implements Timed {
 
   /** Emits an event for a volume whose claims have changed; inside a transaction. */
   emitChange(name: Name, backfills: readonly IndexBackfill[]): void {
-    const known = this.#store.find(name);
+    const known = this.store.find(name);
     if (!known) return;
-    const owed = known.nodeExpansionOwed && this.#claims.owing(name).length > 0;
+    const owed = known.nodeExpansionOwed && this.claims.owing(name).length > 0;
     const volume: CsiVolume = { ...known, nodeExpansionOwed: owed, modifyTime: Date.now() };
-    this.#store.write(volume);
-    this.#publisher.emitLine(
-      [csiVolumeEvent(CLAIMED, this.#store.shown(volume))],
+    this.store.write(volume);
+    this.publisher.emitLine(
+      [csiVolumeEvent(CLAIMED, this.store.shown(volume))],
       [csiVolumeBackfill(volume), ...backfills],
     );
   }
 
   /** Wakes blocking queries on volumes when a claim's error changes; emits no event. */
   refusalChanged(claim: CsiClaim, { message }: Refusal): void {
-    if (claim.refusal?.message !== message) this.#publisher.emitLine([], [{ table: CSI_VOLUME, row: [] }]);
+    if (claim.refusal?.message !== message) this.publisher.emitLine([], [{ table: CSI_VOLUME, row: [] }]);
   }
 
   /** Isolates a defect of one volume from the others. */
@@ -101,16 +90,16 @@ export class ClaimController implements Timed {
       this.#advance(name);
     } catch (failure) {
       warn("csi-claims-failed", { ...name, because: textOf(failure) });
-      this.#publisher.commit(() => this.#claims.postpone(name, Date.now() + AFTER_DEFECT_MS));
+      this.publisher.commit(() => this.claims.postpone(name, Date.now() + AFTER_DEFECT_MS));
     }
   }
 
   /** Advances the due claims of a volume as far as possible, in one transaction and one event. */
   #advance(name: Name): void {
-    this.#publisher.commit(() => {
+    this.publisher.commit(() => {
       let moved = false;
       for (let steps = 0; steps < MAX_STEPS; steps++) {
-        const claim = this.#claims.firstDue(name, Date.now());
+        const claim = this.claims.firstDue(name, Date.now());
         if (!claim) break;
         moved = this.#step(claim) || moved;
       }
@@ -120,24 +109,24 @@ export class ClaimController implements Timed {
 
   /** @returns whether the claim has moved */
   #step(claim: CsiClaim): boolean {
-    const volume = this.#store.find(nameOf(claim));
+    const volume = this.store.find(nameOf(claim));
     if (!volume) return this.#withoutVolume(claim);
     const modes = modesOf(claim, volume);
-    const step = nextStep(this.#contexts.of({ ...claim, ...modes }, volume));
+    const step = nextStep(this.contexts.of({ ...claim, ...modes }, volume));
     switch (step.kind) {
       case "idle":
-        this.#claims.update(claim, { due: null, ...(claim.operation === null && { refusal: null }) });
+        this.claims.update(claim, { due: null, ...(claim.operation === null && { refusal: null }) });
         return false;
       case "wait":
-        this.#claims.update(claim, { pluginId: volume.pluginId, ...waiting(claim, step) });
+        this.claims.update(claim, { pluginId: volume.pluginId, ...waiting(claim, step) });
         this.refusalChanged(claim, step.refusal);
         return false;
       case "leave-attached":
-        this.#claims.update(claim, { attachAsked: false });
+        this.claims.update(claim, { attachAsked: false });
         return false;
       case "leave-published":
-        this.#calls.leavePublished(claim, volume);
-        this.#claims.update(claim, {
+        this.calls.leavePublished(claim, volume);
+        this.claims.update(claim, {
           state: "node-detached",
           publishAsked: false,
           path: "",
@@ -147,9 +136,9 @@ export class ClaimController implements Timed {
         return true;
       case "transition":
         if (step.state === "taken") this.#recordModes(claim, volume, modes);
-        this.#claims.update(claim, { state: step.state, attempts: 0, refusal: null });
-        if (step.state === "attached") this.#claims.update(claim, { path: "" });
-        if (step.state === "unpublishing") this.#claims.update(claim, { owesExpansion: false });
+        this.claims.update(claim, { state: step.state, attempts: 0, refusal: null });
+        if (step.state === "attached") this.claims.update(claim, { path: "" });
+        if (step.state === "unpublishing") this.claims.update(claim, { owesExpansion: false });
         return true;
       case "operate":
         this.#ask(step.method, claim, volume);
@@ -161,39 +150,39 @@ export class ClaimController implements Timed {
 
   /** The access mode of the first claim stays the volume's mode until its last claim is released. */
   #recordModes(claim: CsiClaim, volume: CsiVolume, modes: Modes): void {
-    const volumeMode = this.#claims.modes(nameOf(claim))?.AccessMode ?? modes.accessMode;
-    const externalNodeId = this.#calls.externalNodeId(claim, volume);
-    this.#claims.update(claim, { ...modes, volumeMode, pluginId: volume.pluginId, externalNodeId });
+    const volumeMode = this.claims.modes(nameOf(claim))?.AccessMode ?? modes.accessMode;
+    const externalNodeId = this.calls.externalNodeId(claim, volume);
+    this.claims.update(claim, { ...modes, volumeMode, pluginId: volume.pluginId, externalNodeId });
   }
 
   #ask(method: CsiClaimMethod, claim: CsiClaim, volume: CsiVolume): void {
-    const begun = this.#calls.begin(method, claim, volume);
+    const begun = this.calls.begin(method, claim, volume);
     if (!begun.ok) {
       const refusal = failedAt(method, begun);
-      this.#claims.update(claim, failure(claim, refusal));
+      this.claims.update(claim, failure(claim, refusal));
       this.refusalChanged(claim, refusal);
       return;
     }
-    this.#claims.update(claim, {
+    this.claims.update(claim, {
       operation: begun.value,
       due: null,
       ...(method === "csi.controller.publish" && { attachAsked: true }),
-      ...(method === "csi.node.publish" && { publishAsked: true, boot: this.#contexts.bootOf(claim) }),
+      ...(method === "csi.node.publish" && { publishAsked: true, boot: this.contexts.bootOf(claim) }),
     });
   }
 
   /** Removes the claim, and records it again if its allocation is live again. */
   #removeClaim(claim: CsiClaim): boolean {
-    this.#claims.remove(claim);
-    this.#claims.touchPending(claim);
-    if (this.#contexts.isLive(claim)) this.#claims.insert(claim, Date.now());
+    this.claims.remove(claim);
+    this.claims.touchPending(claim);
+    if (this.contexts.isLive(claim)) this.claims.insert(claim, Date.now());
     return claim.state !== "pending";
   }
 
   /** Parks a live claim until its volume exists; removes the claim of a terminal allocation. */
   #withoutVolume(claim: CsiClaim): boolean {
-    if (this.#contexts.isLive(claim)) this.#claims.update(claim, { due: null });
-    else this.#claims.remove(claim);
+    if (this.contexts.isLive(claim)) this.claims.update(claim, { due: null });
+    else this.claims.remove(claim);
     return false;
   }
 }

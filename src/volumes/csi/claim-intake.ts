@@ -36,14 +36,10 @@ const UNCHANGED: ChangeSet = { events: [], backfills: [] };
  * once. Reports may arrive in any order: allocation before job, either before the volume.
  */
 export class ClaimIntake {
-  readonly #dependencies: ClaimIntakeDependencies;
-
-  constructor(dependencies: ClaimIntakeDependencies) {
-    this.#dependencies = dependencies;
-  }
+  constructor(private readonly dependencies: ClaimIntakeDependencies) {}
 
   allocationChanged(_before: Kept | null, after: Kept | null, report: ObjectReport): ChangeSet {
-    const { claims, jobVolumes } = this.#dependencies;
+    const { claims, jobVolumes } = this.dependencies;
     const { namespace, id } = report;
     if (!after || after.terminal) return this.#changed(claims.touchAllocation(namespace, id));
     if (!after.nodeId) return UNCHANGED;
@@ -66,7 +62,7 @@ export class ClaimIntake {
 
   /** Records the claims of allocations that were reported before their job. */
   jobChanged(after: Kept | null, { namespace, id }: ObjectReport): ChangeSet {
-    const { sql, jobVolumes } = this.#dependencies;
+    const { sql, jobVolumes } = this.dependencies;
     if (!after) {
       jobVolumes.forget(namespace, id);
       return UNCHANGED;
@@ -95,7 +91,7 @@ export class ClaimIntake {
     const now = Date.now();
     if (!allocation.node_id) return false;
     const made = asks.map((ask) =>
-      this.#dependencies.claims.insert(
+      this.dependencies.claims.insert(
         {
           namespace,
           volumeId: volumeIdOf(ask, allocation.name ?? ""),
@@ -113,14 +109,14 @@ export class ClaimIntake {
   }
 
   #sealed(mount: unknown): Uint8Array {
-    const sealed = refuseIfSealed(() => ok(this.#dependencies.secrets.sealForClaim(mount)));
+    const sealed = refuseIfSealed(() => ok(this.dependencies.secrets.sealForClaim(mount)));
     if (!sealed.ok) throw new Refused(sealed);
     return sealed.value;
   }
 
   #changed(anything: boolean): ChangeSet {
     if (!anything) return UNCHANGED;
-    this.#dependencies.controller.soon();
+    this.dependencies.controller.soon();
     return CHANGED;
   }
 }

@@ -54,17 +54,13 @@ const LIVE = isLiveIn("csi_claims");
  * query uses an index; lists are bounded by 1,000 rows.
  */
 export class CsiClaimStore {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   /** Records a claim unless it exists. @returns whether it is new */
   insert(claim: NewClaim, now: number): boolean {
     const { namespace, volumeId, allocId, nodeId, mode, accessMode, attachmentMode, mount } = claim;
     return (
-      this.#sql.exec(
+      this.sql.exec(
         `INSERT INTO csi_claims (namespace, volume_id, alloc_id, node_id, mode, access_mode, attachment_mode, mount, state,
            due, created, updated) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'pending', ?9, ?9, ?9)
          ON CONFLICT (namespace, volume_id, alloc_id) DO NOTHING`,
@@ -90,7 +86,7 @@ export class CsiClaimStore {
           ? JSON.stringify(value)
           : (value as null),
     ]);
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE csi_claims SET ${columns.map(([column]) => `${column} = ?`).join(", ")}, updated = ? WHERE row = ?`,
       ...columns.map(([, value]) => value),
       Date.now(),
@@ -99,12 +95,12 @@ export class CsiClaimStore {
   }
 
   remove({ row }: Pick<CsiClaim, "row">): void {
-    this.#sql.exec("DELETE FROM csi_claims WHERE row = ?", row);
+    this.sql.exec("DELETE FROM csi_claims WHERE row = ?", row);
   }
 
   /** Removes a volume's claims of terminal allocations. */
   removeEnded({ namespace, id }: Name): void {
-    this.#sql.exec(`DELETE FROM csi_claims WHERE ${OF_VOLUME} AND NOT ${LIVE}`, namespace, id);
+    this.sql.exec(`DELETE FROM csi_claims WHERE ${OF_VOLUME} AND NOT ${LIVE}`, namespace, id);
   }
 
   find({ namespace, id }: Name, allocId: string): CsiClaim | null {
@@ -132,7 +128,7 @@ export class CsiClaimStore {
 
   /** The users of a volume, pending and releasing claims included. */
   usersOf({ namespace, id }: Name): Pick<FoundCsiVolume, "users" | "modes"> {
-    const rows = this.#sql
+    const rows = this.sql
       .exec<Pick<CsiClaimRow, "alloc_id" | "node_id" | "mode" | "state" | "volume_mode" | "attachment_mode">>(
         `SELECT alloc_id, node_id, mode, state, volume_mode, attachment_mode FROM csi_claims WHERE ${OF_VOLUME}
          ORDER BY row LIMIT ?`,
@@ -153,7 +149,7 @@ export class CsiClaimStore {
   /** Marks published claims for file system expansion after the volume was expanded. @returns whether there are any */
   oweExpansion({ namespace, id }: Name): boolean {
     return (
-      this.#sql.exec(
+      this.sql.exec(
         `UPDATE csi_claims SET owes_expansion = 1, due = iif(operation IS NULL, ?, due)
          WHERE ${OF_VOLUME} AND publish_asked = 1 AND state IN ('attached', 'published')`,
         Date.now(),
@@ -196,7 +192,7 @@ export class CsiClaimStore {
 
   /** The number of other volumes of a plugin that are claimed on a node. */
   othersOn(nodeId: string, pluginId: string, { namespace, id }: Name): number {
-    return this.#sql
+    return this.sql
       .exec<{ n: number }>(
         `SELECT count(DISTINCT json_array(namespace, volume_id)) AS n FROM csi_claims
          WHERE node_id = ? AND plugin_id = ? AND state <> 'pending' AND NOT (${OF_VOLUME})`,
@@ -210,7 +206,7 @@ export class CsiClaimStore {
 
   /** Volumes with a due claim. */
   dueVolumes(now: number, limit: number): Name[] {
-    return this.#sql
+    return this.sql
       .exec<{ namespace: string; id: string }>(
         `SELECT DISTINCT namespace, volume_id AS id FROM (
            SELECT namespace, volume_id FROM csi_claims WHERE due <= ? ORDER BY due LIMIT ?)`,
@@ -225,7 +221,7 @@ export class CsiClaimStore {
   }
 
   postpone({ namespace, id }: Name, due: number): void {
-    this.#sql.exec(`UPDATE csi_claims SET due = ? WHERE ${OF_VOLUME} AND due < ?`, due, namespace, id, due);
+    this.sql.exec(`UPDATE csi_claims SET due = ? WHERE ${OF_VOLUME} AND due < ?`, due, namespace, id, due);
   }
 
   /** Makes the claims of a changed allocation due. @returns whether it has claims */
@@ -260,7 +256,7 @@ export class CsiClaimStore {
 
   #touch(condition: string, ...values: SqlStorageValue[]): boolean {
     return (
-      this.#sql.exec(`UPDATE csi_claims SET due = ? WHERE ${condition} AND operation IS NULL`, Date.now(), ...values)
+      this.sql.exec(`UPDATE csi_claims SET due = ? WHERE ${condition} AND operation IS NULL`, Date.now(), ...values)
         .rowsWritten > 0
     );
   }
@@ -270,7 +266,7 @@ export class CsiClaimStore {
   }
 
   #rows(condition: string, ...values: SqlStorageValue[]): CsiClaim[] {
-    return this.#sql
+    return this.sql
       .exec<CsiClaimRow>(`SELECT * FROM csi_claims WHERE ${condition}`, ...values)
       .toArray()
       .map(claimOf);

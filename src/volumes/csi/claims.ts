@@ -16,29 +16,17 @@ import type { CsiVolumeStore } from "./volume-store.ts";
  * claims between their states, `claim-effects.ts` records completed operations.
  */
 export class CsiClaims implements NodeFollower {
-  readonly #publisher: EventPublisher<IndexBackfill>;
-  readonly #claims: CsiClaimStore;
-  readonly #contexts: ClaimContexts;
-  readonly #store: CsiVolumeStore;
-  readonly #controller: ClaimController;
-
   constructor(
-    publisher: EventPublisher<IndexBackfill>,
-    claims: CsiClaimStore,
-    contexts: ClaimContexts,
-    store: CsiVolumeStore,
-    controller: ClaimController,
-  ) {
-    this.#publisher = publisher;
-    this.#claims = claims;
-    this.#contexts = contexts;
-    this.#store = store;
-    this.#controller = controller;
-  }
+    private readonly publisher: EventPublisher<IndexBackfill>,
+    private readonly claims: CsiClaimStore,
+    private readonly contexts: ClaimContexts,
+    private readonly store: CsiVolumeStore,
+    private readonly controller: ClaimController,
+  ) {}
 
   /** Makes claims of a new or changed volume due; inside a transaction. */
   volumeCreated(name: Name): void {
-    if (this.#claims.touchVolume(name)) this.#controller.soon();
+    if (this.claims.touchVolume(name)) this.controller.soon();
   }
 
   /** Makes claims due when a node's status, boot id or plugins change. */
@@ -47,21 +35,21 @@ export class CsiClaims implements NodeFollower {
       node && JSON.stringify([node.Status, node.Attributes[BOOT], node.CSINodePlugins, node.CSIControllerPlugins]);
     if (claimedState(before) === claimedState(after)) return NO_CHANGES;
     const touched = [
-      this.#claims.touchNode(id),
-      ...(after?.Status === "ready" ? pluginsOf(after).map((pluginId) => this.#claims.touchRefused(pluginId)) : []),
+      this.claims.touchNode(id),
+      ...(after?.Status === "ready" ? pluginsOf(after).map((pluginId) => this.claims.touchRefused(pluginId)) : []),
     ];
-    if (touched.includes(true)) this.#controller.soon();
+    if (touched.includes(true)) this.controller.soon();
     return NO_CHANGES;
   }
 
   /** Why a volume is not removed; null when it is free. */
   heldBy(name: Name): Refusal | null {
-    return inUse(name.id, this.#claims.of(name));
+    return inUse(name.id, this.claims.of(name));
   }
 
   /** As `heldBy`, restricted to claims of live allocations. */
   heldByLive(name: Name): Refusal | null {
-    return inUse(name.id, this.#claims.live(name));
+    return inUse(name.id, this.claims.live(name));
   }
 
   /**
@@ -69,36 +57,36 @@ export class CsiClaims implements NodeFollower {
    * volume of that name; inside a transaction.
    */
   volumeRemoved(name: Name): void {
-    this.#claims.removeEnded(name);
+    this.claims.removeEnded(name);
   }
 
   /** Starts the release of a node's claims of terminal allocations; `detached` waits for it. */
   detach(name: Name, nodeId: string): Result<null> {
-    if (!this.#store.find(name)) return refuse("missing", "no such volume");
-    const here = this.#claims.on(name, nodeId);
+    if (!this.store.find(name)) return refuse("missing", "no such volume");
+    const here = this.claims.on(name, nodeId);
     // A removed node may still hold claims; an unknown node without claims is an error.
-    if (here.length === 0 && !this.#contexts.knowsNode(nodeId)) {
+    if (here.length === 0 && !this.contexts.knowsNode(nodeId)) {
       return refuse("missing", `no such node ${JSON.stringify(nodeId)}`);
     }
     const used = inUse(
       name.id,
-      here.filter((claim) => this.#contexts.isLive(claim)),
+      here.filter((claim) => this.contexts.isLive(claim)),
     );
     if (used) return used;
     // Refusals from earlier attempts are cleared: later ones belong to this attempt.
     const now = Date.now();
-    this.#publisher.commit(() => {
+    this.publisher.commit(() => {
       for (const claim of here)
-        this.#claims.update(claim, { refusal: null, ...(claim.operation === null && { due: now }) });
+        this.claims.update(claim, { refusal: null, ...(claim.operation === null && { due: now }) });
     });
-    this.#controller.soon();
+    this.controller.soon();
     return ok(null);
   }
 
   /** The outcome of `detach`: released, or the refusal; null when neither is known after `waitMs`. */
   detached(name: Name, nodeId: string, waitMs: number, last: boolean): Promise<Result<null> | null> {
-    return this.#controller.until(name, waitMs, last, () => {
-      const here = this.#claims.on(name, nodeId).filter((claim) => !this.#contexts.isLive(claim));
+    return this.controller.until(name, waitMs, last, () => {
+      const here = this.claims.on(name, nodeId).filter((claim) => !this.contexts.isLive(claim));
       const stuck = here.find(({ refusal }) => refusal);
       return stuck?.refusal ?? (here.length === 0 ? ok(null) : null);
     });
@@ -106,8 +94,8 @@ export class CsiClaims implements NodeFollower {
 
   /** Whether an expanded volume is expanded on all of its nodes, or the refusal; null as in `detached`. */
   expanded(name: Name, waitMs: number, last: boolean): Promise<Result<null> | null> {
-    return this.#controller.until(name, waitMs, last, () => {
-      const owing = this.#claims.owing(name);
+    return this.controller.until(name, waitMs, last, () => {
+      const owing = this.claims.owing(name);
       const stuck = owing.filter(({ refusal }) => refusal);
       const [first] = stuck;
       if (!first?.refusal) return owing.length === 0 ? ok(null) : null;
@@ -121,8 +109,8 @@ export class CsiClaims implements NodeFollower {
 
   /** Marks published claims for expansion; inside a transaction. @returns whether there are any */
   oweExpansion(name: Name): boolean {
-    const isOwed = this.#claims.oweExpansion(name);
-    if (isOwed) this.#controller.soon();
+    const isOwed = this.claims.oweExpansion(name);
+    if (isOwed) this.controller.soon();
     return isOwed;
   }
 }

@@ -85,27 +85,26 @@ const STARTED = "state = 'running'";
  * completion. Read by the dispatcher, by volume routes and by claims. Every statement uses an index.
  */
 export class CsiOperations implements IndexedRows {
-  readonly #sql: SqlStorage;
-  readonly #outbox: Outbox;
   readonly #store: OperationStore<CsiOperationRow>;
   /** Fairness: the last turn of each namespace (users and claims apart) per plugin, while a queue exists. */
   readonly #turns = new Map<string, Map<string, number>>();
 
-  constructor(sql: SqlStorage, outbox: Outbox) {
-    this.#sql = sql;
-    this.#outbox = outbox;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly outbox: Outbox,
+  ) {
     this.#store = new OperationStore(sql, { name: CSI_OPERATION, open: OPEN, started: STARTED, order: "gen" });
   }
 
   /** Continues with generations above this one, after a restore. */
   raiseGenerations(least: number): void {
-    const { seq } = this.#sql
+    const { seq } = this.sql
       .exec<{ seq: number }>("SELECT ifnull(max(seq), 0) AS seq FROM sqlite_sequence WHERE name = 'csi_operations'")
       .one();
-    this.#sql.exec("DELETE FROM sqlite_sequence WHERE name = 'csi_operations'");
+    this.sql.exec("DELETE FROM sqlite_sequence WHERE name = 'csi_operations'");
     // The column has no type, and bound numbers are floating-point.
     const insert = "INSERT INTO sqlite_sequence (name, seq) VALUES ('csi_operations', CAST(? AS INTEGER))";
-    this.#sql.exec(insert, Math.max(seq, least));
+    this.sql.exec(insert, Math.max(seq, least));
   }
 
   find(id: string): CsiOperation | null {
@@ -154,7 +153,7 @@ export class CsiOperations implements IndexedRows {
     const id = uuidV7();
     const now = Date.now();
     const second = method === "csi.controller.delete" ? secondLockOf(namespace, volumeId) : null;
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO csi_operations (id, plugin_id, namespace, volume_id, lock, serial, node_id, tried, method, state, request,
          params, change, sealed, created, due) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
       id,
@@ -252,7 +251,7 @@ export class CsiOperations implements IndexedRows {
    * result may still arrive keeps its operations.
    */
   forgetNamespace(namespace: string): void {
-    this.#sql.exec(
+    this.sql.exec(
       `DELETE FROM csi_operations WHERE namespace = ?1 AND ended IS NOT NULL AND volume_id NOT IN (
          SELECT volume_id FROM csi_operations WHERE namespace = ?1 AND (ended IS NULL OR due > ended + ?2))`,
       namespace,
@@ -266,14 +265,14 @@ export class CsiOperations implements IndexedRows {
 
   /** Delivers after the transaction that enlists it. */
   #enlist(id: string): void {
-    this.#outbox.enlist(TOPIC, id, id);
-    queueMicrotask(() => void this.#outbox.drain(TOPIC, id));
+    this.outbox.enlist(TOPIC, id, id);
+    queueMicrotask(() => void this.outbox.drain(TOPIC, id));
   }
 
   /** Starts the next queued operation: round robin over namespaces, oldest first. */
   #next(pluginId: string): void {
     if (this.#isBusy(pluginId)) return;
-    const waiting = this.#sql
+    const waiting = this.sql
       .exec<{ namespace: string; claims: number; gen: number }>(
         `SELECT namespace, ${FOR_CLAIM} AS claims, min(gen) AS gen FROM csi_operations
          WHERE plugin_id = ? AND state = 'queued' GROUP BY namespace, claims`,
@@ -289,7 +288,7 @@ export class CsiOperations implements IndexedRows {
       return;
     }
     this.#turns.set(pluginId, turns.set(first.whose, Math.max(0, ...turns.values()) + 1));
-    const { id } = this.#sql
+    const { id } = this.sql
       .exec<{ id: string }>(
         "UPDATE csi_operations SET state = 'running', due = NULL WHERE gen = ? RETURNING id",
         first.gen,

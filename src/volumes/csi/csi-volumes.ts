@@ -60,11 +60,7 @@ const isDeletion = ({ method, state }: CsiOperation): boolean =>
  * called. Read by the volume routes through the registry object.
  */
 export class CsiVolumes implements Effects {
-  readonly #dependencies: CsiVolumesDependencies;
-
-  constructor(dependencies: CsiVolumesDependencies) {
-    this.#dependencies = dependencies;
-  }
+  constructor(private readonly dependencies: CsiVolumesDependencies) {}
 
   /**
    * Validates a volume with its plugin before registration.
@@ -72,7 +68,7 @@ export class CsiVolumes implements Effects {
    */
   validate(request: CsiRequest, nodeId: string | null, digest: string): Result<CsiStep> {
     return refuseIfSealed((): Result<CsiStep> => {
-      const { store, dispatcher, secrets, plugins } = this.#dependencies;
+      const { store, dispatcher, secrets, plugins } = this.dependencies;
       const checked = this.#checked(request);
       if (!checked.ok) return checked;
       const { plugin, known } = checked.value;
@@ -135,7 +131,7 @@ export class CsiVolumes implements Effects {
       const predecessor = this.#predecessor(request, digest);
       if (predecessor) return ok(predecessor);
       const { known } = checked.value;
-      return begin(known, request.secrets ?? (known ? this.#dependencies.secrets.of(request) : {}));
+      return begin(known, request.secrets ?? (known ? this.dependencies.secrets.of(request) : {}));
     });
   }
 
@@ -156,7 +152,7 @@ export class CsiVolumes implements Effects {
 
   /** Writes new or changed volumes that their plugins know: all or none, as one event line. */
   async commit(requests: readonly CsiRequest[]): Promise<Result<{ readonly index: number | null }>> {
-    const { publisher, operations, store, secrets, claims } = this.#dependencies;
+    const { publisher, operations, store, secrets, claims } = this.dependencies;
     const written = refuseIfSealed(
       (): Result<number> =>
         publisher.commit((): Result<number> => {
@@ -187,7 +183,7 @@ export class CsiVolumes implements Effects {
    * @param force also removes unreleased claims of terminal allocations, without undoing them
    */
   async deregister(name: Name, force: boolean): Promise<Result<{ readonly index: number | null }>> {
-    const { publisher, store, operations, claims } = this.#dependencies;
+    const { publisher, store, operations, claims } = this.dependencies;
     const volume = store.find(name);
     if (!volume) return refuse("missing", `volume not found: ${name.id}`);
     const used = force ? claims.heldByLive(name) : claims.heldBy(name);
@@ -204,7 +200,7 @@ export class CsiVolumes implements Effects {
    */
   delete(name: Name, given: Texts, digest: string): Result<CsiStep> {
     return refuseIfSealed((): Result<CsiStep> => {
-      const { store, plugins, secrets } = this.#dependencies;
+      const { store, plugins, secrets } = this.dependencies;
       const volume = store.find(name);
       if (!volume) return refuse("missing", `volume not found: ${name.id}`);
       const predecessor = this.#predecessor(name, digest);
@@ -219,12 +215,12 @@ export class CsiVolumes implements Effects {
   }
 
   topologiesOf({ namespace, volumeId }: CsiOperation): readonly Topology[] {
-    return this.#dependencies.store.find({ namespace, id: volumeId })?.topologies ?? [];
+    return this.dependencies.store.find({ namespace, id: volumeId })?.topologies ?? [];
   }
 
   mayStart({ method, pluginId, namespace, volumeId, params }: CsiOperation): Refusal | null {
     if (method !== "csi.controller.delete") return null;
-    const { store } = this.#dependencies;
+    const { store } = this.dependencies;
     const volume = store.find({ namespace, id: volumeId });
     if (volume && remoteId(volume) === params["externalId"]) return this.#heldAtProvider(volume);
     const [holder] = store.withRemoteId(pluginId, String(params["externalId"]));
@@ -234,7 +230,7 @@ export class CsiVolumes implements Effects {
   countsLate({ state, method, namespace, volumeId }: CsiOperation): boolean {
     // Without a row the volume would exist at the provider only.
     if (state !== "failed" || method !== "csi.controller.create") return false;
-    return this.#dependencies.store.find({ namespace, id: volumeId }) === null;
+    return this.dependencies.store.find({ namespace, id: volumeId }) === null;
   }
 
   /**
@@ -243,7 +239,7 @@ export class CsiVolumes implements Effects {
    * @throws when no operation can begin now; the node then sends its result again
    */
   doneAgain(operation: CsiOperation, nodeId: string, result: Readonly<Record<string, unknown>>): void {
-    const { store, operations, dispatcher, secrets } = this.#dependencies;
+    const { store, operations, dispatcher, secrets } = this.dependencies;
     const { id, method, state, gen, pluginId, namespace, volumeId } = operation;
     const made = CSI_METHODS["csi.controller.create"].result.safeParse(result);
     if (method !== "csi.controller.create" || state !== "done" || !made.success) return;
@@ -276,11 +272,11 @@ export class CsiVolumes implements Effects {
   }
 
   failed({ method, namespace, volumeId }: CsiOperation): void {
-    if (method === "csi.controller.delete") this.#dependencies.claims.volumeCreated({ namespace, id: volumeId });
+    if (method === "csi.controller.delete") this.dependencies.claims.volumeCreated({ namespace, id: volumeId });
   }
 
   succeeded(operation: CsiOperation, result: Readonly<Record<string, unknown>>): Refusal | null {
-    const { publisher, store, claims } = this.#dependencies;
+    const { publisher, store, claims } = this.dependencies;
     const volume = store.find({ namespace: operation.namespace, id: operation.volumeId });
     const backfills = [ended(operation)];
     if (SNAPSHOT_CHANGES.has(operation.method)) publisher.emitLine([], [{ table: CSI_SNAPSHOT, row: [] }]);
@@ -299,7 +295,7 @@ export class CsiVolumes implements Effects {
   }
 
   #changed(change: CsiVolume, backfills: readonly IndexBackfill[]): void {
-    const { publisher, store } = this.#dependencies;
+    const { publisher, store } = this.dependencies;
     const volume = { ...change, modifyTime: Date.now() };
     store.write(volume);
     publisher.emitLine([csiVolumeEvent(REGISTERED, store.shown(volume))], [csiVolumeBackfill(volume), ...backfills]);
@@ -307,7 +303,7 @@ export class CsiVolumes implements Effects {
 
   /** Why a volume is not deleted at its provider; null when no claim holds it, directly or under another name. */
   #heldAtProvider(volume: CsiVolume): Refusal | null {
-    const { store, claims } = this.#dependencies;
+    const { store, claims } = this.dependencies;
     const own = claims.heldBy(volume);
     if (own) return own;
     const sharing = store.withRemoteId(volume.pluginId, remoteId(volume));
@@ -320,7 +316,7 @@ export class CsiVolumes implements Effects {
    * @returns the plugin, and the merged volume if it exists
    */
   #checked(request: CsiRequest): Result<{ readonly plugin: CsiPlugin; readonly known: Merged | null }> {
-    const { plugins, store, secrets, claims } = this.#dependencies;
+    const { plugins, store, secrets, claims } = this.dependencies;
     const plugin = plugins.find(request.pluginId);
     if (!plugin) return refuse("missing", `no CSI plugin named: ${request.pluginId} could be found`);
     if (plugin.controllerRequired && plugin.controllersHealthy === 0)
@@ -337,7 +333,7 @@ export class CsiVolumes implements Effects {
 
   /** The running operation that precedes a new request about a volume. */
   #predecessor({ namespace, id }: Name, digest: string): CsiStep | null {
-    const { operations } = this.#dependencies;
+    const { operations } = this.dependencies;
     const running = operations.locking(namespace, id);
     if (!running) return null;
     const isSame = operations.begunBy(digest)?.id === running.id;
@@ -352,8 +348,8 @@ export class CsiVolumes implements Effects {
     secrets: Texts,
     digest: string,
   ): Result<CsiStep> {
-    const { plugins, dispatcher } = this.#dependencies;
-    const target = targetOf(params, this.#dependencies.store.find({ namespace, id })?.topologies);
+    const { plugins, dispatcher } = this.dependencies;
+    const target = targetOf(params, this.dependencies.store.find({ namespace, id })?.topologies);
     const able = controllersFor(plugins, pluginId, needOf(method, params), target);
     if (!able.ok) return able;
     const begun = dispatcher.begin(
@@ -378,7 +374,7 @@ export class CsiVolumes implements Effects {
    * @returns a refusal when the plugin returned an existing volume: creation is idempotent by name
    */
   #created(operation: CsiOperation, made: CsiResultOf<"csi.controller.create">): Refusal | null {
-    const { publisher, store, plugins, secrets, claims } = this.#dependencies;
+    const { publisher, store, plugins, secrets, claims } = this.dependencies;
     const [holder] = store.withRemoteId(operation.pluginId, made.externalId);
     if (holder) return taken(operation, holder);
     const wanted = operation.change as Created;
@@ -409,7 +405,7 @@ export class CsiVolumes implements Effects {
   }
 
   #remove(volume: CsiVolume, backfills: readonly IndexBackfill[]): number {
-    const { publisher, store, claims } = this.#dependencies;
+    const { publisher, store, claims } = this.dependencies;
     claims.volumeRemoved(volume);
     const last = store.shown({ ...volume, modifyTime: Date.now() });
     store.remove(volume);

@@ -56,12 +56,9 @@ const ELSEWHERE: ReadonlySet<string> = new Set(["unavailable", "busy", "forbidde
  */
 export class CsiDispatcher implements Timed, NodeFollower {
   readonly due = "SELECT min(due) FROM csi_operations WHERE due IS NOT NULL";
-  readonly #dependencies: CsiDispatcherDependencies;
   #effects: { readonly volumes: Effects; readonly claims: Effects } | null = null;
 
-  constructor(dependencies: CsiDispatcherDependencies) {
-    this.#dependencies = dependencies;
-  }
+  constructor(private readonly dependencies: CsiDispatcherDependencies) {}
 
   /** Registers the handlers of results. */
   serve(volumes: Effects, claims: Effects): void {
@@ -72,7 +69,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
   begin(given: Omit<NewCsiOperation, "sealed">, secrets: Texts): Result<string> {
     if (Object.keys(secrets).length > MAX_SECRETS)
       return refuse("invalid", `secrets: at most ${MAX_SECRETS}, with those of the volume`);
-    const { publisher, operations, secrets: sealing } = this.#dependencies;
+    const { publisher, operations, secrets: sealing } = this.dependencies;
     const [params, hidden] = hiding(given.params);
     const sealed = sealing.seal({ secrets, params: hidden ?? {} });
     return publisher.commit(() => {
@@ -83,7 +80,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
 
   /** The outcome of an operation; null while it runs after `waitMs`. @param last the caller does not poll again */
   async outcome(id: string, waitMs: number, last: boolean): Promise<CsiOutcome | null> {
-    const { operations } = this.#dependencies;
+    const { operations } = this.dependencies;
     await operations.ended(id, waitMs, last);
     const operation = operations.find(id);
     if (operation && isOpen(operation.state)) return null;
@@ -96,7 +93,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
 
   /** Sends operations to their nodes, or to the next controllers that accept them. */
   async deliver(rows: readonly OutboxRow[]): Promise<() => void> {
-    const { operations } = this.#dependencies;
+    const { operations } = this.dependencies;
     const refusals: [id: string, Refusal][] = [];
     for (const { body } of rows) {
       const id = JSON.parse(body) as string;
@@ -113,7 +110,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
 
   /** Commits the result of an operation; results of completed operations change nothing, except late effects. */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
-    const { publisher, operations } = this.#dependencies;
+    const { publisher, operations } = this.dependencies;
     const hasEnded = publisher.commit(() => {
       const operation = operations.find(id);
       if (!operation?.tried.includes(nodeId)) return false;
@@ -149,7 +146,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
    */
   nodeChanged(id: string, before: Node | null, after: Node | null): ChangeSet {
     if (!before) return NO_CHANGES;
-    const { operations } = this.#dependencies;
+    const { operations } = this.dependencies;
     for (const operation of operations.runningOn(id)) {
       if (!after || (isForClaim(operation.method) && after.Status === "down")) this.#nodeLost(operation, after);
       else if (after.Status !== "ready" && before.Status === "ready") this.#reassign(operation);
@@ -161,7 +158,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
   }
 
   async onAlarm(now: number): Promise<void> {
-    const { publisher, operations } = this.#dependencies;
+    const { publisher, operations } = this.dependencies;
     const dropped = publisher.commit(() => {
       const late = refuse("timeout", "the plugin had too much to do for others: nothing was changed");
       const waited = operations.tick(now);
@@ -178,7 +175,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
 
   /** @returns the refusal when no node accepts it */
   async #send(id: string): Promise<Refusal | null> {
-    const { env, publisher, operations, secrets } = this.#dependencies;
+    const { env, publisher, operations, secrets } = this.dependencies;
     for (;;) {
       const operation = operations.find(id);
       if (!operation || !isStarted(operation.state)) return null;
@@ -207,12 +204,12 @@ export class CsiDispatcher implements Timed, NodeFollower {
   #reassign(operation: CsiOperation): void {
     const { method } = operation;
     if (this.#tryNextController(operation) && !CSI_METHODS[method].reads && !isForClaim(method))
-      this.#dependencies.operations.setUncertain(operation);
+      this.dependencies.operations.setUncertain(operation);
   }
 
   /** Reassigns to the next untried controller. @returns whether there is one */
   #tryNextController(operation: CsiOperation): boolean {
-    const { plugins, operations } = this.#dependencies;
+    const { plugins, operations } = this.dependencies;
     if (isBound(operation)) return false;
     const target = targetOf(operation.params, this.#effectsOf(operation)?.topologiesOf(operation));
     const need = needOf(operation.method, operation.params);
@@ -240,7 +237,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
       this.#fail(operation, refuse("timeout", "the plugin has not answered in time"));
       return true;
     }
-    this.#dependencies.operations.setUncertain(operation);
+    this.dependencies.operations.setUncertain(operation);
     this.#tryNextController(operation);
     return false;
   }
@@ -251,7 +248,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
    */
   #abandon(operation: CsiOperation, why: Refusal): boolean {
     if (isForClaim(operation.method) || CSI_METHODS[operation.method].reads) return this.#outcomeUnknown(operation);
-    this.#dependencies.operations.setUncertain(operation);
+    this.dependencies.operations.setUncertain(operation);
     if (this.#tryNextController(operation)) return false;
     this.#fail({ ...operation, uncertain: true }, described(operation, why));
     return true;
@@ -266,13 +263,13 @@ export class CsiDispatcher implements Timed, NodeFollower {
     }
     const refusal = this.#effectsOf(operation)?.succeeded(operation, result) ?? null;
     if (refusal) this.#fail(operation, refusal);
-    else this.#dependencies.operations.end(operation, null, result);
+    else this.dependencies.operations.end(operation, null, result);
   }
 
   #fail(operation: CsiOperation, refusal: Refusal): void {
-    this.#dependencies.operations.end(operation, refusal);
+    this.dependencies.operations.end(operation, refusal);
     this.#effectsOf(operation)?.failed?.(operation, refusal);
-    queueMicrotask(() => this.#dependencies.operations.wake(operation.id));
+    queueMicrotask(() => this.dependencies.operations.wake(operation.id));
   }
 }
 

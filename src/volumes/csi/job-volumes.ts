@@ -43,13 +43,10 @@ interface JobVolumeRow extends Record<string, SqlStorageValue> {
  * job is purged, because allocations of those versions may still run or be reported later. Read by the claim intake.
  */
 export class JobVolumes {
-  readonly #sql: SqlStorage;
-  readonly #secrets: CsiSecrets;
-
-  constructor(sql: SqlStorage, secrets: CsiSecrets) {
-    this.#sql = sql;
-    this.#secrets = secrets;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly secrets: CsiSecrets,
+  ) {}
 
   of(namespace: string, jobId: string): JobVolumeRequest[] {
     return this.#rows(namespace, jobId).map((row) => ({
@@ -67,11 +64,11 @@ export class JobVolumes {
   }
 
   forget(namespace: string, jobId: string): void {
-    this.#sql.exec("DELETE FROM csi_job_volumes WHERE namespace = ? AND job_id = ?", namespace, jobId);
+    this.sql.exec("DELETE FROM csi_job_volumes WHERE namespace = ? AND job_id = ?", namespace, jobId);
   }
 
   forgetNamespace(namespace: string): void {
-    this.#sql.exec("DELETE FROM csi_job_volumes WHERE namespace = ?", namespace);
+    this.sql.exec("DELETE FROM csi_job_volumes WHERE namespace = ?", namespace);
   }
 
   /**
@@ -95,7 +92,7 @@ export class JobVolumes {
         const isAddedAgain =
           row !== undefined && this.#setLacking(namespace, jobId, row, without(lackingOf(row), version));
         isNew ||= isAddedAgain || !row || row.first_version > version || row.last_version < version;
-        this.#sql.exec(
+        this.sql.exec(
           `INSERT INTO csi_job_volumes (namespace, source, per_alloc, job_id, task_group, read_only, access_mode,
              attachment_mode, mount, first_version, last_version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
            ON CONFLICT DO UPDATE SET read_only = min(read_only, excluded.read_only), access_mode = excluded.access_mode,
@@ -110,7 +107,7 @@ export class JobVolumes {
           request.readOnly ? 1 : 0,
           request.accessMode,
           request.attachmentMode,
-          request.mount && this.#secrets.sealForClaim(request.mount),
+          request.mount && this.secrets.sealForClaim(request.mount),
           version,
         );
       }
@@ -125,7 +122,7 @@ export class JobVolumes {
   #setLacking(namespace: string, jobId: string, row: JobVolumeRow, ranges: readonly VersionRange[]): boolean {
     const lacking = JSON.stringify(ranges);
     if (lacking === row.lacking) return false;
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE csi_job_volumes SET lacking = ?
          WHERE namespace = ? AND source = ? AND per_alloc = ? AND job_id = ? AND task_group = ?`,
       lacking,
@@ -139,7 +136,7 @@ export class JobVolumes {
   }
 
   #rows(namespace: string, jobId: string): JobVolumeRow[] {
-    return this.#sql
+    return this.sql
       .exec<JobVolumeRow>("SELECT * FROM csi_job_volumes WHERE namespace = ? AND job_id = ?", namespace, jobId)
       .toArray();
   }

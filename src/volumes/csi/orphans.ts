@@ -38,18 +38,15 @@ const MAX_PER_ALARM = 50;
  */
 export class Orphans implements NodeFollower, Timed {
   readonly due = "SELECT min(due) FROM csi_leftovers WHERE due IS NOT NULL";
-  readonly #dependencies: OrphansDependencies;
 
-  constructor(dependencies: OrphansDependencies) {
-    this.#dependencies = dependencies;
-  }
+  constructor(private readonly dependencies: OrphansDependencies) {}
 
   /**
    * Records the publication of a claim's node; inside the caller's transaction.
    * @param externalId the volume's id at the provider
    */
   add({ nodeId, pluginId, namespace, volumeId, allocId }: CsiClaim, externalId: string): void {
-    this.#dependencies.sql.exec(
+    this.dependencies.sql.exec(
       `INSERT INTO csi_leftovers (node_id, plugin_id, namespace, volume_id, external_id, alloc_id) VALUES (?, ?, ?, ?, ?, ?)
        ON CONFLICT (node_id, namespace, volume_id, alloc_id) DO UPDATE SET plugin_id = excluded.plugin_id,
          external_id = excluded.external_id, operation = NULL, attempts = 0, due = NULL`,
@@ -64,7 +61,7 @@ export class Orphans implements NodeFollower, Timed {
 
   /** Removes a record because a claim publishes the volume there again; inside the caller's transaction. */
   forget({ nodeId, namespace, volumeId, allocId }: CsiClaim): void {
-    this.#dependencies.sql.exec(
+    this.dependencies.sql.exec(
       "DELETE FROM csi_leftovers WHERE node_id = ? AND namespace = ? AND volume_id = ? AND alloc_id = ?",
       nodeId,
       namespace,
@@ -75,7 +72,7 @@ export class Orphans implements NodeFollower, Timed {
 
   /** Makes the records of a ready node due and removes those of a purged one; inside a transaction. */
   nodeChanged(id: string, _before: Node | null, after: Node | null): ChangeSet {
-    const { sql } = this.#dependencies;
+    const { sql } = this.dependencies;
     if (!after) sql.exec("DELETE FROM csi_leftovers WHERE node_id = ?", id);
     else if (after.Status === "ready") {
       const touched = sql.exec(
@@ -90,13 +87,13 @@ export class Orphans implements NodeFollower, Timed {
 
   isWaitingFor(operation: string): boolean {
     return (
-      this.#dependencies.sql.exec("SELECT 1 FROM csi_leftovers WHERE operation = ?", operation).toArray().length > 0
+      this.dependencies.sql.exec("SELECT 1 FROM csi_leftovers WHERE operation = ?", operation).toArray().length > 0
     );
   }
 
   /** Removes the record of a completed operation, or schedules a retry; inside the caller's transaction. */
   ended(operation: string, isDone: boolean): void {
-    const { sql } = this.#dependencies;
+    const { sql } = this.dependencies;
     if (isDone) {
       sql.exec("DELETE FROM csi_leftovers WHERE operation = ?", operation);
       return;
@@ -105,7 +102,7 @@ export class Orphans implements NodeFollower, Timed {
   }
 
   async onAlarm(now: number): Promise<void> {
-    this.#dependencies.publisher.commit(() => {
+    this.dependencies.publisher.commit(() => {
       for (const orphan of this.#rows("due <= ? ORDER BY due LIMIT ?", now, MAX_PER_ALARM)) this.#unpublish(orphan);
     });
   }
@@ -114,7 +111,7 @@ export class Orphans implements NodeFollower, Timed {
    * Begins the unpublish operation, unless the plugin is unhealthy: then the node's next report makes the record due.
    */
   #unpublish({ row, node_id: nodeId, plugin_id: pluginId, namespace, volume_id: volumeId, ...more }: Orphan): void {
-    const { sql, plugins, dispatcher } = this.#dependencies;
+    const { sql, plugins, dispatcher } = this.dependencies;
     const { external_id: externalId, alloc_id: allocId, attempts } = more;
     if (!plugins.nodeInstance(pluginId, nodeId)?.Healthy) {
       sql.exec("UPDATE csi_leftovers SET due = NULL WHERE row = ?", row);
@@ -141,7 +138,7 @@ export class Orphans implements NodeFollower, Timed {
   }
 
   #putOff(row: number, attempts: number): void {
-    this.#dependencies.sql.exec(
+    this.dependencies.sql.exec(
       "UPDATE csi_leftovers SET operation = NULL, attempts = attempts + 1, due = ? WHERE row = ?",
       Date.now() + backoff(attempts),
       row,
@@ -149,6 +146,6 @@ export class Orphans implements NodeFollower, Timed {
   }
 
   #rows(condition: string, ...values: SqlStorageValue[]): Orphan[] {
-    return this.#dependencies.sql.exec<Orphan>(`SELECT * FROM csi_leftovers WHERE ${condition}`, ...values).toArray();
+    return this.dependencies.sql.exec<Orphan>(`SELECT * FROM csi_leftovers WHERE ${condition}`, ...values).toArray();
   }
 }

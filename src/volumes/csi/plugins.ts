@@ -45,13 +45,10 @@ interface InstanceRow extends Record<string, SqlStorageValue> {
  * until a change.
  */
 export class CsiPlugins implements NodeFollower, IndexedRows {
-  readonly #sql: SqlStorage;
   /** Every read and every claim step needs the counts, which cost time linear in nodes. */
   readonly #memo = new Map<string, CsiPlugin>();
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   find(id: string): CsiPlugin | null {
     const plugin = this.#memo.get(id) ?? this.#counted(id);
@@ -67,7 +64,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
 
   /** Plugins whose ids begin with a prefix, by id. */
   page(prefix: string, from: string): PluginPage {
-    const rows = this.#sql
+    const rows = this.sql
       .exec<PluginRow>(
         "SELECT * FROM csi_plugins WHERE id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
         from > prefix ? from : prefix,
@@ -81,7 +78,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
 
   /** The reported instances of a plugin, by node id. */
   instances(id: string, role: Role, from: string, limit = PAGE): InstancePage {
-    const rows = this.#sql
+    const rows = this.sql
       .exec<InstanceRow>(
         "SELECT * FROM csi_plugin_instances WHERE plugin_id = ? AND role = ? AND node_id >= ? ORDER BY node_id LIMIT ?",
         id,
@@ -98,7 +95,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
 
   /** Healthy controllers on nodes with an agent of this service, by node id. */
   controllers(id: string, limit: number, onNode: string | null = null): (readonly [nodeId: string, info: CsiInfo])[] {
-    return this.#sql
+    return this.sql
       .exec<InstanceRow>(
         `SELECT csi_plugin_instances.* FROM csi_plugin_instances ${JOIN_AGENT_NODES}
          WHERE plugin_id = ?1 AND role = 'controller' AND healthy = 1 AND node_id = ifnull(?3, node_id)
@@ -151,7 +148,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
       const known = was.get(key);
       if (known?.info === info) continue;
       const { Healthy } = JSON.parse(info) as CsiInfo;
-      this.#sql.exec(
+      this.sql.exec(
         `INSERT INTO csi_plugin_instances VALUES (?, ?, ?, ?, ?)
          ON CONFLICT (plugin_id, role, node_id) DO UPDATE SET healthy = excluded.healthy, info = excluded.info`,
         plugin_id,
@@ -164,7 +161,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
     }
     for (const [key, { plugin_id, role }] of was) {
       if (is.has(key)) continue;
-      this.#sql.exec(
+      this.sql.exec(
         "DELETE FROM csi_plugin_instances WHERE plugin_id = ? AND role = ? AND node_id = ?",
         plugin_id,
         role,
@@ -179,7 +176,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
 
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.forget();
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE csi_plugins SET create_index = ifnull(create_index, ?1), modify_index = ?1 WHERE id = ?2",
       index,
       id,
@@ -190,17 +187,17 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
   #updatePlugin(id: string, type: string): NewEvent | null {
     const known = this.#counted(id);
     const now = Date.now();
-    const [first] = this.#sql
+    const [first] = this.sql
       .exec<InstanceRow>("SELECT * FROM csi_plugin_instances WHERE plugin_id = ? ORDER BY healthy DESC LIMIT 1", id)
       .toArray();
     if (!first) {
       if (!known) return null;
-      this.#sql.exec("DELETE FROM csi_plugins WHERE id = ?", id);
+      this.sql.exec("DELETE FROM csi_plugins WHERE id = ?", id);
       return pluginEvent(type, { ...known, ...this.#counts(id), modifyTime: now }, [], []);
     }
     const info = infoOf(first);
     if (!known && !info.Healthy) return null;
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO csi_plugins (id, provider, version, controller_required, create_time, modify_time)
        VALUES (?1, ?2, ?3, ?4, ?5, ?5) ON CONFLICT (id) DO UPDATE SET provider = excluded.provider,
          version = excluded.version, controller_required = excluded.controller_required, modify_time = excluded.modify_time`,
@@ -216,17 +213,17 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
   }
 
   #counted(id: string): CsiPlugin | null {
-    const [row] = this.#sql.exec<PluginRow>("SELECT * FROM csi_plugins WHERE id = ?", id).toArray();
+    const [row] = this.sql.exec<PluginRow>("SELECT * FROM csi_plugins WHERE id = ?", id).toArray();
     return row ? this.#pluginOf(row) : null;
   }
 
   #on(nodeId: string): InstanceRow[] {
-    return this.#sql.exec<InstanceRow>("SELECT * FROM csi_plugin_instances WHERE node_id = ?", nodeId).toArray();
+    return this.sql.exec<InstanceRow>("SELECT * FROM csi_plugin_instances WHERE node_id = ?", nodeId).toArray();
   }
 
   #counts(id: string) {
     const count = (role: Role, more: string) =>
-      this.#sql
+      this.sql
         .exec<{ n: number }>(
           `SELECT count(*) AS n FROM csi_plugin_instances WHERE plugin_id = ? AND role = ? ${more}`,
           id,

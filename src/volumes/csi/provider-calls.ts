@@ -33,11 +33,7 @@ const NO_VOLUME: Name = { namespace: "", id: "" };
 
 /** Plugin operations without a row in the registry: listing the provider's volumes, and snapshots. */
 export class ProviderCalls {
-  readonly #dependencies: ProviderCallsDependencies;
-
-  constructor(dependencies: ProviderCallsDependencies) {
-    this.#dependencies = dependencies;
-  }
+  constructor(private readonly dependencies: ProviderCallsDependencies) {}
 
   /** Lists one page of the provider's volumes. */
   listVolumes(page: PageRequest): Result<StartedOperation> {
@@ -55,7 +51,7 @@ export class ProviderCalls {
 
   createSnapshot(request: SnapshotRequest, digest: string): Result<StartedSnapshot> {
     return refuseIfSealed((): Result<StartedSnapshot> => {
-      const { store, plugins, secrets, operations } = this.#dependencies;
+      const { store, plugins, secrets, operations } = this.dependencies;
       const { source, parameters } = request;
       const volume = store.find(source);
       if (!volume) return refuse("missing", `no such volume ${quoted(source.id)}`);
@@ -86,11 +82,11 @@ export class ProviderCalls {
     digest: string,
   ): Result<StartedOperation> {
     return refuseIfSealed((): Result<StartedOperation> => {
-      const { plugins, operations, dispatcher } = this.#dependencies;
+      const { plugins, operations, dispatcher } = this.dependencies;
       const again = operations.begunBy(digest);
       if (again) return ok({ operation: again.id });
       if (!plugins.find(pluginId)) return refuse("missing", noSuchPlugin(pluginId));
-      const target = targetOf({}, this.#dependencies.store.find({ namespace, id })?.topologies);
+      const target = targetOf({}, this.dependencies.store.find({ namespace, id })?.topologies);
       const able = controllersFor(plugins, pluginId, NEEDS[method], target);
       if (!able.ok) return able;
       const begun = dispatcher.begin(

@@ -36,13 +36,10 @@ const CLAIM = "csi-claim";
  * apart from the visible record, and are sent to their plugins only.
  */
 export class CsiSecrets {
-  readonly #store: CsiVolumeStore;
-  readonly #keys: RegisteredKeys;
-
-  constructor(store: CsiVolumeStore, keys: RegisteredKeys) {
-    this.#store = store;
-    this.#keys = keys;
-  }
+  constructor(
+    private readonly store: CsiVolumeStore,
+    private readonly keys: RegisteredKeys,
+  ) {}
 
   /** The secrets of a volume's plugin calls. @throws Sealed */
   of(name: Name): Texts {
@@ -64,41 +61,41 @@ export class CsiSecrets {
    */
   keep(volume: Name & { readonly mount: MountOptions | null }, secrets: Texts | null): void {
     const kept: Kept = { secrets: secrets ?? this.of(volume), mountFlags: volume.mount?.MountFlags ?? [] };
-    if (Object.keys(kept.secrets).length + kept.mountFlags.length === 0 && !this.#store.sealed(volume)) return;
-    this.#keys.register();
-    this.#store.setSealed(volume, this.#keys.open().seal(JSON.stringify(kept), contextOf(volume)));
+    if (Object.keys(kept.secrets).length + kept.mountFlags.length === 0 && !this.store.sealed(volume)) return;
+    this.keys.register();
+    this.store.setSealed(volume, this.keys.open().seal(JSON.stringify(kept), contextOf(volume)));
   }
 
   /** Seals the secret part of an operation; null when it is empty. @throws Sealed */
   seal(hidden: Hidden): Uint8Array | null {
     if (Object.keys(hidden.secrets).length + Object.keys(hidden.params).length === 0) return null;
-    return this.#keys.open().seal(JSON.stringify(hidden), OPERATION);
+    return this.keys.open().seal(JSON.stringify(hidden), OPERATION);
   }
 
   /** @throws Sealed */
   open(sealed: ArrayBuffer | null): Hidden {
     if (!sealed) return { secrets: {}, params: {} };
-    return JSON.parse(this.#keys.open().openText(sealed, OPERATION)) as Hidden;
+    return JSON.parse(this.keys.open().openText(sealed, OPERATION)) as Hidden;
   }
 
   /** Seals a claim's column; inside the caller's transaction. @throws Sealed */
   sealForClaim(what: unknown): Uint8Array {
     this.hold();
-    return this.#keys.open().seal(JSON.stringify(what), CLAIM);
+    return this.keys.open().seal(JSON.stringify(what), CLAIM);
   }
 
   /** @throws Sealed */
   openOfClaim(sealed: ArrayBuffer): unknown {
-    return JSON.parse(this.#keys.open().openText(sealed, CLAIM));
+    return JSON.parse(this.keys.open().openText(sealed, CLAIM));
   }
 
   /** Records that this object holds data keys; inside the caller's transaction. */
   hold(): void {
-    this.#keys.register();
+    this.keys.register();
   }
 
   #kept(name: Name): Kept {
-    const sealed = this.#store.sealed(name);
-    return sealed ? (JSON.parse(this.#keys.open().openText(sealed, contextOf(name))) as Kept) : NONE;
+    const sealed = this.store.sealed(name);
+    return sealed ? (JSON.parse(this.keys.open().openText(sealed, contextOf(name))) as Kept) : NONE;
   }
 }

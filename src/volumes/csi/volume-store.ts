@@ -40,18 +40,14 @@ const MAX_SHARING = 100;
  * one index walk of at most 5,000 rows or 4 MiB.
  */
 export class CsiVolumeStore implements IndexedRows {
-  readonly #sql: SqlStorage;
-  readonly #plugins: CsiPlugins;
-  readonly #claims: CsiClaimStore;
-
-  constructor(sql: SqlStorage, plugins: CsiPlugins, claims: CsiClaimStore) {
-    this.#sql = sql;
-    this.#plugins = plugins;
-    this.#claims = claims;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly plugins: CsiPlugins,
+    private readonly claims: CsiClaimStore,
+  ) {}
 
   find({ namespace, id }: Name): CsiVolume | null {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<CsiVolumeRow>("SELECT * FROM csi_volumes WHERE namespace = ? AND id = ?", namespace, id)
       .toArray();
     return row ? volumeOf(row) : null;
@@ -64,18 +60,18 @@ export class CsiVolumeStore implements IndexedRows {
   }
 
   shown(volume: CsiVolume): FoundCsiVolume {
-    return { volume, plugin: this.#plugins.find(volume.pluginId), ...this.#claims.usersOf(volume) };
+    return { volume, plugin: this.plugins.find(volume.pluginId), ...this.claims.usersOf(volume) };
   }
 
   /** Volumes with this id at the provider: several, if the volume is registered under several names. */
   withRemoteId(pluginId: string, remote: string): Name[] {
     const sql = `SELECT namespace, id FROM csi_volumes
       WHERE plugin_id = ? AND ifnull(nullif(json_extract(body, '$.externalId'), ''), id) = ? LIMIT ?`;
-    return this.#sql.exec<{ namespace: string; id: string }>(sql, pluginId, remote, MAX_SHARING).toArray();
+    return this.sql.exec<{ namespace: string; id: string }>(sql, pluginId, remote, MAX_SHARING).toArray();
   }
 
   hasPlugin(pluginId: string): boolean {
-    return this.#sql.exec("SELECT 1 FROM csi_volumes WHERE plugin_id = ? LIMIT 1", pluginId).toArray().length > 0;
+    return this.sql.exec("SELECT 1 FROM csi_volumes WHERE plugin_id = ? LIMIT 1", pluginId).toArray().length > 0;
   }
 
   /** One page by namespace and id; shorter than `limit` when few rows match or rows are large. */
@@ -89,7 +85,7 @@ export class CsiVolumeStore implements IndexedRows {
     if (from[0] !== "" && from[0] === namespace) conditions.push([`id ${order} ?`, [from[1]]]);
     else if (from[0] !== "") conditions.push([`(namespace, id) ${order} (?, ?)`, from]);
     const direction = reverse ? "DESC" : "ASC";
-    const cursor = this.#sql.exec<CsiVolumeRow>(
+    const cursor = this.sql.exec<CsiVolumeRow>(
       `SELECT * FROM csi_volumes ${conditions.length === 0 ? "" : `WHERE ${conditions.map(([sql]) => sql).join(" AND ")}`}
        ORDER BY namespace ${direction}, id ${direction}`,
       ...conditions.flatMap(([, values]) => values),
@@ -103,9 +99,9 @@ export class CsiVolumeStore implements IndexedRows {
       seen += 1;
       const { pluginPrefix = "", prefix = "", nodePrefix = "" } = query;
       if (!row.plugin_id.startsWith(pluginPrefix) || !row.id.startsWith(prefix)) continue;
-      const { users, modes } = this.#claims.usersOf(row);
+      const { users, modes } = this.claims.usersOf(row);
       if (nodePrefix !== "" && !users.some(({ nodeId }) => nodeId.startsWith(nodePrefix))) continue;
-      if (!plugins.has(row.plugin_id)) plugins.set(row.plugin_id, this.#plugins.find(row.plugin_id));
+      if (!plugins.has(row.plugin_id)) plugins.set(row.plugin_id, this.plugins.find(row.plugin_id));
       bytes += row.body.length;
       rows.push({ volume: volumeOf(row), plugin: plugins.get(row.plugin_id) ?? null, users, modes });
     }
@@ -116,7 +112,7 @@ export class CsiVolumeStore implements IndexedRows {
   write(volume: CsiVolume): void {
     const { createIndex: _create, modifyIndex: _modify, ...rest } = volume;
     const body = { ...rest, mount: withoutFlags(volume.mount) };
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO csi_volumes (namespace, id, plugin_id, body) VALUES (?, ?, ?, ?)
        ON CONFLICT (namespace, id) DO UPDATE SET body = excluded.body`,
       volume.namespace,
@@ -127,13 +123,13 @@ export class CsiVolumeStore implements IndexedRows {
   }
 
   remove({ namespace, id }: Name): void {
-    this.#sql.exec("DELETE FROM csi_volumes WHERE namespace = ? AND id = ?", namespace, id);
-    this.#sql.exec("DELETE FROM csi_volume_secrets WHERE namespace = ? AND id = ?", namespace, id);
+    this.sql.exec("DELETE FROM csi_volumes WHERE namespace = ? AND id = ?", namespace, id);
+    this.sql.exec("DELETE FROM csi_volume_secrets WHERE namespace = ? AND id = ?", namespace, id);
   }
 
   /** The sealed part of a volume, or null. */
   sealed({ namespace, id }: Name): ArrayBuffer | null {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<{ sealed: ArrayBuffer }>(
         "SELECT sealed FROM csi_volume_secrets WHERE namespace = ? AND id = ?",
         namespace,
@@ -144,7 +140,7 @@ export class CsiVolumeStore implements IndexedRows {
   }
 
   setSealed({ namespace, id }: Name, sealed: Uint8Array): void {
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO csi_volume_secrets VALUES (?, ?, ?) ON CONFLICT (namespace, id) DO UPDATE SET sealed = excluded.sealed",
       namespace,
       id,
@@ -153,7 +149,7 @@ export class CsiVolumeStore implements IndexedRows {
   }
 
   setIndex({ row: [namespace = "", id = ""] }: IndexBackfill, index: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE csi_volumes SET create_index = ifnull(create_index, ?1), modify_index = ?1
        WHERE namespace = ?2 AND id = ?3`,
       index,

@@ -26,11 +26,7 @@ const ANY_VERSION = -1;
  * `VolumeUsage` reads. Read by `VolumeClaims`; each call is one or two indexed statements.
  */
 export class PendingRequests {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   /** Records a request for a volume that does not exist yet. */
   forVolume(request: ClaimRequest, volumeName: string): void {
@@ -45,7 +41,7 @@ export class PendingRequests {
   /** Whether any allocation waits for the job. */
   hasForJob(namespace: string, jobId: string): boolean {
     const sql = "SELECT 1 FROM claim_asks WHERE namespace = ? AND job_id = ? AND volume_name = ? LIMIT 1";
-    return this.#sql.exec(sql, namespace, jobId, UNKNOWN).toArray().length > 0;
+    return this.sql.exec(sql, namespace, jobId, UNKNOWN).toArray().length > 0;
   }
 
   /** Removes the requests that wait for this version of a job. @returns those of the given groups */
@@ -53,7 +49,7 @@ export class PendingRequests {
     const which = `namespace = ? AND job_id = ? AND volume_name = ? ${version === null ? "" : "AND job_version IN (-1, ?)"}`;
     const values = [namespace, jobId, UNKNOWN, ...(version === null ? [] : [version])];
     const requests = groups.flatMap((group) =>
-      this.#sql
+      this.sql
         .exec<ClaimRequestRow>(
           `SELECT * FROM claim_asks WHERE ${which} AND task_group = ? ORDER BY row`,
           ...values,
@@ -61,28 +57,28 @@ export class PendingRequests {
         )
         .toArray(),
     );
-    this.#sql.exec(`DELETE FROM claim_asks WHERE ${which}`, ...values);
+    this.sql.exec(`DELETE FROM claim_asks WHERE ${which}`, ...values);
     return requests.map(requestOf);
   }
 
   /** Removes and returns the requests that wait for a volume, in order of arrival. */
   takeForVolume(nodeId: string, namespace: string, name: string): ClaimRequest[] {
     const which = "node_id = ? AND namespace = ? AND volume_name = ?";
-    const requests = this.#sql
+    const requests = this.sql
       .exec<ClaimRequestRow>(`SELECT * FROM claim_asks WHERE ${which} ORDER BY row`, nodeId, namespace, name)
       .toArray();
-    if (requests.length > 0) this.#sql.exec(`DELETE FROM claim_asks WHERE ${which}`, nodeId, namespace, name);
+    if (requests.length > 0) this.sql.exec(`DELETE FROM claim_asks WHERE ${which}`, nodeId, namespace, name);
     return requests.map(requestOf);
   }
 
   forgetAllocation(namespace: string, allocId: string): void {
-    this.#sql.exec("DELETE FROM claim_asks WHERE namespace = ? AND alloc_id = ?", namespace, allocId);
+    this.sql.exec("DELETE FROM claim_asks WHERE namespace = ? AND alloc_id = ?", namespace, allocId);
   }
 
   /** Forgets the requests of a deleted job, and marks its live allocations by a row without a job. */
   forgetJob(namespace: string, jobId: string): void {
-    this.#sql.exec("DELETE FROM claim_asks WHERE namespace = ? AND job_id = ?", namespace, jobId);
-    this.#sql.exec(
+    this.sql.exec("DELETE FROM claim_asks WHERE namespace = ? AND job_id = ?", namespace, jobId);
+    this.sql.exec(
       `INSERT OR IGNORE INTO claim_asks (namespace, alloc_id, node_id, job_id, job_version, task_group, volume_name)
        SELECT namespace, id, '', '', -1, '', '' ${FROM_LIVE_OF_JOB}`,
       namespace,
@@ -91,7 +87,7 @@ export class PendingRequests {
   }
 
   #insert({ namespace, allocId, nodeId, jobId, taskGroup }: ClaimRequest, volumeName: string, version: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO claim_asks (namespace, alloc_id, node_id, job_id, job_version, task_group, volume_name)
        VALUES (?, ?, ?, ?, ?, ?, ?)`,
       namespace,

@@ -31,19 +31,15 @@ const MAX_ROWS_EXAMINED = 5_000;
  * rows.
  */
 export class ClaimStore implements IndexedRows {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   find(id: string): StoredClaim | null {
-    const [row] = this.#sql.exec<VolumeClaimRow>("SELECT * FROM volume_claims WHERE id = ?", id).toArray();
+    const [row] = this.sql.exec<VolumeClaimRow>("SELECT * FROM volume_claims WHERE id = ?", id).toArray();
     return row ? claimOf(row) : null;
   }
 
   of({ volumeId, namespace, jobId, taskGroup }: Claimant): StoredClaim | null {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<VolumeClaimRow>(
         "SELECT * FROM volume_claims WHERE volume_id = ? AND namespace = ? AND job_id = ? AND task_group = ?",
         volumeId,
@@ -61,7 +57,7 @@ export class ClaimStore implements IndexedRows {
    */
   page(query: ClaimQuery): ClaimPage {
     const { index, where, values, columns } = selection(query);
-    const cursor = this.#sql.exec<VolumeClaimRow>(
+    const cursor = this.sql.exec<VolumeClaimRow>(
       `SELECT * FROM volume_claims ${index} ${where.length === 0 ? "" : `WHERE ${where.join(" AND ")}`}
        ORDER BY ${columns.map((column) => `${column} ${query.reverse ? "DESC" : "ASC"}`).join(", ")}`,
       ...values,
@@ -77,7 +73,7 @@ export class ClaimStore implements IndexedRows {
   }
 
   insert({ id, namespace, jobId, taskGroup, volumeId, volumeName, allocId }: StoredClaim): void {
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO volume_claims VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL)",
       id,
       namespace,
@@ -90,36 +86,36 @@ export class ClaimStore implements IndexedRows {
   }
 
   move(id: string, allocId: string): void {
-    this.#sql.exec("UPDATE volume_claims SET alloc_id = ? WHERE id = ?", allocId, id);
+    this.sql.exec("UPDATE volume_claims SET alloc_id = ? WHERE id = ?", allocId, id);
   }
 
   /** Sets the name of a volume in its claims. @returns their ids */
   rename(volumeId: string, name: string): string[] {
     const sql = "UPDATE volume_claims SET volume_name = ? WHERE volume_id = ? RETURNING id";
-    return this.#sql
+    return this.sql
       .exec<{ id: string }>(sql, name, volumeId)
       .toArray()
       .map(({ id }) => id);
   }
 
   remove(id: string): void {
-    this.#sql.exec("DELETE FROM volume_claims WHERE id = ?", id);
+    this.sql.exec("DELETE FROM volume_claims WHERE id = ?", id);
   }
 
   /** @returns whether there were any */
   removeOfJob(namespace: string, jobId: string): boolean {
     const sql = "DELETE FROM volume_claims WHERE job_id = ? AND namespace = ?";
-    return this.#sql.exec(sql, jobId, namespace).rowsWritten > 0;
+    return this.sql.exec(sql, jobId, namespace).rowsWritten > 0;
   }
 
   /** @returns whether there were any */
   removeOfVolume(volumeId: string): boolean {
-    return this.#sql.exec("DELETE FROM volume_claims WHERE volume_id = ?", volumeId).rowsWritten > 0;
+    return this.sql.exec("DELETE FROM volume_claims WHERE volume_id = ?", volumeId).rowsWritten > 0;
   }
 
   /** Sets a claim's index to that of the line that created or moved it. */
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE volume_claims SET create_index = ifnull(create_index, ?1), modify_index = ?1 WHERE id = ?2",
       index,
       id,

@@ -27,23 +27,19 @@ interface VolumeRequest {
  * live allocations, and one read of each of their jobs.
  */
 export class VolumeUsage {
-  readonly #sql: SqlStorage;
-
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
-  }
+  constructor(private readonly sql: SqlStorage) {}
 
   /** The ids of the allocations that use a volume. */
   usersOf(volume: Pick<StoredVolume, "id" | "nodeId" | "namespace" | "name">): string[] {
-    return [...new Set([...this.#askers(volume), ...holdersOf(this.#sql, volume.id)])].sort();
+    return [...new Set([...this.#askers(volume), ...holdersOf(this.sql, volume.id)])].sort();
   }
 
   #askers({ nodeId, namespace, name }: Pick<StoredVolume, "nodeId" | "namespace" | "name">): string[] {
-    const jobs = new JobRequests(this.#sql, namespace);
-    return liveOnNode(this.#sql, nodeId, namespace)
+    const jobs = new JobRequests(this.sql, namespace);
+    return liveOnNode(this.sql, nodeId, namespace)
       .filter((allocation) => {
         const { isReported, groups } = jobs.of(allocation);
-        if (!isReported && outlivesJob(this.#sql, namespace, allocation.id)) return true;
+        if (!isReported && outlivesJob(this.sql, namespace, allocation.id)) return true;
         return groups ? requestsVolume(groups, allocation, name) : isReported;
       })
       .map(({ id }) => id);
@@ -59,14 +55,12 @@ interface JobOfAllocation {
 
 /** Task groups by job and version, each read once. */
 class JobRequests {
-  readonly #sql: SqlStorage;
-  readonly #namespace: string;
   readonly #known = new Map<string, JobOfAllocation>();
 
-  constructor(sql: SqlStorage, namespace: string) {
-    this.#sql = sql;
-    this.#namespace = namespace;
-  }
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly namespace: string,
+  ) {}
 
   of({ job_id, job_version }: LiveAllocation): JobOfAllocation {
     const jobId = job_id ?? "";
@@ -77,15 +71,15 @@ class JobRequests {
   }
 
   #read(jobId: string, version: number | null): JobOfAllocation {
-    const versions = version === null ? groupsOfVersions(this.#sql, this.#namespace, jobId) : this.#in(jobId, version);
+    const versions = version === null ? groupsOfVersions(this.sql, this.namespace, jobId) : this.#in(jobId, version);
     return {
-      isReported: hasJob(this.#sql, this.#namespace, jobId),
+      isReported: hasJob(this.sql, this.namespace, jobId),
       groups: versions.length === 0 ? null : versions.flatMap(groupsOf),
     };
   }
 
   #in(jobId: string, version: number): JobGroups[] {
-    const found = groupsOfVersion(this.#sql, this.#namespace, jobId, version);
+    const found = groupsOfVersion(this.sql, this.namespace, jobId, version);
     return found ? [found] : [];
   }
 }

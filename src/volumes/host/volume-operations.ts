@@ -79,16 +79,14 @@ const MAX_ALIKE = 100;
  * Column `state` says `running` for both; column `doubt` has the node's last message about an unknown outcome.
  */
 export class VolumeOperations implements IndexedRows {
-  readonly #sql: SqlStorage;
-  readonly #env: Env;
-  readonly #outbox: Outbox;
   readonly #store: OperationStore<VolumeOperationRow>;
 
-  constructor(sql: SqlStorage, env: Env, outbox: Outbox) {
-    this.#sql = sql;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly env: Env,
+    private readonly outbox: Outbox,
+  ) {
     this.#store = new OperationStore(sql, { name: VOLUME_OPERATION, open: OPEN, started: OPEN, order: "id" });
-    this.#env = env;
-    this.#outbox = outbox;
   }
 
   find(id: string): VolumeOperation | null {
@@ -128,7 +126,7 @@ export class VolumeOperations implements IndexedRows {
   /** Stores an operation and adds it to the outbox; inside the caller's transaction. */
   begin({ volumeId, nodeId, method, gen, request, params, change }: NewOperation): string {
     const id = uuidV7();
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO volume_operations (id, volume_id, node_id, method, gen, state, request, params, change)
        VALUES (?, ?, ?, ?, ?, 'running', ?, ?, ?)`,
       id,
@@ -140,7 +138,7 @@ export class VolumeOperations implements IndexedRows {
       JSON.stringify(params),
       change && JSON.stringify(change),
     );
-    this.#outbox.enlist(TOPIC, volumeId, id);
+    this.outbox.enlist(TOPIC, volumeId, id);
     this.#store.expectWaiter(id);
     return id;
   }
@@ -152,17 +150,17 @@ export class VolumeOperations implements IndexedRows {
 
   /** Adds an operation to the outbox again; inside the caller's transaction. */
   again({ id, volumeId }: VolumeOperation): void {
-    this.#outbox.enlist(TOPIC, volumeId, id);
+    this.outbox.enlist(TOPIC, volumeId, id);
   }
 
   /** Sends the pending operations of a volume. Never rejects. */
   send(volumeId: string): Promise<void> {
-    return this.#outbox.drain(TOPIC, volumeId);
+    return this.outbox.drain(TOPIC, volumeId);
   }
 
   /** Completes an operation; inside the caller's transaction. */
   end(id: string, refusal: Refusal | null): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE volume_operations SET state = ?, refusal = ?, due = ? WHERE id = ? AND state = 'running'",
       refusal ? "failed" : "done",
       refusal && JSON.stringify(refusal),
@@ -210,7 +208,7 @@ export class VolumeOperations implements IndexedRows {
 
   async #start(row: VolumeOperationRow): Promise<Refusal | null> {
     const method = row.method as VolumeMethod;
-    const started = await nodeSession(this.#env, row.node_id).start({
+    const started = await nodeSession(this.env, row.node_id).start({
       id: row.id,
       method,
       key: hostVolumeKey(row.volume_id),

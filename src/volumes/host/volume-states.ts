@@ -12,17 +12,12 @@ type StatesNode = Pick<VolumeNode, "status" | "pool" | "isUsable">;
 
 /** Updates the states of host volumes when their nodes change; runs inside the transaction of the node's change. */
 export class VolumeStates implements NodeFollower {
-  readonly #nodes: NodeView;
-  readonly #store: HostVolumeStore;
-  readonly #operations: VolumeOperations;
-  readonly #claims: VolumeClaims;
-
-  constructor(nodes: NodeView, store: HostVolumeStore, operations: VolumeOperations, claims: VolumeClaims) {
-    this.#nodes = nodes;
-    this.#store = store;
-    this.#operations = operations;
-    this.#claims = claims;
-  }
+  constructor(
+    private readonly nodes: NodeView,
+    private readonly store: HostVolumeStore,
+    private readonly operations: VolumeOperations,
+    private readonly claims: VolumeClaims,
+  ) {}
 
   /**
    * Updates the states of a node's volumes; a removed node removes its volumes.
@@ -33,12 +28,12 @@ export class VolumeStates implements NodeFollower {
     if (before && volumeState(before) === volumeState(after)) return NO_CHANGES;
     const usable = new Set(Object.values(after.HostVolumes ?? {}).map(({ ID }) => ID));
     const node = { status: after.Status, pool: after.NodePool, isUsable: (id: string) => usable.has(id) };
-    return this.#follow(node, this.#store.on(id), type);
+    return this.#follow(node, this.store.on(id), type);
   }
 
   volumesChanged(nodeId: string, ids: readonly string[], type: string): ChangeSet {
-    const node = this.#nodes.find(nodeId);
-    const volumes = ids.map((id) => this.#store.find(id)).filter((volume) => volume?.nodeId === nodeId);
+    const node = this.nodes.find(nodeId);
+    const volumes = ids.map((id) => this.store.find(id)).filter((volume) => volume?.nodeId === nodeId);
     return node
       ? this.#follow(
           node,
@@ -54,7 +49,7 @@ export class VolumeStates implements NodeFollower {
       .map((volume) => ({ was: volume, is: { ...volume, nodePool: node.pool, state: stateOn(node, volume) } }))
       .filter(({ was, is }) => was.state !== is.state || was.nodePool !== is.nodePool)
       .map(({ is }) => is);
-    for (const volume of changed) this.#store.update(volume);
+    for (const volume of changed) this.store.update(volume);
     return {
       events: changed.map((volume) => hostVolumeEvent(type, volume)),
       backfills: changed.map(hostVolumeBackfill),
@@ -63,20 +58,20 @@ export class VolumeStates implements NodeFollower {
 
   /** The volume ids on a node that the registry does not know; the node keeps them until an operator removes them. */
   unknownOn(nodeId: string, ids: readonly string[]): string[] {
-    return ids.filter((id) => this.#store.find(id)?.nodeId !== nodeId);
+    return ids.filter((id) => this.store.find(id)?.nodeId !== nodeId);
   }
 
   #nodeGone(nodeId: string): ChangeSet {
-    for (const { id } of this.#operations.runningOn(nodeId)) {
-      this.#operations.end(id, refuse("unavailable", `node ${nodeId} was removed`));
-      queueMicrotask(() => this.#operations.wake(id));
+    for (const { id } of this.operations.runningOn(nodeId)) {
+      this.operations.end(id, refuse("unavailable", `node ${nodeId} was removed`));
+      queueMicrotask(() => this.operations.wake(id));
     }
-    const volumes = this.#store.on(nodeId);
-    for (const { id } of volumes) this.#store.remove(id);
+    const volumes = this.store.on(nodeId);
+    for (const { id } of volumes) this.store.remove(id);
     const made = volumes.filter((volume) => volume.made);
     return {
       events: made.map((volume) => hostVolumeEvent(DELETED, volume)),
-      backfills: made.flatMap((volume) => [hostVolumeBackfill(volume), ...this.#claims.volumeRemoved(volume.id)]),
+      backfills: made.flatMap((volume) => [hostVolumeBackfill(volume), ...this.claims.volumeRemoved(volume.id)]),
     };
   }
 }

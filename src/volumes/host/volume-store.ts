@@ -30,16 +30,14 @@ const MAX_WANTED_TEXTS = 100;
  * one index walk of at most 5,000 rows or 4 MiB.
  */
 export class HostVolumeStore implements IndexedRows {
-  readonly #sql: SqlStorage;
   readonly #pages: SharedRead<VolumePage>;
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(private readonly sql: SqlStorage) {
     this.#pages = new SharedRead(sql);
   }
 
   find(id: string): StoredVolume | null {
-    const [row] = [...this.#sql.exec(`SELECT ${COLUMNS} FROM host_volumes WHERE id = ?`, id).raw<Row>()];
+    const [row] = [...this.sql.exec(`SELECT ${COLUMNS} FROM host_volumes WHERE id = ?`, id).raw<Row>()];
     return row ? volumeOf(row) : null;
   }
 
@@ -59,7 +57,7 @@ export class HostVolumeStore implements IndexedRows {
     if (from[0] === namespace) conditions.push([`id ${beyond} ?`, [from[1]]]);
     else if (from[0] !== "") conditions.push([`(namespace, id) ${beyond} (?, ?)`, from]);
     const direction = reverse ? "DESC" : "ASC";
-    const cursor = this.#sql.exec(
+    const cursor = this.sql.exec(
       `SELECT ${COLUMNS} FROM host_volumes ${conditions.length === 0 ? "" : `WHERE ${conditions.map(([sql]) => sql).join(" AND ")}`}
        ORDER BY namespace ${direction}, id ${direction}`,
       ...conditions.flatMap(([, values]) => values),
@@ -83,21 +81,21 @@ export class HostVolumeStore implements IndexedRows {
   /** Every volume on a node, bounded by the volume limit per node. */
   on(nodeId: string): StoredVolume[] {
     const wanted = new WantedTexts();
-    const rows = this.#sql.exec(`SELECT ${COLUMNS} FROM host_volumes WHERE node_id = ? ORDER BY namespace, id`, nodeId);
+    const rows = this.sql.exec(`SELECT ${COLUMNS} FROM host_volumes WHERE node_id = ? ORDER BY namespace, id`, nodeId);
     return Array.from(rows.raw<Row>(), (row) => volumeOf(row, wanted));
   }
 
   countOn(nodeId: string): number {
-    return this.#sql.exec<{ n: number }>("SELECT count(*) AS n FROM host_volumes WHERE node_id = ?", nodeId).one().n;
+    return this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM host_volumes WHERE node_id = ?", nodeId).one().n;
   }
 
   hasPlugin(pluginId: string): boolean {
-    return this.#sql.exec("SELECT 1 FROM host_volumes WHERE plugin_id = ? LIMIT 1", pluginId).toArray().length > 0;
+    return this.sql.exec("SELECT 1 FROM host_volumes WHERE plugin_id = ? LIMIT 1", pluginId).toArray().length > 0;
   }
 
   /** The volume that holds a name on a node, in any namespace. */
   holder(nodeId: string, name: string): string | null {
-    const [row] = this.#sql
+    const [row] = this.sql
       .exec<{ volume_id: string }>(
         "SELECT volume_id FROM host_volume_names WHERE node_id = ? AND name = ?",
         nodeId,
@@ -109,28 +107,28 @@ export class HostVolumeStore implements IndexedRows {
 
   /** Reserves a name for a volume that has it or is being renamed to it. */
   hold(nodeId: string, name: string, id: string): void {
-    this.#sql.exec("INSERT OR IGNORE INTO host_volume_names VALUES (?, ?, ?)", nodeId, name, id);
+    this.sql.exec("INSERT OR IGNORE INTO host_volume_names VALUES (?, ?, ?)", nodeId, name, id);
   }
 
   /** Releases the names of a volume, except one. @returns whether it had others */
   releaseNames(id: string, keep: string | null): boolean {
     const sql = "DELETE FROM host_volume_names WHERE volume_id = ? AND name IS NOT ?";
-    return this.#sql.exec(sql, id, keep).rowsWritten > 0;
+    return this.sql.exec(sql, id, keep).rowsWritten > 0;
   }
 
   /** Increments the volume's generation. @returns the new generation */
   nextGen(id: string): number {
-    return this.#sql.exec<{ gen: number }>("UPDATE host_volumes SET gen = gen + 1 WHERE id = ? RETURNING gen", id).one()
+    return this.sql.exec<{ gen: number }>("UPDATE host_volumes SET gen = gen + 1 WHERE id = ? RETURNING gen", id).one()
       .gen;
   }
 
   /** Raises the generation of every volume to this one, after a restore. */
   raiseGenerations(least: number): void {
-    this.#sql.exec("UPDATE host_volumes SET gen = ?1 WHERE gen < ?1", least);
+    this.sql.exec("UPDATE host_volumes SET gen = ?1 WHERE gen < ?1", least);
   }
 
   insert(volume: Omit<StoredVolume, "createIndex" | "modifyIndex">): void {
-    this.#sql.exec(
+    this.sql.exec(
       `INSERT INTO host_volumes (id, namespace, name, node_id, node_pool, plugin_id, state, made, gen, wanted, capacity_bytes,
          host_path, create_time, modify_time)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?, ?)`,
@@ -152,7 +150,7 @@ export class HostVolumeStore implements IndexedRows {
 
   /** Writes the mutable columns of a volume. */
   update(volume: StoredVolume): void {
-    this.#sql.exec(
+    this.sql.exec(
       `UPDATE host_volumes SET name = ?, node_pool = ?, plugin_id = ?, state = ?, made = 1, wanted = ?, capacity_bytes = ?,
          host_path = ?, modify_time = ? WHERE id = ?`,
       volume.name,
@@ -168,13 +166,13 @@ export class HostVolumeStore implements IndexedRows {
   }
 
   remove(id: string): void {
-    this.#sql.exec("DELETE FROM host_volumes WHERE id = ?", id);
+    this.sql.exec("DELETE FROM host_volumes WHERE id = ?", id);
     this.releaseNames(id, null);
   }
 
   /** Sets a volume's index to that of its event line. */
   setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE host_volumes SET create_index = ifnull(create_index, ?), modify_index = ? WHERE id = ?",
       index,
       index,

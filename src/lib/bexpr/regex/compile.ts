@@ -45,16 +45,13 @@ export function compile(tree: Node, most: number): Program {
 }
 
 class Compiler {
-  readonly #most: number;
   readonly #steps: number[] = [];
   readonly #arguments: number[] = [];
   readonly #sets: Characters[] = [];
   /** Index of each distinct set of an expression. */
   readonly #indices = new Map<string, number>();
 
-  constructor(most: number) {
-    this.#most = most;
-  }
+  constructor(private readonly most: number) {}
 
   finished(): Program {
     this.#step(DO.match);
@@ -117,7 +114,7 @@ class Compiler {
   }
 
   #step(what: number, argument = 0): number {
-    if (this.#steps.length === this.#most) throw new PatternError(`repeats too much: more than ${this.#most} steps`);
+    if (this.#steps.length === this.most) throw new PatternError(`repeats too much: more than ${this.most} steps`);
     this.#arguments.push(argument);
     return this.#steps.push(what) - 1;
   }

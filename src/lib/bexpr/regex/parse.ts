@@ -41,17 +41,14 @@ export function parse(text: string): Node {
 }
 
 class Parser {
-  readonly #text: string;
   #at = 0;
   #flags: Flags = { fold: false, lines: false, dotAll: false };
 
-  constructor(text: string) {
-    this.#text = text;
-  }
+  constructor(private readonly text: string) {}
 
   all(): Node {
     const node = this.#choice();
-    if (this.#more()) this.#fail("unexpected )", this.#text);
+    if (this.#more()) this.#fail("unexpected )", this.text);
     return node;
   }
 
@@ -91,7 +88,7 @@ class Parser {
     if (this.#eat("+")) return { min: 1, max: Infinity };
     if (this.#eat("?")) return { min: 0, max: 1 };
     COUNT.lastIndex = this.#at;
-    const [written, least, range, most] = COUNT.exec(this.#text) ?? [];
+    const [written, least, range, most] = COUNT.exec(this.text) ?? [];
     if (!written) return null;
     this.#at += written.length;
     const min = Number(least);
@@ -124,12 +121,12 @@ class Parser {
 
   #group(from: number): readonly Node[] {
     if (!this.#ahead("?")) return [this.#enclosed(this.#flags)];
-    const [opening] = /^\(\?P?<(?=.)/s.exec(this.#text.slice(from)) ?? [];
+    const [opening] = /^\(\?P?<(?=.)/s.exec(this.text.slice(from)) ?? [];
     if (opening) {
-      const end = this.#text.indexOf(">", from);
-      if (end < 0) this.#fail("invalid named capture", this.#text.slice(from));
+      const end = this.text.indexOf(">", from);
+      if (end < 0) this.#fail("invalid named capture", this.text.slice(from));
       this.#at = end + 1;
-      if (!/^\w+$/.test(this.#text.slice(from + opening.length, end)))
+      if (!/^\w+$/.test(this.text.slice(from + opening.length, end)))
         this.#fail("invalid named capture", this.#since(from));
       return [this.#enclosed(this.#flags)];
     }
@@ -157,7 +154,7 @@ class Parser {
     const outside = this.#flags;
     this.#flags = flags;
     const node = this.#choice();
-    if (!this.#eat(")")) this.#fail("missing closing )", this.#text);
+    if (!this.#eat(")")) this.#fail("missing closing )", this.text);
     this.#flags = outside;
     return node;
   }
@@ -170,8 +167,8 @@ class Parser {
     if (this.#eat("b")) return [{ is: "assertion", asserts: "word boundary" }];
     if (this.#eat("B")) return [{ is: "assertion", asserts: "no word boundary" }];
     if (this.#eat("Q")) {
-      const end = this.#text.indexOf("\\E", this.#at);
-      const quoted = end < 0 ? this.#text.slice(this.#at) : this.#text.slice(this.#at, end);
+      const end = this.text.indexOf("\\E", this.#at);
+      const quoted = end < 0 ? this.text.slice(this.#at) : this.text.slice(this.#at, end);
       this.#at += quoted.length + (end < 0 ? 0 : 2);
       return Array.from(quoted, (char) => this.#literal(codeOf(char)));
     }
@@ -180,7 +177,7 @@ class Parser {
 
   /** The source of `\d`, `\pN` and similar, after the backslash at `from`; also valid inside a class. */
   #known(from: number): string | null {
-    const letter = this.#text.charAt(this.#at);
+    const letter = this.text.charAt(this.#at);
     if (!/^[dswDSWpP]$/.test(letter)) return null;
     this.#at += 1;
     const lower = letter.toLowerCase();
@@ -188,9 +185,9 @@ class Parser {
     if (lower !== "p") return shorthand(lower, negated);
     let name = this.#more() ? this.#next() : "{";
     if (name === "{") {
-      const end = this.#text.indexOf("}", this.#at);
-      if (end < 0) this.#fail("invalid character class range", this.#text.slice(from));
-      name = this.#text.slice(this.#at, end);
+      const end = this.text.indexOf("}", this.#at);
+      if (end < 0) this.#fail("invalid character class range", this.text.slice(from));
+      name = this.text.slice(this.#at, end);
       this.#at = end + 1;
     }
     if (name.startsWith("^")) {
@@ -207,7 +204,7 @@ class Parser {
     const plain = PLAIN.get(char);
     if (plain !== undefined) return plain;
     if (/^[0-7]$/.test(char)) {
-      const [digits = ""] = /^[0-7]{1,3}/.exec(this.#text.slice(from + 1)) ?? [];
+      const [digits = ""] = /^[0-7]{1,3}/.exec(this.text.slice(from + 1)) ?? [];
       if (digits !== "0" && digits.length === 1) this.#fail("invalid escape sequence", this.#since(from));
       this.#at = from + 1 + digits.length;
       return Number.parseInt(digits, 8);
@@ -243,7 +240,7 @@ class Parser {
   /** The source of one member of the class that begins at `opened`. */
   #member(opened: number): string {
     const from = this.#at;
-    const end = this.#ahead("[:") ? this.#text.indexOf(":]", from + 2) : -1;
+    const end = this.#ahead("[:") ? this.text.indexOf(":]", from + 2) : -1;
     if (end >= 0) {
       this.#at = end + 2;
       const [, caret, name = ""] = /^\[:(\^?)(.*):\]$/s.exec(this.#since(from)) ?? [];
@@ -266,7 +263,7 @@ class Parser {
 
   #single(opened: number): number {
     const from = this.#at;
-    if (!this.#more()) this.#fail("missing closing ]", this.#text.slice(opened));
+    if (!this.#more()) this.#fail("missing closing ]", this.text.slice(opened));
     const char = this.#next();
     return char === "\\" ? this.#escaped(from) : codeOf(char);
   }
@@ -281,11 +278,11 @@ class Parser {
   }
 
   #more(): boolean {
-    return this.#at < this.#text.length;
+    return this.#at < this.text.length;
   }
 
   #ahead(text: string): boolean {
-    return this.#text.startsWith(text, this.#at);
+    return this.text.startsWith(text, this.#at);
   }
 
   #eat(text: string): boolean {
@@ -296,13 +293,13 @@ class Parser {
 
   /** The next character, up to two UTF-16 units. */
   #next(): string {
-    const char = String.fromCodePoint(this.#text.codePointAt(this.#at) as number);
+    const char = String.fromCodePoint(this.text.codePointAt(this.#at) as number);
     this.#at += char.length;
     return char;
   }
 
   #since(from: number): string {
-    return this.#text.slice(from, this.#at);
+    return this.text.slice(from, this.#at);
   }
 
   #fail(why: string, where: string): never {

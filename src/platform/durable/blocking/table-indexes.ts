@@ -9,12 +9,10 @@ export const TABLE_INDEXES: Migration =
  * because every read returns it.
  */
 export class TableIndexes {
-  readonly #sql: SqlStorage;
   #known = new Map<string, number>();
   readonly #moved = new Set<string>();
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(private readonly sql: SqlStorage) {
     this.reload();
   }
 
@@ -26,7 +24,7 @@ export class TableIndexes {
   /** Call inside the transaction that gives a row its index. */
   set(table: string, index: number): void {
     if (index <= this.of(table)) return;
-    this.#sql.exec(
+    this.sql.exec(
       "INSERT INTO table_indexes VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET idx = excluded.idx",
       table,
       index,
@@ -45,7 +43,7 @@ export class TableIndexes {
   /** Call after a rollback: the cached indexes may be ahead of the rows. */
   reload(): void {
     this.#known = new Map(
-      this.#sql
+      this.sql
         .exec<{ name: string; idx: number }>("SELECT name, idx FROM table_indexes")
         .toArray()
         .map(({ name, idx }) => [name, idx]),

@@ -9,13 +9,10 @@ interface Waiter {
 
 /** Blocking queries: requests that wait until the index of a table moves. */
 export class Waiters {
-  readonly #indexOf: (table: string) => number;
   readonly #waiting = new Map<string, Set<Waiter>>();
   #count = 0;
 
-  constructor(indexOf: (table: string) => number) {
-    this.#indexOf = indexOf;
-  }
+  constructor(private readonly indexOf: (table: string) => number) {}
 
   get count(): number {
     return this.#count;
@@ -55,7 +52,7 @@ export class Waiters {
   }
 
   #newest(tables: readonly string[]): number {
-    return Math.max(1, ...tables.map((table) => this.#indexOf(table)));
+    return Math.max(1, ...tables.map((table) => this.indexOf(table)));
   }
 
   #add(waiter: Waiter): void {

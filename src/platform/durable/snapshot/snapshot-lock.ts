@@ -83,8 +83,6 @@ export const restoredBy = ({ kv }: DurableObjectStorage): string => kv.get<strin
  * time, and is released without it.
  */
 export class SnapshotLock {
-  readonly #storage: DurableObjectStorage;
-  readonly #schema: Schema;
   #holder: SnapshotHolder | RestoreHolder | null;
   /** When an object that is held for a restore next asks for it; lost with the object's memory. */
   #restoreCheck = Date.now() + RESTORE_CHECK_MS;
@@ -93,9 +91,10 @@ export class SnapshotLock {
   /** The snapshot that blocks writes, and when the block ends, ms since 1970; lost with the object's memory. */
   #frozen: { readonly snapshot: string; readonly until: number } | null = null;
 
-  constructor(storage: DurableObjectStorage, schema: Schema) {
-    this.#storage = storage;
-    this.#schema = schema;
+  constructor(
+    private readonly storage: DurableObjectStorage,
+    private readonly schema: Schema,
+  ) {
     this.#holder = storage.kv.get<SnapshotHolder | RestoreHolder>(KEY) ?? null;
   }
 
@@ -157,14 +156,14 @@ export class SnapshotLock {
    */
   freeze(snapshot: string, now: number): Result<SnapshotView> {
     if (this.#holder?.kind === "cut" && this.#holder.snapshot === snapshot) {
-      renewSnapshot(this.#storage);
+      renewSnapshot(this.storage);
       this.#aliveUntil = now + HEARTBEAT_TIMEOUT_MS;
     } else {
       const prepared = this.prepare(snapshot, now);
       if (!prepared.ok) return prepared;
     }
     this.#frozen = { snapshot, until: now + QUIESCE_MS };
-    const { sql } = this.#storage;
+    const { sql } = this.storage;
     return ok({ versions: versionsOf(sql), sequences: sequencesOf(sql) });
   }
 
@@ -178,7 +177,7 @@ export class SnapshotLock {
   /** Rows from a position on; null starts at the first. */
   page(snapshot: string, from: SnapshotPosition | null): Result<SnapshotPage> {
     const isMine = this.#holder?.kind === "cut" && this.#holder.snapshot === snapshot;
-    const part = isMine ? snapshotPage(this.#storage.sql, from) : null;
+    const part = isMine ? snapshotPage(this.storage.sql, from) : null;
     return part ? ok(part) : refuse("conflict", "the snapshot has ended: another was begun, or it took too long");
   }
 
@@ -230,10 +229,10 @@ export class SnapshotLock {
     const held = this.#restoreOf(restore);
     if (!held.ok) return held;
     for (const [module, applied] of Object.entries(versions)) {
-      const known = this.#schema[module]?.length ?? 0;
+      const known = this.schema[module]?.length ?? 0;
       if (applied > known) return refuse("invalid", `snapshot: ${new NewerSchema(module, applied, known).message}`);
     }
-    const ddl = this.#storage.transactionSync(() => createShadowTables(this.#storage, this.#schema, versions));
+    const ddl = this.storage.transactionSync(() => createShadowTables(this.storage, this.schema, versions));
     this.#change({ ...held.value, staged: { ddl, versions, sequences } });
     return ok(null);
   }
@@ -242,7 +241,7 @@ export class SnapshotLock {
     const held = this.#restoreOf(restore);
     if (!held.ok) return held;
     try {
-      this.#storage.transactionSync(() => insertShadowRows(this.#storage.sql, table, columns, rows));
+      this.storage.transactionSync(() => insertShadowRows(this.storage.sql, table, columns, rows));
     } catch {
       // The database's message may quote a row, so it is not repeated.
       return refuse("invalid", `the rows of table ${table} do not fit its schema`);
@@ -257,8 +256,8 @@ export class SnapshotLock {
     const { staged } = held.value;
     if (!staged) return refuse("invalid", "no rows have come");
     this.#change({ ...held.value, swapped: true }, () => {
-      swapShadowTables(this.#storage, this.#schema, staged);
-      this.#storage.kv.put(RESTORED, restore);
+      swapShadowTables(this.storage, this.schema, staged);
+      this.storage.kv.put(RESTORED, restore);
     });
     return ok(null);
   }
@@ -278,7 +277,7 @@ export class SnapshotLock {
 
   /** A table with more rows than allowed (none, unless stated), or null. */
   tableBeyond(mayHold: Readonly<Record<string, number>>): string | null {
-    const { sql } = this.#storage;
+    const { sql } = this.storage;
     for (const { name } of tablesOf(sql)) {
       const { n } = sql
         .exec<{ n: number }>(
@@ -293,10 +292,10 @@ export class SnapshotLock {
 
   /** Updates memory only after the write succeeded. */
   #change(held: SnapshotHolder | RestoreHolder | null, change?: (sql: SqlStorage) => void): void {
-    this.#storage.transactionSync(() => {
-      change?.(this.#storage.sql);
-      if (held) this.#storage.kv.put(KEY, held);
-      else this.#storage.kv.delete(KEY);
+    this.storage.transactionSync(() => {
+      change?.(this.storage.sql);
+      if (held) this.storage.kv.put(KEY, held);
+      else this.storage.kv.delete(KEY);
     });
     this.#holder = held;
   }

@@ -51,17 +51,13 @@ type Deliver = (lines: readonly string[], isAwaited: boolean) => Promise<boolean
  *     └──writer lost──> its lines join the next batch     └──rejected──> counted as lost
  */
 export class BatchWriter {
-  /** Null when no sink is bound; then no write can fail. */
-  readonly #deliver: Deliver | null;
   readonly #batches = new Set<Batch>();
   #open: Batch | null = null;
 
-  constructor(deliver: Deliver | null) {
-    this.#deliver = deliver;
-  }
+  constructor(/** Null when no sink is bound; then no write can fail. */ private readonly deliver: Deliver | null) {}
 
   get hasSinks(): boolean {
-    return this.#deliver !== null;
+    return this.deliver !== null;
   }
 
   /** Writes a line soon. A lost line is counted in the log. */
@@ -143,7 +139,7 @@ export class BatchWriter {
   async #handOver(lines: readonly string[], isAwaited: boolean): Promise<boolean> {
     for (const delay of [...RETRY_DELAYS_MS, null]) {
       try {
-        return (await this.#deliver?.(lines, isAwaited)) ?? true;
+        return (await this.deliver?.(lines, isAwaited)) ?? true;
       } catch (failure) {
         warn("audit-collector-failed", { lines: lines.length, because: textOf(failure) });
         if (delay !== null) await scheduler.wait(delay);

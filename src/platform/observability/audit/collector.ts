@@ -46,19 +46,16 @@ const newOpenBatch = (): OpenBatch => ({
  *                                                                   └──retries used up──> rejected
  */
 export class Collector {
-  readonly #sinks: () => readonly Sink[];
-  /** Mean time between writes of awaited lines at least, in ms. */
-  readonly #spacingMs: () => number;
   #open: OpenBatch | null = null;
   #writes = 0;
   #held = 0;
   /** Time of the next write if all were a spacing apart; up to a burst in the past. */
   #nextAt = 0;
 
-  constructor(sinks: () => readonly Sink[], spacingMs: () => number) {
-    this.#sinks = sinks;
-    this.#spacingMs = spacingMs;
-  }
+  constructor(
+    private readonly sinks: () => readonly Sink[] /** Mean time between writes of awaited lines at least, in ms. */,
+    private readonly spacingMs: () => number,
+  ) {}
 
   /** @returns whether every sink has the lines */
   async write(lines: readonly string[], isAwaited: boolean): Promise<boolean> {
@@ -68,7 +65,7 @@ export class Collector {
     const now = Date.now();
     const closesAt =
       now +
-      (isAwaited ? Math.max(FIRST_DELAY_MS, Math.min(this.#nextAt - now, this.#spacingMs())) : BACKGROUND_DELAY_MS);
+      (isAwaited ? Math.max(FIRST_DELAY_MS, Math.min(this.#nextAt - now, this.spacingMs())) : BACKGROUND_DELAY_MS);
     this.#open ??= newOpenBatch();
     const batch = this.#open;
     for (const line of lines) batch.lines.push(line);
@@ -91,7 +88,7 @@ export class Collector {
     if (!batch?.isDue || this.#writes >= MAX_WRITES) return;
     this.#open = null;
     this.#writes += 1;
-    const spacing = this.#spacingMs();
+    const spacing = this.spacingMs();
     this.#nextAt = Math.max(this.#nextAt, Date.now() - (BURST - 1) * spacing) + spacing;
     void this.#writeAll(newBatch(batch.lines)).then((isWritten) => {
       this.#writes -= 1;
@@ -104,7 +101,7 @@ export class Collector {
   /** Never rejects. */
   async #writeAll(batch: Batch): Promise<boolean> {
     const until = Date.now() + LAST_ATTEMPT_MS;
-    let left = await attempt(this.#sinks(), batch);
+    let left = await attempt(this.sinks(), batch);
     for (const delay of RETRY_DELAYS_MS) {
       if (left.length === 0 || Date.now() > until) break;
       await scheduler.wait(delay);

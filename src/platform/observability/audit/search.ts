@@ -81,17 +81,15 @@ class Matches {
   readonly lines: Readonly<Record<string, unknown>>[] = [];
   searched = 0;
   next: Cursor | null = null;
-  readonly #query: LineQuery;
   readonly #needle: string;
 
-  constructor(query: LineQuery) {
-    this.#query = query;
+  constructor(private readonly query: LineQuery) {
     this.#needle = JSON.stringify(query.text).slice(1, -1).toLowerCase();
   }
 
   /** @param lines of one object, oldest first */
   take(key: string, lines: readonly string[]): void {
-    const { cursor, kind, limit } = this.#query;
+    const { cursor, kind, limit } = this.query;
     const skipped = cursor?.key === key ? (cursor.lines ?? 0) : 0;
     for (const [at, text] of lines.toReversed().entries()) {
       if (at < skipped) continue;
@@ -114,20 +112,18 @@ type Listed = Pick<R2Object, "key" | "size">;
 class NewestFirst {
   /** The key before which the search continues, after too many listings; null after the oldest object. */
   stoppedAt: string | null = null;
-  readonly #bucket: R2Bucket;
-  readonly #end: string;
   #listings = 0;
 
-  constructor(bucket: R2Bucket, end: string) {
-    this.#bucket = bucket;
-    this.#end = end;
-  }
+  constructor(
+    private readonly bucket: R2Bucket,
+    private readonly end: string,
+  ) {}
 
   async *batches(size: number): AsyncGenerator<Listed[]> {
     for (const day of await this.#folders("")) {
-      if (day > this.#end) continue;
+      if (day > this.end) continue;
       for (const hour of await this.#folders(day)) {
-        if (hour > this.#end) continue;
+        if (hour > this.end) continue;
         for await (const listed of this.#hour(hour))
           for (let at = 0; at < listed.length; at += size) yield listed.slice(at, at + size);
         if (this.stoppedAt !== null) return;
@@ -139,7 +135,7 @@ class NewestFirst {
   async *#hour(prefix: string): AsyncGenerator<Listed[]> {
     const start = timeOf(prefix);
     if (start === null) return;
-    let end = this.#end.startsWith(prefix) ? this.#end : `${prefix}${LAST}`;
+    let end = this.end.startsWith(prefix) ? this.end : `${prefix}${LAST}`;
     let windowMs = HOUR_MS;
     for (;;) {
       const from = Math.max(start, (idTimeOf(end) ?? start + HOUR_MS) - windowMs);
@@ -166,7 +162,7 @@ class NewestFirst {
     let after = startAfter;
     for (;;) {
       this.#listings++;
-      const page = await this.#bucket.list({ prefix, startAfter: after, limit: OBJECTS_A_LISTING });
+      const page = await this.bucket.list({ prefix, startAfter: after, limit: OBJECTS_A_LISTING });
       objects.push(...page.objects.filter(({ key }) => key < end));
       after = page.objects.at(-1)?.key ?? end;
       if (!page.truncated || after >= end) return { objects, isWhole: true };
@@ -180,7 +176,7 @@ class NewestFirst {
     let cursor: string | undefined;
     do {
       this.#listings++;
-      const page = await this.#bucket.list({ prefix, delimiter: "/", ...(cursor ? { cursor } : {}) });
+      const page = await this.bucket.list({ prefix, delimiter: "/", ...(cursor ? { cursor } : {}) });
       found.push(...page.delimitedPrefixes.filter((name) => timeOf(prefix === "" ? `${name}00/` : name) !== null));
       cursor = page.truncated ? page.cursor : undefined;
     } while (cursor);

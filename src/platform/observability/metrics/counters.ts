@@ -35,13 +35,11 @@ type Batch = readonly [batch: number, seen: number];
  * metric.
  */
 export class Counters {
-  readonly #sql: SqlStorage;
   readonly #values: Map<string, Map<Key, number>>;
   readonly #reporters: Map<string, Batch>;
   readonly #unwritten = new Set<string>();
 
-  constructor(sql: SqlStorage) {
-    this.#sql = sql;
+  constructor(private readonly sql: SqlStorage) {
     const rows = sql.exec<{ metric: string; body: string }>("SELECT metric, body FROM counted_series").toArray();
     const bodies = new Map(rows.map(({ metric, body }) => [metric, JSON.parse(body)]));
     this.#reporters = new Map(bodies.get(REPORTERS) as [string, Batch][] | undefined);
@@ -71,7 +69,7 @@ export class Counters {
   write(now: number): void {
     for (const [id, [, seen]] of this.#reporters) if (seen < now - REPORTER_TTL_MS) this.#reporters.delete(id);
     for (const metric of this.#unwritten) {
-      this.#sql.exec(
+      this.sql.exec(
         "INSERT INTO counted_series VALUES (?, ?) ON CONFLICT (metric) DO UPDATE SET body = excluded.body",
         metric,
         JSON.stringify([...(metric === REPORTERS ? this.#reporters : (this.#values.get(metric) ?? []))]),
