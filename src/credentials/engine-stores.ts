@@ -30,7 +30,8 @@ export class EngineStores {
   /** @param restored see `PoolStore` */
   constructor(
     sql: SqlStorage,
-    readonly keys: DataKeys /** Prefix of the engine's warnings, audit records and sealing contexts. */,
+    readonly keys: DataKeys,
+    /** Prefix of the engine's warnings, audit records and sealing contexts. */
     readonly scope: string,
     readonly events: EngineEvents,
     restored: () => string,

@@ -10,7 +10,8 @@ export class Line {
   #headers: readonly EventHeader[] | string | null;
 
   private constructor(
-    readonly index: number /** The events as a JSON array. */,
+    readonly index: number,
+    /** The events as a JSON array. */
     readonly text: string,
     headers: readonly EventHeader[] | string | null,
   ) {

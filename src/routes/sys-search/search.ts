@@ -64,7 +64,8 @@ export class Search {
     /** In lower case. */
     readonly words: readonly string[],
     /** Everything is found in this namespace and below it. */
-    readonly namespace: string /** The path of the only mount that is searched, with its slash; empty: all. */,
+    readonly namespace: string,
+    /** The path of the only mount that is searched, with its slash; empty: all. */
     private readonly mount: string,
   ) {
     this.env = call.env;

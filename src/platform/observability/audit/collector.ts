@@ -53,7 +53,8 @@ export class Collector {
   #nextAt = 0;
 
   constructor(
-    private readonly sinks: () => readonly Sink[] /** Mean time between writes of awaited lines at least, in ms. */,
+    private readonly sinks: () => readonly Sink[],
+    /** Mean time between writes of awaited lines at least, in ms. */
     private readonly spacingMs: () => number,
   ) {}
 
