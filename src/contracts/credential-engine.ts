@@ -35,6 +35,8 @@ export interface LeaseRow extends Record<string, SqlStorageValue> {
 export interface Started {
   readonly wanted: JobRef;
   readonly polled: PollResult | null;
+  /** A restart of the object drops the job: see `UnstoredJobs`. */
+  readonly unstored?: true;
 }
 
 /** `metadata`: of the role; a deployment before this one leaves it out. */
@@ -102,7 +104,8 @@ export type JobEnd =
        */
       readonly goesOnAt: number | null;
     }
-  | Refusal;
+  /** `gone`: nothing is known of the job, or of what it has made. */
+  | (Refusal & { readonly gone?: true });
 
 /** Issued credentials. */
 export interface Issued {

@@ -6,6 +6,7 @@ import type { EngineEvents } from "./engine-events.ts";
 import type { EngineType } from "./engines/engine-type.ts";
 import { engineType, FIRST_TYPE } from "./engines/index.ts";
 import { JobStore } from "./jobs/job-store.ts";
+import { UnstoredJobs } from "./jobs/unstored-jobs.ts";
 import { LeaseStore } from "./leases/lease-store.ts";
 import { LeaseUsers } from "./leases/lease-users.ts";
 import { AccountStore } from "./mount/account-store.ts";
@@ -14,13 +15,14 @@ import { KeptCredentials } from "./mount/kept-credentials.ts";
 import { RoleStore } from "./mount/role-store.ts";
 import { PoolStore } from "./pool/pool-store.ts";
 
-/** The rows of one engine, one store a table, and its type. */
+/** The rows of one engine, one store a table, its jobs without a row, and its type. */
 export class EngineStores {
   readonly #types: TypeRecord;
   readonly work: WorkQueue;
   readonly accounts: AccountStore;
   readonly config: ConfigStore;
   readonly jobs: JobStore;
+  readonly unstored = new UnstoredJobs();
   readonly leases: LeaseStore;
   readonly leaseUsers: LeaseUsers;
   readonly roles: RoleStore;

@@ -87,7 +87,7 @@ export class CredentialEngine extends EngineMethods implements CredentialEngineA
       return held;
     }
     // The job may have been abandoned meanwhile; then nothing is created.
-    if (!this.parts.stores.work.holds(lease, Date.now())) {
+    if (!this.parts.runner.holds(lease, Date.now())) {
       return ok(startedForFormerWorker({ ...begun.value, polled: null }));
     }
     if (held.value) this.#registered.set(ask.token, true);
@@ -173,6 +173,7 @@ export class CredentialEngine extends EngineMethods implements CredentialEngineA
   override swap(restore: string): Result<null> {
     const swapped = super.swap(restore);
     this.parts.names.reset();
+    this.parts.stores.unstored.clear();
     return swapped;
   }
 

@@ -1,209 +1,26 @@
-import * as z from "zod";
-import { translateMountType } from "../compat/engine-names.ts";
-import type { JobEnd, Started } from "../contracts/credential-engine.ts";
 import { homeOf } from "../credentials/assertion.ts";
 import { kindsOf, prefixOf, type RoleKind } from "../credentials/engines/description.ts";
 import type { EngineType, KeptLogin } from "../credentials/engines/engine-type.ts";
 import { engineType } from "../credentials/engines/index.ts";
-import { holderOf } from "../credentials/leases/lease-users.ts";
-import { metadataMap } from "../credentials/leases/metadata.ts";
-import {
-  performJob,
-  performJobs,
-  performRead,
-  performRemoval,
-  probe,
-  unfinished,
-} from "../credentials/runner/job-worker.ts";
-import { PATIENCE_MS } from "../credentials/runner/saga-runner.ts";
-import { refuse } from "../lib/result.ts";
-import { retryWhileFrozen } from "../platform/durable/snapshot/frozen.ts";
-import { badRequest, notFound, refusalError, unwrap } from "../platform/http/errors.ts";
-import { flag } from "../platform/http/fields.ts";
-import * as query from "../platform/http/query-fields.ts";
-import { credentialEngine } from "../rpc/stubs.ts";
+import { performRead, performRemoval, unfinished } from "../credentials/runner/job-worker.ts";
+import { notFound, refusalError, unwrap } from "../platform/http/errors.ts";
 import { dryRunRoute } from "./engine-dry-run.ts";
+import { issue, issueBody, issueQuery, MetadataQuery } from "./engine-issue.ts";
+import { ended, engine, mountType, OTHER_MS, REQUEST_MS } from "./engine-jobs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type Asked, inMount, type MountCall, type SecretsRoute } from "./server/route.ts";
-import { refuseHead } from "./server/unsent.ts";
+import { inMount, type MountCall, type SecretsRoute } from "./server/route.ts";
 import { writeRights } from "./server/write-rights.ts";
 
 /** Routes of a mount of an engine, relative to it. The type of the engine has their paths, bodies and answers. */
 
-/** Timeout for issuing credentials or creating a role: the job's own deadline plus a margin. */
-const REQUEST_MS = 88_000;
 /** A rotation answers once it is durable; verifying the new secret may take minutes. */
 const ROTATION_MS = 25_000;
-/** Of removals, logins, and work behind an answer. */
-const OTHER_MS = 25_000;
-const MAX_KEY_LENGTH = 256;
-
-const mountType = ({ dialect, mount }: MountCall): string => translateMountType(dialect, mount.type);
-const engine = ({ env, mount }: MountCall) => credentialEngine(env, mount.uuid);
 
 /** A role's name as stored. An invalid name is an unknown path. @param prefix the beginning of names of its kind */
 function roleName(call: MountCall<"name">, prefix: string): string {
   const name = engineType(call.mount.type).roles.nameOf(call.params.name);
   if (name === null) throw notFound("unsupported path");
   return prefix + name;
-}
-
-/** Completes a request's job; a refusal becomes its answer, and clean-up starts in the background. */
-async function ended(
-  call: MountCall,
-  started: Started,
-  budgetMs: number,
-  caller: AbortSignal | null = null,
-): Promise<Extract<JobEnd, { ok: true }> | null> {
-  const end = await performJob(call.env, call.mount.uuid, started, budgetMs, caller);
-  if (end === null || !end.ok || started.wanted.kind === "rotation") cleanUpBehind(call);
-  if (end && !end.ok) throw refusalError(end);
-  // A job that continues in the background has not ended.
-  return end?.goesOnAt === null ? end : null;
-}
-
-/** Performs remaining work in the background. After a failure the wake-up or the alarm retries it. */
-const cleanUpBehind = (call: MountCall): void =>
-  call.exec.waitUntil(performJobs(call.env, call.mount.uuid, { budgetMs: OTHER_MS }).catch(() => undefined));
-
-/**
- * Last check before credentials are returned. A disconnected caller will never see them, a caller without the right must
- * not, and a revoked lease grants nothing.
- * @param caller null when the request can be repeated for the same lease
- * @param leavesAtOnce the lease is not marked as handed over
- */
-async function handOver(
-  call: MountCall,
-  lease: string,
-  caller: AbortSignal | null,
-  leavesAtOnce = false,
-): Promise<void> {
-  const revoke = async () => {
-    unwrap(await retryWhileFrozen(() => engine(call).revokeSoon([lease])));
-    cleanUpBehind(call);
-  };
-  if (caller?.aborted) {
-    await revoke();
-    throw refusalError(refuse("unavailable", "the caller left before the answer"));
-  }
-  // The right may have gone since. A lease that is not handed over is revoked, also when this Worker dies here.
-  try {
-    await call.recheck();
-  } catch (failure) {
-    await revoke();
-    throw failure;
-  }
-  const leaves = () => retryWhileFrozen(() => engine(call).handOver(lease));
-  if (caller && !leavesAtOnce && !(await leaves().catch(leaves)))
-    throw refusalError(refuse("unavailable", "the lease ended before the answer; ask again"));
-}
-
-/** Last check before a shared lease is returned, which stays that of its other users. @param token the caller's */
-async function handOverShared(call: MountCall, lease: string, token: string): Promise<void> {
-  try {
-    await call.recheck();
-  } catch (failure) {
-    await retryWhileFrozen(() => engine(call).releaseShared(lease, token));
-    cleanUpBehind(call);
-    throw failure;
-  }
-}
-
-/**
- * The caller's idempotency key, so that a repeated request gets the same lease; null without one. Batch tokens share
- * the holder of their leases, so each has keys of its own.
- */
-function repeatKey(call: MountCall): string | null {
-  const { headers } = call.request;
-  const key = headers.get("X-Orch-Idempotency-Key") || headers.get("Idempotency-Key") || null;
-  if (key !== null && key.length > MAX_KEY_LENGTH) {
-    throw badRequest(`Idempotency-Key: the header is longer than ${MAX_KEY_LENGTH} characters`);
-  }
-  const { accessor, batch } = call.grant.identity;
-  return batch && key !== null ? `${accessor} ${key}` : key;
-}
-
-/** The metadata that a request for credentials gives, as `?metadata=key=value`, repeatedly. */
-const MetadataQuery = z.object({ metadata: query.every(metadataMap()) });
-
-/** The parameters in the query of a GET. */
-const issueQuery = ({ issue: { request } }: EngineType) =>
-  MetadataQuery.extend({ verify: query.flag(), ...request?.shape });
-
-/** The metadata of a role, for an engine of the deployment before this one. */
-async function metadataOf(call: MountCall, name: string): Promise<Readonly<Record<string, string>> | undefined> {
-  const role = await engine(call).role(name);
-  return role.ok ? (role.value["metadata"] as Record<string, string> | undefined) : undefined;
-}
-
-/** The parameters of a request for credentials, from the query or from the body of a POST. */
-type IssueParameters = Readonly<Record<string, unknown>> & { readonly verify?: unknown };
-
-/** The body of a request for credentials of a type with parameters. */
-const issueBody = (request: z.ZodObject) => request.extend({ verify: flag().optional() });
-
-/** @param at the path below the mount, which begins the lease's id */
-async function issue(
-  call: MountCall<"name"> & Asked<typeof MetadataQuery>,
-  role: string,
-  at: string,
-  { verify, ...request }: IssueParameters,
-): Promise<Response> {
-  refuseHead(call);
-  const began = Date.now();
-  const {
-    mount,
-    grant: { identity },
-  } = call;
-  const holder = holderOf(identity);
-  const verified = verify === true;
-  const type = engineType(mount.type);
-  const key = repeatKey(call);
-  // With a key, the caller will repeat the request.
-  const leaves = key === null ? call.request.signal : null;
-  const ask = {
-    type: mount.type,
-    at,
-    role,
-    ...holder,
-    key,
-    mount: mount.config,
-    until: identity.batch?.expires,
-    verified,
-    displayName: identity.name,
-    sharer: identity.entity ? `entity ${identity.entity}` : `token ${identity.accessor}`,
-    request,
-    counted: call.grant.countsLeases === true,
-  };
-  const started = unwrap(await engine(call).issue(ask));
-  // Other requests may wait for a shared lease.
-  const caller = started.shared ? null : leaves;
-  const end = await ended(call, started, REQUEST_MS, caller);
-  if (!end?.issued) throw refusalError(unfinished("the request"));
-  const { issued, warnings } = end;
-  const until = { replicated: began + (type.issue.verifyMs ?? REQUEST_MS), failing: began + PATIENCE_MS };
-  const account = verified && !issued.verified ? unwrap(await engine(call).account()) : null;
-  const probed = account ? await probe(call.env, { type, account }, issued.data, until, caller) : [];
-  // Those of the role are the operator's.
-  const metadata = {
-    ...call.asked.metadata,
-    ...(started.metadata ?? (started.metadata === undefined && (await metadataOf(call, role)))),
-  };
-  const { leaseId, ttl, renewable } = issued;
-  if (leaseId === null) await call.recheck();
-  else if (started.shared) await handOverShared(call, leaseId, holder.token);
-  else await handOver(call, leaseId, caller, issued.leavesAtOnce);
-  return envelope(call, {
-    data: {
-      ...issued.data,
-      ...(Object.keys(metadata).length > 0 && { metadata }),
-    },
-    ...(leaseId !== null && {
-      lease: { id: `${mount.path}${leaseId}`, ttl, renewable: renewable && started.shared?.renewable !== false },
-    }),
-    warnings: [...warnings, ...probed],
-    mountType: mountType(call),
-  });
 }
 
 /** The routes of the configuration: itself, and its further documents. */

@@ -107,12 +107,12 @@ describe("static-roles/:name", () => {
   it("gives a user to one role, and keeps its key when the period changes", async () => {
     succeeded(await write("app", BODY));
     const { access_key, ttl } = await creds();
-    expect([ttl, (await write("other", BODY)).body.errors]).toEqual([
-      3_600,
-      ['username: the static role "app" has this user'],
-    ]);
+    expect((await write("other", BODY)).body.errors).toEqual(['username: the static role "app" has this user']);
     succeeded(await write("app", { rotation_period: "2h" }));
-    expect(await creds()).toMatchObject({ access_key, rotation_period: 7_200, ttl: 7_200 });
+    const changed = await creds();
+    expect(changed).toMatchObject({ access_key, rotation_period: 7_200 });
+    // Of 3 600 s and 7 200 s, on a machine that may be busy.
+    expect([ttl, changed.ttl].map((seconds) => Math.ceil(seconds / 60))).toEqual([60, 120]);
   });
 
   it("refuses a later user of the same name", async () => {

@@ -16,7 +16,7 @@ import { lastEnd } from "../leases/lease-users.ts";
 import { nextFill } from "../pool/pool-store.ts";
 import { isEmpty, type RemovalState, searching } from "../runner/removal.ts";
 import { CALL_MS } from "../runner/saga.ts";
-import { continuesAt, done, HAND_OVER_MS, type LeaseRequest, type Work, type WorkOf } from "./job.ts";
+import { continuesAt, done, HAND_OVER_MS, INTERRUPTED, type LeaseRequest, type Work, type WorkOf } from "./job.ts";
 import type { Job } from "./job-store.ts";
 import { RemovalRetry } from "./removal-retry.ts";
 
@@ -60,6 +60,11 @@ export class JobOutcomes {
     return this.#record(job, this.#finish(job, workLease, value, now));
   }
 
+  /** Commits the credentials of a job without a row. */
+  finishUnstored(job: Job, work: WorkOf<"issue">, value: unknown, now: number): JobEnd {
+    return this.#record(job, this.#completeIssue(job, work, value, now));
+  }
+
   /** Rolls back a job that cannot continue, or keeps its state on record. @returns the refusal for the caller */
   fail(
     job: Job,
@@ -86,6 +91,7 @@ export class JobOutcomes {
     const { work } = job;
     switch (work.kind) {
       case "issue":
+        this.stores.jobs.delete(job.id);
         return this.#completeIssue(job, work, value, now);
       case "renewal":
         return this.#completeRenewal(job.id, work, now);
@@ -170,7 +176,7 @@ export class JobOutcomes {
     // The response with the secret was lost on its way to the Worker, and no other copy exists.
     if (lease?.state === "live") leases.expectHandOver(lease.id, now);
     const failure = jobs.find(wanted.job)?.failure;
-    return refuse("unavailable", failure ?? "the request was interrupted; try again");
+    return lease || failure ? refuse("unavailable", failure ?? INTERRUPTED.message) : INTERRUPTED;
   }
 
   /** Starts a removal. It replaces the job of this id, if there is one. */
@@ -206,11 +212,10 @@ export class JobOutcomes {
   }
 
   #completeIssue({ id, account }: Job, { issue, terms }: WorkOf<"issue">, value: unknown, now: number): JobEnd {
-    const { type, jobs } = this.stores;
+    const { type } = this.stores;
     const outcome = type.issue.outcome(issue, value, now);
     if (outcome.lease === "none") return this.#completeUnleased(id, terms, outcome.secret, outcome.endsAt, now);
     const end = this.#lease({ id, account }, terms, outcome, now);
-    jobs.delete(id);
     const orphans = type.issue.orphans(issue, now);
     if (orphans) this.startRemoval({ id: `strays ${id}`, account, because: "strays" }, orphans, now);
     return end;
@@ -236,7 +241,8 @@ export class JobOutcomes {
   ): JobEnd {
     const { type, leases, leaseUsers, keys, scope, events } = this.stores;
     const { resources, secret, endsAt, renewable = true, lease } = outcome;
-    const users = leaseUsers.of(id);
+    // A shared lease is found again by its key.
+    const users = terms.repeat === null ? [] : leaseUsers.of(id);
     const wanted = lease === "secret" ? endsAt : now + terms.ttl * 1000;
     const ends = users.length > 0 ? lastEnd(endsAt, users) : Math.min(endsAt, terms.until ?? endsAt);
     const expires = Math.min(wanted, ends);
@@ -277,8 +283,7 @@ export class JobOutcomes {
     endsAt: number,
     now: number,
   ) {
-    const { type, jobs, scope, events } = this.stores;
-    jobs.delete(id);
+    const { type, scope, events } = this.stores;
     this.stores.leaseUsers.forget(id);
     const ttl = Math.max(1, secondsLeft(endsAt, now));
     recordAction("credentials-issued", { engine: scope, token, role, ttl });
@@ -413,14 +418,8 @@ export class JobOutcomes {
 
   #completeRemoval(job: Job, work: WorkOf<"removal">, workLease: WorkLease, now: number): JobEnd {
     if (work.removal.stuck.length > 0) {
-      return this.#retry.schedule(
-        job,
-        work,
-        workLease,
-        refuse("invalid", job.failure ?? "it could not be removed"),
-        null,
-        now,
-      );
+      const because = refuse("invalid", job.failure ?? "it could not be removed");
+      return this.#retry.schedule(job, work, workLease, because, null, now);
     }
     const { jobs, scope } = this.stores;
     jobs.delete(job.id);

@@ -1,4 +1,5 @@
 import type { Issued, JobEnd, MountTtls } from "../../contracts/credential-engine.ts";
+import { refuse } from "../../lib/result.ts";
 import type { EngineStates, EngineType } from "../engines/engine-type.ts";
 import { type Pooling, poolSagaOf } from "../pool/pool-saga.ts";
 import { mapDecision, type Saga } from "../runner/saga.ts";
@@ -156,3 +157,6 @@ export const done = (warnings: readonly string[] = [], issued: Issued | null = n
 
 /** The job continues automatically at `at`, ms since 1970. */
 export const continuesAt = (at: number): JobEnd => ({ ok: true, issued: null, warnings: [], goesOnAt: at });
+
+/** The outcome of a request for credentials of which nothing is known: a restart has dropped the job. */
+export const INTERRUPTED = { ...refuse("unavailable", "the request was interrupted; try again"), gone: true } as const;

@@ -143,6 +143,10 @@ export class CredentialIssuer {
     const id = newLeaseId(ask);
     const lock = type.issue.lock?.(issue) ?? null;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock, deadline: now + REQUEST_MS };
+    // A quota counts the jobs with rows.
+    const isAlone = lock === null && repeat === null && !ask.counted;
+    const unstored = isAlone ? this.jobs.runner.startUnstored(job, now) : null;
+    if (unstored) return ok({ ...unstored, metadata });
     const started = this.jobs.commit(() => {
       this.jobs.accounts.follow();
       if (user) leaseUsers.add(id, user);
@@ -176,6 +180,7 @@ export class CredentialIssuer {
 
   /** Deletes a job before its first call; nothing has been created for it. */
   cancel(job: string): void {
+    this.jobs.stores.unstored.delete(job);
     this.jobs.commit(() => {
       this.jobs.stores.jobs.delete(job);
       this.jobs.stores.leaseUsers.forget(job);
@@ -212,13 +217,15 @@ export class CredentialIssuer {
 
   /** Abandons the unfinished credentials of a token. Runs inside a transaction. */
   abandonForToken(token: string, now: number): void {
-    const { jobs, leaseUsers } = this.jobs.stores;
+    const { jobs, leaseUsers, unstored } = this.jobs.stores;
+    unstored.deleteOf(token);
     // Other callers wait for a shared one.
     for (const job of jobs.issuesOf(token)) if (leaseUsers.of(job.id).length === 0) this.#abandon(job, now);
   }
 
   /** Abandons all unfinished credentials. Runs inside a transaction. */
   abandonAll(now: number): void {
+    this.jobs.stores.unstored.clear();
     for (const job of this.jobs.stores.jobs.ofKind("issue")) this.#abandon(job, now);
   }
 

@@ -50,10 +50,9 @@ export class EngineAccounts {
   follow(): void {
     const { type, accounts } = this.stores;
     const account = this.account();
-    if (!account.ok) return;
+    if (!account.ok || this.isFollowed()) return;
     const before = accounts.current();
     const known = accounts.find(before);
-    if (JSON.stringify(known) === JSON.stringify(account.value)) return;
     if (known === null || type.config.reach(known, account.value) === "same") {
       accounts.put(before, account.value);
       return;
@@ -64,6 +63,13 @@ export class EngineAccounts {
     accounts.setCurrent(id);
     this.#onFormer(before);
     this.stores.pruneAccount(before);
+  }
+
+  /** Whether the identity for new calls is recorded with its newest secret. @throws Sealed */
+  isFollowed(): boolean {
+    const { accounts } = this.stores;
+    const account = this.account();
+    return account.ok && JSON.stringify(accounts.find(accounts.current())) === JSON.stringify(account.value);
   }
 
   /** Changes the configuration. Runs inside a transaction. @throws Sealed */

@@ -1,14 +1,15 @@
 import type { CloudFailure } from "../../contracts/cloud-calls.ts";
-import type { JobRef, PollResult, Report, Started, Step } from "../../contracts/credential-engine.ts";
+import type { JobRef, PollResult, Report, Started, Step, StepOutcome } from "../../contracts/credential-engine.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { refuse } from "../../lib/result.ts";
 import type { WorkLease } from "../../platform/durable/lease.ts";
 import { warn } from "../../platform/observability/log.ts";
 import type { EngineStores } from "../engine-stores.ts";
-import { continuesAt, jobSagaOf, type Work } from "../jobs/job.ts";
+import { continuesAt, INTERRUPTED, jobSagaOf, type Work } from "../jobs/job.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { Job, NewJob } from "../jobs/job-store.ts";
 import type { EngineAccounts } from "../mount/engine-accounts.ts";
+import { isEmpty } from "./removal.ts";
 import { batchOf, CALL_MS, LATE_CALL_MS, MIN_CALL_MS } from "./saga.ts";
 
 /** Time limit for all steps of a job that a request waits for, at a provider that is slow to replicate. */
@@ -24,6 +25,12 @@ const RENEWED_BELOW_MS = 40_000;
 const RETRY = { base: 1_000, cap: 7_000 };
 const RECHECK_MS = 250;
 const UNREADABLE_MS = 3_600_000;
+
+interface Applied {
+  readonly job: Job;
+  readonly value: unknown;
+  readonly failed: { readonly step: Step; readonly failure: CloudFailure } | null;
+}
 
 /**
  * Runs sagas: leases steps of jobs to Workers and applies their results.
@@ -56,6 +63,33 @@ export class SagaRunner {
   }
 
   /**
+   * Like `startNew`, for the job of a request of which no call leaves anything at the provider: it is kept in memory only.
+   * Runs outside of a transaction.
+   * @returns null for a job that needs a row
+   */
+  startUnstored(job: NewJob, now: number): Started | null {
+    const { type, jobs, unstored } = this.stores;
+    const draft = jobs.draft(job, now);
+    const next = jobSagaOf(type).next(draft.work, now);
+    const identity = this.accounts.ofJob(draft);
+    if (next === null || "wait" in next || !identity.ok || !this.accounts.isFollowed()) return null;
+    const { steps, state } = batchOf(jobSagaOf(type), draft.work, next, now, type.calls);
+    if (state.kind !== "issue" || !isEmpty(type.issue.undo(state.issue, now))) return null;
+    const begun = { ...draft, work: state };
+    const lease = unstored.add(begun, now);
+    if (lease === null) return null;
+    const { account } = identity.value;
+    const task = { type: type.type, steps, seq: begun.seq, account, deadlineMs: deadlineOf(begun, now), trace: null };
+    return { wanted: { job: job.id, kind: state.kind }, polled: { kind: "steps", lease, ...task }, unstored: true };
+  }
+
+  /** Whether a job may go on under a lease. */
+  holds(lease: WorkLease, now: number): boolean {
+    const { unstored, work } = this.stores;
+    return unstored.find(lease, now) !== null || work.holds(lease, now);
+  }
+
+  /**
    * Leases the job at once, so that the wake-up, which stays due for other jobs, does not hand it to another Worker.
    */
   begin(wanted: JobRef, now: number): Started {
@@ -74,7 +108,9 @@ export class SagaRunner {
   }
 
   #poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft: boolean): PollResult {
-    const { jobs, work } = this.stores;
+    const { jobs, work, unstored } = this.stores;
+    const held = report && unstored.find(report.lease, now);
+    if (held && report) return this.#pollUnstored(held, report, now, hasLeft);
     const lease = report?.lease ?? jobs.lease(now, wanted?.job);
     if (!lease) return this.#elsewhere(wanted, now);
     if (report && !work.holds(lease, now)) {
@@ -92,6 +128,20 @@ export class SagaRunner {
       return this.#poll(null, null, now, false);
     }
     return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now);
+  }
+
+  /** The job is over, or gets its rows: for another call, a repeat, or the record of its failure. */
+  #pollUnstored(before: Job, { done }: Report, now: number, hasLeft: boolean): PollResult {
+    const { type, work, accounts, unstored } = this.stores;
+    unstored.delete(before.id);
+    // The configuration names another identity since.
+    if (before.account !== accounts.current()) return { kind: "end", end: INTERRUPTED };
+    const { job, value, failed } = this.#applied(before, done?.results ?? [], now);
+    if (job.work.kind === "issue" && !failed && !hasLeft && jobSagaOf(type).next(job.work, now) === null) {
+      return { kind: "end", end: this.outcomes.finishUnstored(job, job.work, value, now) };
+    }
+    const stored = work.addLeased(before.id, now);
+    return done ? this.#apply(before, stored, done, now, hasLeft, false) : this.#advance(before, stored, now);
   }
 
   /** The job of a lease. An unreadable one is delayed, so that it does not block the jobs after it. */
@@ -117,14 +167,21 @@ export class SagaRunner {
     unwanted: boolean,
     isAlone: boolean,
   ): PollResult {
+    const { job, value, failed } = this.#applied(before, results, now);
+    if (failed) return this.#onError(job, lease, failed.step, failed.failure, now, isAlone);
+    return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now, value);
+  }
+
+  /** The job after the successful ones of its steps, the value of the last of them, and the step that failed. */
+  #applied(before: Job, results: readonly StepOutcome[], now: number): Applied {
     let job = before;
-    let last: unknown;
+    let value: unknown;
     for (const { step, result } of results) {
-      if (!result.ok) return this.#onError(job, lease, step, result.failure, now, isAlone);
+      if (!result.ok) return { job, value, failed: { step, failure: result.failure } };
       job = { ...job, work: jobSagaOf(this.stores.type).onSuccess(job.work, step, result.value, now), tries: 0 };
-      last = result.value;
+      value = result.value;
     }
-    return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now, last);
+    return { job, value, failed: null };
   }
 
   /**
@@ -202,9 +259,7 @@ export class SagaRunner {
     const begun = isOther && job.work.kind === "removal" ? { ...job.work, other: true as const } : job.work;
     const { steps, state } = batchOf(jobSagaOf(type), begun, next, now, type.calls);
     const { seq } = state === job.work && jobs.isKept(job) ? job : jobs.keep(job, { work: state });
-    const leastMs = job.tries > 0 ? MIN_CALL_MS : LATE_CALL_MS;
-    const end = job.deadline ?? Number.POSITIVE_INFINITY;
-    const deadlineMs = Math.min(CALL_MS, Math.max(patienceOf(job) - now, leastMs), end - now);
+    const deadlineMs = deadlineOf(job, now);
     const trace = job.work.kind === "removal" ? job.work.trace : null;
     return {
       kind: "steps",
@@ -248,6 +303,13 @@ export class SagaRunner {
 /** A failure as evidence: "not found" is none when the calls are those of another identity. */
 const provenOf = (work: Work, failure: CloudFailure): CloudFailure =>
   work.kind === "removal" && work.other && failure.code === "not_found" ? { ...failure, code: "refused" } : failure;
+
+/** Time limit for the next calls of a job, in ms. */
+function deadlineOf(job: Job, now: number): number {
+  const leastMs = job.tries > 0 ? MIN_CALL_MS : LATE_CALL_MS;
+  const end = job.deadline ?? Number.POSITIVE_INFINITY;
+  return Math.min(CALL_MS, Math.max(patienceOf(job) - now, leastMs), end - now);
+}
 
 /** The end of a caller's wait while the provider fails, ms since 1970; `deadline` is that of a job of a request. */
 const patienceOf = ({ deadline, work }: Job): number =>
