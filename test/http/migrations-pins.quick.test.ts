@@ -6,7 +6,7 @@ it("every released migration step is pinned and unchanged", async () => {
   expect(broken(pins, steps)).toEqual([]);
   const unpinned = Object.entries(steps).filter(([list, { length }]) => (pins[list]?.length ?? 0) < length);
   expect(
-    unpinned.map(([list]) => `${list}: pin its new steps with node scripts/pin-migrations.ts`),
+    unpinned.map(([list]) => `${list}: pin its new steps with npm run pin-migrations`),
     "steps that are not pinned",
   ).toEqual([]);
   expect(Object.keys(steps).length).toBeGreaterThan(15);
