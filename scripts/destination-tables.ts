@@ -4,7 +4,11 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { DestinationDescription, FieldDescription } from "../src/sync/destinations/description.ts";
+import {
+  type DestinationDescription,
+  type FieldDescription,
+  hasFederation,
+} from "../src/sync/destinations/description.ts";
 import { type DestinationType, destinationTypes } from "../src/sync/destinations/index.ts";
 
 const PAGE = join(import.meta.dirname, "../docs/guides/sync.md");
@@ -53,7 +57,7 @@ const providers = table(
     of.label,
     of.about,
     of.login,
-    of.federation ? "identity tokens" : "none",
+    hasFederation(of) ? "identity tokens" : "none",
     reads[of.reads],
     effects[of.effect],
     of.limits,

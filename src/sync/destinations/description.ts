@@ -45,8 +45,6 @@ export interface DestinationDescription {
   readonly settings?: readonly string[];
   /** How a destination logs in, for the guide's table. */
   readonly login: string;
-  /** Whether identity tokens replace a stored secret (docs/guides/federation.md). */
-  readonly federation: boolean;
   /** The evidence that a read of an object shows: drift is found by it. */
   readonly reads: "value" | "version" | "time" | "names";
   /** When the provider's users see a new value. */
@@ -73,6 +71,10 @@ export const identityTokenDescriptions = {
     advanced: true,
   },
 } as const satisfies DestinationDescription["fields"];
+
+/** Whether identity tokens replace a stored secret (docs/guides/federation.md). */
+export const hasFederation = ({ fields }: Pick<DestinationDescription, "fields">): boolean =>
+  "identity_token_audience" in fields;
 
 const namesOf = ({ fields }: DestinationDescription, mark: "secret" | "fixed" | "required"): string[] =>
   Object.entries(fields)

@@ -12,7 +12,6 @@ export const description = {
   example: { url: "http://127.0.0.1:8080", folder: "app", token: "made-up-token" },
   sampleName: "vault-kv-1a2b3c4d-app-database",
   login: "token",
-  federation: false,
   reads: "version",
   effect: "immediate",
   limits: "1000 bytes a value, names of 80 small letters, digits and `-`",

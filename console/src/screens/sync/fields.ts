@@ -1,6 +1,6 @@
 /** Labels, hints and choices of destinations' fields, from the descriptions of the types. */
 import address from "forms:destinations";
-import type { DestinationDescription } from "../../../../src/sync/destinations/description.ts";
+import { type DestinationDescription, hasFederation } from "../../../../src/sync/destinations/description.ts";
 import { descriptions } from "../../../../src/sync/destinations/descriptions.ts";
 import { readFile } from "../../api/transfer.ts";
 import type { FieldTexts } from "../../components/schema-form.tsx";
@@ -38,11 +38,11 @@ export async function readTypes(): Promise<ProviderType[]> {
 
 function typeOf(own: JsonSchema): ProviderType {
   const type = own.title ?? "";
-  const { about = "", fields = {}, federation = false } = byType.get(type) ?? {};
+  const { about = "", fields = {} } = byType.get(type) ?? {};
   const needed = marked(fields, "required");
   // Identity tokens replace the secret.
   const required = (own.required ?? []).filter(
-    (name) => !(federation && needed.includes(name) && fields[name]?.secret),
+    (name) => !(hasFederation({ fields }) && needed.includes(name) && fields[name]?.secret),
   );
   const refused = Object.entries(own.properties ?? {}).flatMap(([name, each]) =>
     Object.keys(each).length === 0 && !fields[name] ? [name] : [],

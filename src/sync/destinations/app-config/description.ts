@@ -18,7 +18,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database_password",
   settings: ["APP_CONFIG_URL"],
   login: "access token",
-  federation: false,
   reads: "value",
   effect: "restarts",
   limits: "64 KB all config vars of an app together; each call is a release, so a burst of changes is one call",

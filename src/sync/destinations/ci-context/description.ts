@@ -26,7 +26,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database_password",
   settings: ["CI_CONTEXT_URL"],
   login: "personal access token, which has all rights of its user",
-  federation: false,
   reads: "time",
   effect: "immediate",
   limits:

@@ -52,7 +52,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database_password",
   settings: ["CI_VARIABLES_URL"],
   login: "access token of a project, a group or a user",
-  federation: false,
   reads: "value",
   effect: "immediate",
   limits:

@@ -24,7 +24,6 @@ export const description = {
   sampleName: "/vault/kv_1a2b3c4d/app/database",
   settings: ["CLOUD_A_PS_URL"],
   login: "access key, role of it, or identity tokens",
-  federation: true,
   reads: "version",
   effect: "immediate",
   limits:

@@ -36,7 +36,6 @@ export const description = {
   sampleName: "vault/kv_1a2b3c4d/app/database",
   settings: ["CLOUD_A_SM_URL"],
   login: "access key, role of it, or identity tokens",
-  federation: true,
   reads: "version",
   effect: "immediate",
   limits: "64 KiB a value, names of 512 characters, 50 calls a second",

@@ -46,7 +46,6 @@ export const description = {
   },
   sampleName: "vault/kv_1a2b3c4d/app/database/password",
   login: "client secret, identity tokens, or an access key of the store",
-  federation: true,
   reads: "version",
   effect: "immediate",
   limits:

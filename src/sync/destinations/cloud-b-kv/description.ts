@@ -26,7 +26,6 @@ export const description = {
   },
   sampleName: "vault-kv-1a2b3c4d-app-database",
   login: "client secret, or identity tokens",
-  federation: true,
   reads: "version",
   effect: "immediate",
   limits: "25 KB a value, names of 127 letters, digits and `-`, 300 new versions in 10 seconds",

@@ -39,7 +39,6 @@ export const description = {
   sampleName: "vault-kv_1a2b3c4d-app-database",
   settings: ["CLOUD_C_SM_URL"],
   login: "service account key, or identity tokens",
-  federation: true,
   reads: "version",
   effect: "immediate",
   limits: "64 KiB a value, names of 255 letters, digits, `_` and `-`, 600 writes a minute",

@@ -23,7 +23,6 @@ export const description = {
   example: { host: "https://cluster.example.com:6443", namespace: "default", token: "made-up-token" },
   sampleName: "vault-kv-1a2b3c4d-app-database",
   login: "token, or identity tokens",
-  federation: true,
   reads: "value",
   effect: "immediate",
   limits: "700 KB a Secret, names of 253 lower-case letters, digits, `-` and `.`",

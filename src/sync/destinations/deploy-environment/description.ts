@@ -29,7 +29,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database_password",
   settings: ["DEPLOY_ENVIRONMENT_URL"],
   login: "token of a project's environment, or of a workspace",
-  federation: false,
   reads: "value",
   effect: "restarts",
   limits: "a burst of changes is one call and one deployment; 100 to 10 000 calls an hour, by plan",

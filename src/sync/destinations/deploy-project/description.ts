@@ -19,7 +19,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database_password",
   settings: ["DEPLOY_PROJECT_URL"],
   login: "access token",
-  federation: false,
   reads: "time",
   effect: "next_deploy",
   limits: "64 KiB all values of a deployment together, names of 256 letters, digits and `_`",

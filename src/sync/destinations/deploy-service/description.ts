@@ -19,7 +19,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database_password",
   settings: ["DEPLOY_SERVICE_URL"],
   login: "API key, which has all rights of its user",
-  federation: false,
   reads: "value",
   effect: "next_deploy",
   limits: "values are not empty; 30 writes and 400 reads a minute of a user",

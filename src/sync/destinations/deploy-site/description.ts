@@ -32,7 +32,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database_password",
   settings: ["DEPLOY_SITE_URL"],
   login: "personal access token, which has all rights of its user",
-  federation: false,
   reads: "time",
   effect: "next_deploy",
   limits: "names of letters, digits and `_`; functions get at most 4 KB of variables together",

@@ -23,7 +23,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database",
   settings: ["EDGE_STORE_API_URL"],
   login: "API token",
-  federation: false,
   reads: "time",
   effect: "immediate",
   limits: "64 KiB a value, names of 255 letters, digits, `_` and `-`, 100 secrets an account",

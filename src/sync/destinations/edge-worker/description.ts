@@ -14,7 +14,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database_password",
   settings: ["EDGE_API_URL"],
   login: "API token",
-  federation: false,
   reads: "names",
   effect: "version",
   limits: "5 KB a value, 64 (free plan) or 128 variables and secrets a Worker, 1200 calls in 5 minutes",

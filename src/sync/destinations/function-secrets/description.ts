@@ -24,7 +24,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database_password",
   settings: ["FUNCTION_SECRETS_URL"],
   login: "personal access token, or token of OAuth",
-  federation: false,
   reads: "version",
   effect: "immediate",
   limits:

@@ -76,7 +76,6 @@ export const description = {
   },
   sampleName: "vault/kv_1a2b3c4d/app/database",
   login: "headers of your own, or a signature",
-  federation: false,
   reads: "value",
   effect: "immediate",
   limits: "64 KiB a value, 256 KiB a request, names of 512 characters",

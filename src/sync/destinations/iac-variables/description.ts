@@ -34,7 +34,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database_password",
   settings: ["IAC_VARIABLES_URL"],
   login: "access token of a team, a user or an organization",
-  federation: false,
   reads: "version",
   effect: "next_deploy",
   limits: "256 KiB a value, names of 128 letters, digits and `_`, 30 calls a second",

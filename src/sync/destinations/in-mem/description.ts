@@ -7,7 +7,6 @@ export const description = {
   fields: {},
   sampleName: "vault/kv_1a2b3c4d/app/database",
   login: "none",
-  federation: false,
   reads: "value",
   effect: "immediate",
   limits: "those of AWS Secrets Manager",

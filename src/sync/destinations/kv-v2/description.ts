@@ -34,7 +34,6 @@ export const description = {
   example: { address: "https://vault.example.com:8200", mount: "secret", token: "made-up-token" },
   sampleName: "vault/kv_1a2b3c4d/app/database",
   login: "token, or identity tokens",
-  federation: true,
   reads: "version",
   effect: "immediate",
   limits: "1 MB a secret (its storage decides), names of 512 characters, 62 tags",

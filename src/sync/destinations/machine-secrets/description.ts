@@ -18,7 +18,6 @@ export const description = {
   sampleName: "vault_kv_1a2b3c4d_app_database_password",
   settings: ["MACHINE_SECRETS_URL"],
   login: "deploy token of the app",
-  federation: false,
   reads: "version",
   effect: "next_deploy",
   limits: "names of letters, digits and `_`; one write a second of an app, so a burst of changes is one call",

@@ -34,7 +34,6 @@ export const description = {
   sampleName: "VAULT_KV_1A2B3C4D_APP_DATABASE_PASSWORD",
   settings: ["PIPELINE_VARIABLES_URL"],
   login: "personal access token, client secret, or identity tokens",
-  federation: true,
   reads: "names",
   effect: "immediate",
   limits:

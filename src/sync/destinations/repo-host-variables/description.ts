@@ -19,7 +19,6 @@ export const description = {
   example: { repository_owner: "acme", repository_name: "web", access_token: "ghp_madeUp", allow_plaintext: true },
   sampleName: "VAULT_KV_1A2B3C4D_APP_DATABASE_PASSWORD",
   login: repoHost.login,
-  federation: false,
   reads: "value",
   effect: "immediate",
   limits:

@@ -54,7 +54,6 @@ export const description = {
   sampleName: "VAULT_KV_1A2B3C4D_APP_DATABASE_PASSWORD",
   settings: ["REPO_HOST_URL"],
   login: "access token, or GitHub App",
-  federation: false,
   reads: "time",
   effect: "immediate",
   limits: "48 KB a value, names of letters, digits and `_`, 100 secrets a repository",
