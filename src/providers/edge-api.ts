@@ -3,6 +3,7 @@ import type { Failure } from "../contracts/failure.ts";
 import { tryParseJson } from "../lib/json.ts";
 import { memo } from "../lib/memo.ts";
 import { failure, retryAfterMs, type Send, throttleHintMs, withoutEffect, withUnsureEffect } from "./outcome.ts";
+import type { Meaning, RestMethod } from "./rest.ts";
 
 /**
  * Calls of the Cloudflare API (https://developers.cloudflare.com/api/), for all types of that provider: the envelope of
@@ -21,19 +22,8 @@ export type EdgeAnswer =
   /** `pages`: how many a list has; null when the answer has no such number. */
   { readonly ok: true; readonly result: unknown; readonly pages: number | null } | EdgeFailure;
 
-export interface EdgeApi {
-  /** Sends one request, once; the caller retries. @param path below the account, begins with a slash */
-  call(
-    doing: string,
-    method: "GET" | "POST" | "PATCH" | "DELETE",
-    path: string,
-    body?: { readonly content: unknown; readonly type?: string },
-  ): Promise<EdgeAnswer>;
-}
-
-/** The meaning of an error code, by code; the status decides about others. */
-export type EdgeMeanings = ReadonlyMap<number, EdgeMeaning>;
-export type EdgeMeaning = readonly [outcome: "client" | "external", code: string, text: string];
+/** Meanings by error code; the status decides about others. */
+export type EdgeMeanings = ReadonlyMap<number, Meaning>;
 
 const defaultUrl = "https://api.cloudflare.com/client/v4";
 
@@ -46,14 +36,14 @@ const envelope = memo(() =>
   }),
 );
 
-const denied: EdgeMeaning = ["client", "permission_denied", "the API token lacks the permission"];
+const denied: Meaning = ["client", "permission_denied", "the API token lacks the permission"];
 
 /** @param url the base URL; empty is the provider's */
 export function edgeApi(
   account: { readonly account_id: string; readonly api_token: string },
   { url, send }: { readonly url: string | undefined; readonly send: Send },
-  meanings: EdgeMeanings,
-): EdgeApi {
+  meanings: EdgeMeanings = new Map(),
+) {
   const base = url?.replace(/\/+$/, "") || defaultUrl;
   const ofAccount = `${base}/accounts/${account.account_id}`;
 
@@ -69,10 +59,7 @@ export function edgeApi(
       const { result, result_info: info } = parsed.data;
       return { ok: true, result, pages: info?.total_pages ?? null };
     }
-    if (response.ok && !parsed.success) {
-      const message = `${doing} was answered, but not in a way that can be read.`;
-      return unanswered(failure(isRead ? "external" : "unknown", "unreadable_answer", message));
-    }
+    if (response.ok && !parsed.success) return unreadable(isRead ? "external" : "unknown", doing);
     return refusal(doing, response, parsed.data?.errors.map(({ code }) => code) ?? [], meanings, isRead);
   }
 
@@ -87,7 +74,13 @@ export function edgeApi(
   }
 
   return {
-    async call(doing, method, path, body) {
+    /** Sends one request, once; the caller retries. @param path below the account, begins with a slash */
+    async call(
+      doing: string,
+      method: RestMethod,
+      path: string,
+      body?: { readonly content: unknown; readonly type?: string },
+    ): Promise<EdgeAnswer> {
       const init = {
         method,
         ...(body && {
@@ -103,7 +96,11 @@ export function edgeApi(
   };
 }
 
-const unanswered = (outcome: Failure): EdgeFailure => ({ ok: false, status: null, codes: [], outcome });
+export const unanswered = (outcome: Failure): EdgeFailure => ({ ok: false, status: null, codes: [], outcome });
+
+/** The failure for a success of another shape. */
+export const unreadable = (outcome: "external" | "unknown", doing: string): EdgeFailure =>
+  unanswered(failure(outcome, "unreadable_answer", `${doing} was answered, but not in a way that can be read.`));
 
 function refusal(
   doing: string,
@@ -121,7 +118,7 @@ function refusal(
   return { ok: false, status, codes, outcome: isRead ? refused : withUnsureEffect(refused, status) };
 }
 
-function byStatus(status: number): EdgeMeaning {
+function byStatus(status: number): Meaning {
   if (status === 401 || status === 403) return denied;
   if (status === 404) return ["client", "not_found", "there is no such resource"];
   if (status === 413) return ["client", "value_too_large", "the value is larger than the provider takes"];

@@ -1,3 +1,4 @@
+import type * as z from "zod";
 import type { Failure } from "../contracts/failure.ts";
 import { tryParseJson } from "../lib/json.ts";
 import {
@@ -20,6 +21,8 @@ export interface RestAnswered {
   readonly status: number;
   readonly headers: Headers;
   readonly body: unknown;
+  /** The failure for a body of another shape, which may come from another server than the provider. */
+  unreadable(): RestRefused;
 }
 
 /** A failed call. `status` is null without an answer. `body`, for decisions only: it may quote a value. */
@@ -38,7 +41,12 @@ export type Rest = (doing: string, method: RestMethod, path: string, body?: unkn
 /** A refusal's outcome, code, and reason for the message. */
 export type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
 
-interface RestOptions {
+/** Meanings by the names of errors. A row has a meaning and its names. */
+export const meaningsBy = <Name, Text = string>(
+  ...rows: readonly (readonly [readonly ["client" | "external", string, Text], ...Name[]])[]
+) => new Map(rows.flatMap(([meaning, ...names]) => names.map((name) => [name, meaning])));
+
+export interface RestOptions {
   /** Without a trailing slash. */
   readonly base: string;
   readonly headers: Readonly<Record<string, string>>;
@@ -91,7 +99,10 @@ export function restClient(options: RestOptions): Rest {
     const parsed = tryParseJson(text) ?? null;
     if (response.ok) {
       const isReadable = method === "GET" && !takesAnyText ? parsed !== null : !isWebPage(text);
-      return isReadable ? { ok: true, status, headers: response.headers, body: parsed } : unreadable(doing, method);
+      const refused = () => unreadable(doing, method);
+      return isReadable
+        ? { ok: true, status, headers: response.headers, body: parsed, unreadable: refused }
+        : refused();
     }
     const known = meaningOf?.(status, parsed, response.headers) ?? usual.get(status);
     const [outcome, code, why] = known ?? (status >= 500 ? unavailable : invalid);
@@ -108,10 +119,19 @@ export function restClient(options: RestOptions): Rest {
 
 const unanswered = (outcome: Failure): RestRefused => ({ ok: false, status: null, body: null, outcome });
 
-/** The failure for a success of another shape, which may come from another server than the provider. */
-export function unreadable(doing: string, method: RestMethod): RestRefused {
+function unreadable(doing: string, method: RestMethod): RestRefused {
   const outcome = method === "GET" ? "external" : "unknown";
   return unanswered(failure(outcome, "unreadable_answer", `${doing} was answered, but not as the provider does.`));
+}
+
+/** The content of an answer, as its schema reads it. */
+export function contentOf<Content>(
+  answer: RestAnswer,
+  schema: z.ZodType<Content>,
+): { readonly ok: true; readonly content: Content } | RestRefused {
+  if (!answer.ok) return answer;
+  const parsed = schema.safeParse(answer.body);
+  return parsed.success ? { ok: true, content: parsed.data } : answer.unreadable();
 }
 
 /** A failure of our own in place of a call. */

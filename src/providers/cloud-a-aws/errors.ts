@@ -1,5 +1,6 @@
 import type { Failure } from "../../contracts/failure.ts";
 import { clockDiffers, failure, retryAfterMs, withUnsureEffect } from "../outcome.ts";
+import { meaningsBy } from "../rest.ts";
 
 export type CloudAService = "secretsmanager" | "ssm" | "sts" | "iam";
 
@@ -18,6 +19,10 @@ export interface CloudAFailure {
 }
 
 export const unanswered = (outcome: Failure): CloudAFailure => ({ ok: false, error: null, outcome });
+
+/** The failure of a read for a success of another shape. */
+export const unreadable = (operation: string): CloudAFailure =>
+  unanswered(failure("external", "unreadable_answer", `${operation} was answered, but not as the service answers it.`));
 
 /** The failure of a write for an error that the service `named`, with the service's text in `message`. */
 export function refusal(
@@ -72,67 +77,48 @@ const deniedBefore: Meaning = [
   "permission_denied",
   "the answer is none of the service's own; a proxy or firewall before it may deny the request",
 ];
-const badIdentity: Meaning = [
-  "client",
-  "auth_failed",
-  "the identity token is not accepted; the account needs an identity provider with its issuer and audience",
-];
-const expired: Meaning = ["client", "auth_failed", "the session has ended"];
 const throttled: Meaning = ["external", "throttled", "too many requests"];
 const unavailable: Meaning = ["external", "provider_unavailable", "the provider failed"];
-const notSubscribed: Meaning = ["client", "auth_failed", "the account or region is not enabled"];
 const encryption: Meaning = ["client", "encryption_failed", "the encryption key cannot be used"];
 
-const parameterQuota: Meaning = ["client", "quota_exceeded", "a quota of the account or the parameter is used up"];
-
 /** Errors by name, as in the API references of AWS Secrets Manager, SSM and STS ("Common Errors" included). */
-const meanings = new Map<string, Meaning>([
-  ["Throttling", throttled],
-  ["Throttled", throttled],
-  ["TooManyRequests", throttled],
-  ["RequestLimitExceeded", throttled],
-  ["SlowDown", throttled],
-  ["InternalService", unavailable],
-  ["InternalFailure", unavailable],
-  ["InternalServer", unavailable],
-  ["ServiceUnavailable", unavailable],
-  ["IDPCommunication", unavailable],
-  ["AccessDenied", denied],
-  ["NotAuthorized", denied],
-  ["IDPRejectedClaim", denied],
-  ["UnrecognizedClient", unknownKey],
-  ["InvalidClientTokenId", unknownKey],
-  ["InvalidSignature", badSignature],
-  ["SignatureDoesNotMatch", badSignature],
-  ["IncompleteSignature", authFailed],
-  ["MissingAuthenticationToken", authFailed],
-  ["InvalidIdentityToken", badIdentity],
-  ["ExpiredToken", expired],
-  ["RequestExpired", authFailed],
-  ["OptInRequired", notSubscribed],
-  ["RegionDisabled", notSubscribed],
-  ["EncryptionFailure", encryption],
-  ["DecryptionFailure", encryption],
-  ["TooManyUpdates", ["external", "contended", "another caller changes the object at the same time"]],
-  ["LimitExceeded", ["client", "quota_exceeded", "a quota of the account or the secret is used up"]],
-  ["ResourceNotFound", ["client", "not_found", "there is no such object"]],
-  ["ResourceExists", ["client", "already_exists", "the object or version exists already"]],
-  ["InvalidParameter", ["client", "invalid_parameter", "a parameter is not valid"]],
-  ["Validation", ["client", "invalid_parameter", "a parameter is not valid"]],
-  ["InvalidRequest", ["client", "invalid_request", "the object's state does not allow it"]],
-  ["PreconditionNotMet", ["client", "invalid_request", "the object's state does not allow it"]],
-  ["ParameterNotFound", ["client", "not_found", "there is no such parameter"]],
-  ["InvalidResourceId", ["client", "not_found", "there is no such parameter"]],
-  ["ParameterAlreadyExists", ["client", "already_exists", "the parameter exists already"]],
-  ["ParameterLimitExceeded", parameterQuota],
-  ["ParameterMaxVersionLimitExceeded", parameterQuota],
-  ["TooManyTags", parameterQuota],
-  ["HierarchyLevelLimitExceeded", ["client", "name_invalid", "the name has too many levels"]],
-  ["ParameterPatternMismatch", ["client", "name_invalid", "the provider does not take the name"]],
-  ["HierarchyTypeMismatch", ["client", "wrong_type", "the parameter has another type, which cannot change in place"]],
-  ["InvalidKeyId", encryption],
-  ["MalformedPolicyDocument", ["client", "policy_invalid", "the policy is not valid"]],
-]);
+const meanings = meaningsBy<string, Meaning[2]>(
+  [throttled, "Throttling", "Throttled", "TooManyRequests", "RequestLimitExceeded", "SlowDown"],
+  [unavailable, "InternalService", "InternalFailure", "InternalServer", "ServiceUnavailable", "IDPCommunication"],
+  [denied, "AccessDenied", "NotAuthorized", "IDPRejectedClaim"],
+  [unknownKey, "UnrecognizedClient", "InvalidClientTokenId"],
+  [badSignature, "InvalidSignature", "SignatureDoesNotMatch"],
+  [authFailed, "IncompleteSignature", "MissingAuthenticationToken", "RequestExpired"],
+  [
+    [
+      "client",
+      "auth_failed",
+      "the identity token is not accepted; the account needs an identity provider with its issuer and audience",
+    ],
+    "InvalidIdentityToken",
+  ],
+  [["client", "auth_failed", "the session has ended"], "ExpiredToken"],
+  [["client", "auth_failed", "the account or region is not enabled"], "OptInRequired", "RegionDisabled"],
+  [encryption, "EncryptionFailure", "DecryptionFailure", "InvalidKeyId"],
+  [["external", "contended", "another caller changes the object at the same time"], "TooManyUpdates"],
+  [["client", "quota_exceeded", "a quota of the account or the secret is used up"], "LimitExceeded"],
+  [["client", "not_found", "there is no such object"], "ResourceNotFound"],
+  [["client", "already_exists", "the object or version exists already"], "ResourceExists"],
+  [["client", "invalid_parameter", "a parameter is not valid"], "InvalidParameter", "Validation"],
+  [["client", "invalid_request", "the object's state does not allow it"], "InvalidRequest", "PreconditionNotMet"],
+  [["client", "not_found", "there is no such parameter"], "ParameterNotFound", "InvalidResourceId"],
+  [["client", "already_exists", "the parameter exists already"], "ParameterAlreadyExists"],
+  [
+    ["client", "quota_exceeded", "a quota of the account or the parameter is used up"],
+    "ParameterLimitExceeded",
+    "ParameterMaxVersionLimitExceeded",
+    "TooManyTags",
+  ],
+  [["client", "name_invalid", "the name has too many levels"], "HierarchyLevelLimitExceeded"],
+  [["client", "name_invalid", "the provider does not take the name"], "ParameterPatternMismatch"],
+  [["client", "wrong_type", "the parameter has another type, which cannot change in place"], "HierarchyTypeMismatch"],
+  [["client", "policy_invalid", "the policy is not valid"], "MalformedPolicyDocument"],
+);
 
 const nested: Meaning = ["client", "value_invalid", "a parameter's value may not contain {{ and }}"];
 const tooLarge: Meaning = ["client", "value_too_large", "the value is larger than 4 KB, the most in the standard tier"];

@@ -1,3 +1,7 @@
+/** Tags as the provider's services take them. */
+export const tagList = (tags: Readonly<Record<string, string>>) =>
+  Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
+
 /** Tag limits and characters: the provider's "Tagging your resources" rules, the same for all its services. */
 export function checkTags(tags: Record<string, string>): string | null {
   const entries = Object.entries(tags);

@@ -95,6 +95,30 @@ export type TokenRequest = {
 /** An application's proof of identity. */
 export type Proof = { clientSecret: string } | { assertion: ClientAssertion };
 
+/** The token request of a connection's application. @param loginUrl the setting in place of the cloud's; may be empty */
+export const applicationOf = (
+  given: { readonly tenant_id?: string; readonly client_id?: string; readonly client_secret?: string | undefined },
+  { identity }: { readonly identity?: ClientAssertion | undefined },
+  resource: string,
+  loginUrl: string | undefined,
+  cloud: Cloud = clouds[0],
+): TokenRequest => ({
+  tenantId: given.tenant_id ?? "",
+  clientId: given.client_id ?? "",
+  resource,
+  ...(identity === undefined ? { clientSecret: given.client_secret ?? "" } : { assertion: identity }),
+  loginUrl: loginUrl?.replace(/\/+$/, "") || cloud.loginUrl,
+});
+
+/** Sends the requests of another client with an application's token. */
+export const authorizedSend =
+  (account: TokenRequest, send: Send): Send =>
+  ([url, init]) =>
+    sendAuthorized(account, [url, { ...init, headers: headersOf(init) }], send);
+
+/** The headers of a request by lower-case name. */
+export const headersOf = ({ headers }: RequestInit): Record<string, string> => Object.fromEntries(new Headers(headers));
+
 interface AccessToken extends Issued {
   value: string;
   /** Milliseconds since 1970. */

@@ -13,7 +13,7 @@ import type {
   Reading,
   RemoteDestinationType,
 } from "./destination-type.ts";
-import { isCautious } from "./variables.ts";
+import { isCautious, stateOf } from "./variables.ts";
 
 /**
  * Update policies, removal, inspection and listing for types whose variables are read and written many at a time. A
@@ -197,8 +197,11 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
       const present = await placeOf(connection, context).all(reference === null ? [] : [reference]);
       if ("outcome" in present) return present;
       const shown = present.get(name);
-      const state = shown === undefined ? "absent" : stateOf(shown, reference && versionIn(reference), desired?.value);
-      return { outcome: "ok", state, owned: shown?.owned ?? null };
+      if (shown === undefined) return { outcome: "ok", state: "absent", owned: null };
+      const { value, version, owned = null } = shown;
+      // The answer to our write had no version to compare with.
+      const known = reference === WRITTEN ? { value } : { value, version };
+      return { outcome: "ok", state: stateOf(known, reference && versionIn(reference), desired?.value), owned };
     },
     /** A missing right to write shows at the first push. */
     async probe(connection, context): Promise<Done> {
@@ -206,15 +209,4 @@ export function bulkOperations<Connection>(rules: BulkRules<Connection>): Operat
       return "outcome" in present ? present : { outcome: "ok" };
     },
   };
-}
-
-function stateOf(
-  { value, version }: ShownVariable,
-  pushed: string | null,
-  desired: string | undefined,
-): "unchanged" | "changed" | "present" {
-  if (pushed === null) return "present";
-  if (value !== undefined && desired !== undefined) return value === desired ? "unchanged" : "changed";
-  if (version === undefined || pushed === WRITTEN) return "present";
-  return version === pushed ? "unchanged" : "changed";
 }

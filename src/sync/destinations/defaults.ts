@@ -16,15 +16,15 @@ export const EACH_KEY: Defaults["defaults"] = { granularity: "secret-key", templ
 export const EACH_SECRET: Defaults["defaults"] = { granularity: "secret-path", template };
 
 /** Names of environment variables, made from any text. */
-export const ENVIRONMENT_NAMES: Defaults["naming"] = {
+export const environmentNames = (maxLength = 255): Defaults["naming"] => ({
   allowed: /^[A-Za-z0-9_]$/,
-  maxLength: 255,
+  maxLength,
   replacement: "_",
   adapt: (name) => (/^\d/.test(name) ? `_${name}` : name),
-};
+});
 
-/** The names of environment variables that a provider takes. */
-export const ENVIRONMENT_RULE = {
-  name: /^[A-Za-z_]\w{0,254}$/,
-  rule: "1 to 255 letters, digits or _, not beginning with a digit",
-};
+/** The names of environment variables that a provider takes, for `checkObject`. */
+export const environmentRule = (maxLength = 255) => ({
+  name: new RegExp(`^[A-Za-z_]\\w{0,${maxLength - 1}}$`),
+  rule: `be 1 to ${maxLength} letters, digits or _, not beginning with a digit`,
+});

@@ -4,7 +4,7 @@ import type { Granularity, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import type { Settings } from "../../platform/settings.ts";
 import type { ClientAssertion } from "../../providers/identity-token.ts";
 import type { Send } from "../../providers/outcome.ts";
-import type { DestinationDescription } from "./description.ts";
+import { type DestinationDescription, fromDescription } from "./description.ts";
 
 /**
  * The interface between secret sync and the adapters of destination types: the objects they push, their outcomes, and
@@ -92,6 +92,10 @@ export type Put = { outcome: "ok"; reference?: string; left?: true; owed?: Failu
 
 /** The outcome of `remove` and `probe`. */
 export type Done = { outcome: "ok" } | Failure;
+
+/** The outcome of an operation that ends with this answer. */
+export const doneBy = (answer: { ok: true } | { ok: false; outcome: Failure }): Done =>
+  answer.ok ? { outcome: "ok" } : answer.outcome;
 
 /**
  * The outcome of `inspect`. `unchanged`: the state of our last push, by version or time of change; `changed`: another
@@ -220,6 +224,23 @@ export interface RemoteDestinationType<Connection> extends DestinationTypeCommon
    */
   probe(connection: Connection, context: CallContext, sample?: string): Promise<Done>;
 }
+
+type Derived = "kind" | "connection" | keyof ReturnType<typeof fromDescription>;
+type Own<Connection> = Omit<RemoteDestinationType<Connection>, Derived> & { readonly immutable?: readonly string[] };
+
+/** A destination type from its description, its connection's schema, and its own rules and operations. */
+export const remoteType = <Connection>(
+  description: DestinationDescription,
+  connection: () => z.ZodType<Connection>,
+  own: Own<NoInfer<Connection>>,
+): RemoteDestinationType<Connection> => ({
+  kind: "remote",
+  ...fromDescription(description),
+  get connection() {
+    return connection();
+  },
+  ...own,
+});
 
 /** A destination whose objects are stored in `SyncDestination` itself, without provider calls. */
 export interface StoredDestinationType<Connection> extends DestinationTypeCommon<Connection> {

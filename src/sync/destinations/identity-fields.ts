@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { duration } from "../../platform/http/fields.ts";
+import type { Refuse } from "./fields.ts";
 
 /** The issuer has one key (docs/guides/federation.md). */
 const SIGNING_KEY = "default";
@@ -15,3 +16,15 @@ export const identityTokenFields = {
     .transform((seconds) => seconds || undefined)
     .optional(),
 };
+
+/** The rules of a login by a token or by identity tokens. */
+export function checkTokenLogin(
+  {
+    token,
+    identity_token_audience: audience,
+  }: { token?: string | undefined; identity_token_audience?: string | undefined },
+  refuse: Refuse,
+): void {
+  if (token && audience) refuse("identity_token_audience", "cannot be set together with token");
+  if (!token && !audience) refuse("token", "is required without identity_token_audience");
+}

@@ -1,5 +1,8 @@
 import * as z from "zod";
 import { isListed, isLoopback } from "../../lib/hosts.ts";
+import { failure } from "../../providers/outcome.ts";
+import { notSent, type Rest, type RestOptions, restClient } from "../../providers/rest.ts";
+import type { CallContext, ProviderSettings } from "./destination-type.ts";
 
 /** Addresses of servers that a destination's owner runs: the operator lists the hosts (`SYNC_ALLOWED_HOSTS`). */
 
@@ -33,4 +36,31 @@ export function refuseListedHost(
     return `${field}: the host must be one that the setting SYNC_ALLOWED_HOSTS lists`;
   }
   return url.protocol === "https:" || isLoopback(url.hostname) ? null : `${field}: must begin with https://`;
+}
+
+/** A connection with the `optionalAddress` of a server in place of the provider's. */
+interface Addressed {
+  readonly address?: string;
+}
+
+/** The refusal of an optional address; null also without one. */
+export const refuseAddress = ({ address }: Addressed, settings: ProviderSettings): string | null =>
+  address ? refuseListedHost("address", address, settings) : null;
+
+/**
+ * A client of a connection's server. Its host is checked again before credentials are sent: settings may have changed
+ * since the destination was written.
+ * @param usual the provider's base URL
+ * @param path of the API
+ */
+export function addressedClient(
+  connection: Addressed,
+  { settings, send }: CallContext,
+  usual: string,
+  path: string,
+  options: Omit<RestOptions, "base" | "send">,
+): Rest {
+  const refused = refuseAddress(connection, settings);
+  if (refused !== null) return async () => notSent(failure("client", "host_not_allowed", `${refused}.`));
+  return restClient({ base: `${(connection.address ?? usual).replace(/\/+$/, "")}${path}`, send, ...options });
 }

@@ -1,6 +1,7 @@
+import type * as z from "zod";
 import type { Failure } from "../../contracts/failure.ts";
 import { failure, mayHaveApplied } from "../../providers/outcome.ts";
-import type { RestRefused } from "../../providers/rest.ts";
+import { contentOf, type RestAnswer, type RestRefused } from "../../providers/rest.ts";
 import type {
   CallContext,
   Done,
@@ -36,6 +37,20 @@ export interface SeenVariable {
 export type Written =
   | { readonly ok: true; readonly reference: string }
   | { readonly ok: false; readonly why: "exists" | "absent" | null; readonly outcome: Failure };
+
+/** A write from its answer. @param referenceOf null for the content of another variable */
+export function writtenBy<Content>(
+  answer: RestAnswer,
+  schema: z.ZodType<Content>,
+  referenceOf: (content: Content) => string | null,
+  whyOf: (refused: RestRefused) => "exists" | "absent" | null = () => null,
+): Written {
+  if (!answer.ok) return { ok: false, why: whyOf(answer), outcome: answer.outcome };
+  const read = contentOf(answer, schema);
+  const reference = read.ok ? referenceOf(read.content) : null;
+  if (reference !== null) return { ok: true, reference };
+  return { ok: false, why: null, outcome: answer.unreadable().outcome };
+}
 
 type Wanted = Pick<ExternalObject, "name" | "value" | "reference">;
 
@@ -178,8 +193,9 @@ export async function readVariable(place: Pick<VariablePlace, "find">, name: str
   return { outcome: "ok", content: value === undefined ? null : { value } };
 }
 
-function stateOf(
-  { value, version }: SeenVariable,
+/** Compares a present variable with the reference and the content of our last push. */
+export function stateOf(
+  { value, version }: Pick<SeenVariable, "value" | "version">,
   reference: string | null,
   desired: string | undefined,
 ): "unchanged" | "changed" | "present" {
@@ -187,30 +203,6 @@ function stateOf(
   if (value !== undefined && desired !== undefined) return value === desired ? "unchanged" : "changed";
   if (version === undefined) return "present";
   return version === reference ? "unchanged" : "changed";
-}
-
-interface VariableRules {
-  readonly name: RegExp;
-  /** Such as "1 to 255 letters, digits or _". */
-  readonly rule: string;
-  readonly maxBytes: number;
-  /** The provider refuses empty values. */
-  readonly notEmpty?: boolean;
-}
-
-/** The refusal of a name or a value that the provider would refuse; null when it takes both. */
-export function checkVariable(
-  { name, value }: Pick<ExternalObject, "name" | "value">,
-  rules: VariableRules,
-): Failure | null {
-  if (!rules.name.test(name)) return failure("client", "name_invalid", `The variable's name must be ${rules.rule}.`);
-  const bytes = new TextEncoder().encode(value).byteLength;
-  if (bytes === 0 && rules.notEmpty) {
-    return failure("client", "value_empty", `The value of ${name} is empty, which the provider refuses.`);
-  }
-  if (bytes <= rules.maxBytes) return null;
-  const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${rules.maxBytes}.`;
-  return failure("client", "value_too_large", message);
 }
 
 const notOwned = (name: string): Failure =>

@@ -1,51 +1,48 @@
 import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
-import { type Meaning, type RestAnswered, restClient, unreadable } from "../../../providers/rest.ts";
-import { type BulkPlace, bulkOperations, type ShownVariable, WRITTEN } from "../bulk-variables.ts";
-import { EACH_KEY, ENVIRONMENT_NAMES, ENVIRONMENT_RULE } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
-import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
-import { accessToken, requiredText } from "../fields.ts";
-import { checkVariable } from "../variables.ts";
+import { contentOf, type Meaning, restClient } from "../../../providers/rest.ts";
+import { type BulkPlace, bulkOperations, WRITTEN } from "../bulk-variables.ts";
+import { EACH_KEY, environmentNames, environmentRule } from "../defaults.ts";
+import { type CallContext, doneBy, remoteType } from "../destination-type.ts";
+import { accessToken, connectionSchema, requiredText } from "../fields.ts";
+import { checkObject } from "../object-rules.ts";
 import { description } from "./description.ts";
-
-/** A destination's connection to its app. */
-interface AppConfigConnection {
-  access_token: string;
-  app: string;
-}
 
 const defaultUrl = "https://api.heroku.com";
 /** All config vars of an app, with their names, may have 64 KB. */
 const maxValueBytes = 60_000;
+const VARIABLE_RULE = { ...environmentRule(), maxBytes: maxValueBytes };
 const MOST = 100;
 /** Each call restarts the app, so a burst of changes is one call. */
 const WINDOW_MS = 2_000;
 
-const schemas = memo(() => ({
-  connection: z.object({
-    access_token: accessToken(),
-    app: requiredText(
-      /^[a-z0-9][a-z0-9-]{1,63}$/,
-      "must be the app's name or id: 2 to 64 lower-case letters, digits or -",
-    ),
-  }),
-  vars: z.record(z.string(), z.string().nullable()),
+/** A destination's connection to its app. */
+const connection = connectionSchema(() => ({
+  access_token: accessToken(),
+  app: requiredText(
+    /^[a-z0-9][a-z0-9-]{1,63}$/,
+    "must be the app's name or id: 2 to 64 lower-case letters, digits or -",
+  ),
 }));
+type AppConfigConnection = z.infer<ReturnType<typeof connection>>;
+
+/** The config vars of an answer. */
+const Vars = memo(() =>
+  z
+    .record(z.string(), z.string().nullable())
+    .transform(
+      (vars) => new Map(Object.entries(vars).flatMap(([name, value]) => (value === null ? [] : [[name, { value }]]))),
+    ),
+);
 
 /**
  * Config vars of a Heroku app. One external object is one config var. Each call is a release and a restart, so all
  * writes are merge patches of many config vars.
  */
-export const appConfig: RemoteDestinationType<AppConfigConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return schemas().connection;
-  },
+export const appConfig = remoteType(description, connection, {
   targets: ({ app }) => [app],
   defaults: EACH_KEY,
-  naming: ENVIRONMENT_NAMES,
+  naming: environmentNames(),
   maxValueBytes,
   pace: { atOnce: 1, burst: 200, perMinute: 600 },
   ...bulkOperations({
@@ -53,50 +50,30 @@ export const appConfig: RemoteDestinationType<AppConfigConnection> = {
     windowMs: WINDOW_MS,
     most: MOST,
     showsValues: true,
-    check: (object) =>
-      checkVariable(object, {
-        ...ENVIRONMENT_RULE,
-        maxBytes: maxValueBytes,
-      }),
+    check: (object) => checkObject(object, VARIABLE_RULE),
     placeOf,
   }),
-};
+});
 
-function callerOf({ access_token: token }: AppConfigConnection, { settings, send }: CallContext) {
+function placeOf({ access_token: token, app }: AppConfigConnection, { settings, send }: CallContext): BulkPlace {
   const base = (settings.APP_CONFIG_URL || defaultUrl).replace(/\/+$/, "");
   const headers = { accept: "application/vnd.heroku+json; version=3", authorization: `Bearer ${token}` };
-  return restClient({ base, headers, send, meaningOf });
-}
-
-function placeOf(connection: AppConfigConnection, context: CallContext): BulkPlace {
-  const call = callerOf(connection, context);
-  const path = `/apps/${connection.app}/config-vars`;
+  const call = restClient({ base, headers, send, meaningOf });
+  const path = `/apps/${app}/config-vars`;
   return {
     async all() {
-      const doing = "Reading the config vars";
-      const answer = await call(doing, "GET", path);
-      return answer.ok ? (shownBy(answer) ?? unreadable(doing, "GET").outcome) : answer.outcome;
+      const vars = contentOf(await call("Reading the config vars", "GET", path), Vars());
+      return vars.ok ? vars.content : vars.outcome;
     },
     async write(doing, values) {
-      const answer = await call(doing, "PATCH", path, Object.fromEntries(values));
-      if (!answer.ok) return answer.outcome;
-      const present = shownBy(answer);
-      if (present === null) return unreadable(doing, "PATCH").outcome;
-      const written = [...values].filter(([name, value]) => present.get(name)?.value === value);
+      const vars = contentOf(await call(doing, "PATCH", path, Object.fromEntries(values)), Vars());
+      if (!vars.ok) return vars.outcome;
+      const written = [...values].filter(([name, value]) => vars.content.get(name)?.value === value);
       return new Map(written.map(([name]) => [name, WRITTEN]));
     },
-    async remove(doing, names) {
-      const answer = await call(doing, "PATCH", path, Object.fromEntries(names.map((name) => [name, null])));
-      return answer.ok ? { outcome: "ok" } : answer.outcome;
-    },
+    remove: async (doing, names) =>
+      doneBy(await call(doing, "PATCH", path, Object.fromEntries(names.map((name) => [name, null])))),
   };
-}
-
-/** The config vars of an answer; null when it has another shape. */
-function shownBy({ body }: RestAnswered): ReadonlyMap<string, ShownVariable> | null {
-  const vars = schemas().vars.safeParse(body).data;
-  if (vars === undefined) return null;
-  return new Map(Object.entries(vars).flatMap(([name, value]) => (value === null ? [] : [[name, { value }]])));
 }
 
 const meaningOf = (status: number): Meaning | null =>

@@ -2,20 +2,13 @@ import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
-import { type Meaning, notSent, type RestAnswer, restClient, unreadable } from "../../../providers/rest.ts";
+import { contentOf, type Meaning, type Rest, type RestRefused } from "../../../providers/rest.ts";
 import { EACH_KEY } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
-import type { CallContext, Listing, RemoteDestinationType } from "../destination-type.ts";
-import { refuseListedHost } from "../listed-host.ts";
+import { type CallContext, doneBy, type Listing, remoteType } from "../destination-type.ts";
+import { addressedClient, refuseAddress } from "../listed-host.ts";
 import { CURSOR_REFUSED, pageNumber } from "../listing-cursor.ts";
-import {
-  checkVariable,
-  MARKER_TEXT,
-  readVariable,
-  type VariablePlace,
-  variableOperations,
-  type Written,
-} from "../variables.ts";
+import { checkObject } from "../object-rules.ts";
+import { MARKER_TEXT, readVariable, type VariablePlace, variableOperations, writtenBy } from "../variables.ts";
 import { type CiVariablesConnection, ciVariablesConnection } from "./connection.ts";
 import { description } from "./description.ts";
 
@@ -32,8 +25,6 @@ const maskable = { raw: /^[^ \t\r\n\f\v]{8,}$/u, expanded: /^[a-zA-Z0-9_+=/@:.~-
 
 const UNMASKABLE = "unmaskable";
 
-const parsedConnection = memo(ciVariablesConnection);
-
 const schemas = memo(() => ({
   variable: z.object({
     key: z.string(),
@@ -49,12 +40,7 @@ const schemas = memo(() => ({
  * CI/CD variables of GitLab. One external object is one variable: a key in one environment scope. Each call names the
  * scope, because a key may have a variable for each.
  */
-export const ciVariables: RemoteDestinationType<CiVariablesConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return parsedConnection();
-  },
+export const ciVariables = remoteType(description, ciVariablesConnection, {
   targets: (connection, { CI_VARIABLES_URL: url = defaultUrl }) => [
     JSON.stringify([connection.address ?? url, pathOf(connection).toLowerCase(), connection.environment_scope ?? "*"]),
   ],
@@ -62,26 +48,20 @@ export const ciVariables: RemoteDestinationType<CiVariablesConnection> = {
   naming: { allowed: /^[A-Za-z0-9_]$/, maxLength: 255, replacement: "_" },
   maxValueBytes,
   pace: { atOnce: 2, burst: 60, perMinute: 300 },
-  checkSettings: ({ address }, settings) => (address ? refuseListedHost("address", address, settings) : null),
+  checkSettings: refuseAddress,
 
   ...variableOperations(
     placeOf,
     (object, connection) =>
-      checkVariable(object, { name: /^\w{1,255}$/, rule: "1 to 255 letters, digits or _", maxBytes: maxValueBytes }) ??
+      checkObject(object, { name: /^\w{1,255}$/, rule: "be 1 to 255 letters, digits or _", maxBytes: maxValueBytes }) ??
       checkValue(object, connection),
   ),
   reading: { list, read: (name, connection, context) => readVariable(placeOf(connection, context), name) },
 
   /** Lists one variable, which requires the role that may change them. A token that may only read shows at a push. */
-  async probe(connection, context) {
-    const listed = await callerOf(connection, context)(
-      "Listing the variables",
-      "GET",
-      `${pathOf(connection)}?per_page=1`,
-    );
-    return listed.ok ? { outcome: "ok" } : listed.outcome;
-  },
-};
+  probe: async (connection, context) =>
+    doneBy(await callerOf(connection, context)("Listing the variables", "GET", `${pathOf(connection)}?per_page=1`)),
+});
 
 const locationOf = ({ location, project_id: project, group_id: group }: CiVariablesConnection) =>
   location ?? (group && !project ? "group" : "project");
@@ -115,13 +95,11 @@ function checkValue(
   return failure("client", UNMASKABLE, message);
 }
 
-function callerOf(connection: CiVariablesConnection, { settings, send }: CallContext) {
-  const { address, access_token: token } = connection;
-  const refused = address ? refuseListedHost("address", address, settings) : null;
-  if (refused !== null) return async () => notSent(failure("client", "host_not_allowed", `${refused}.`));
-  const base = `${(address ?? (settings.CI_VARIABLES_URL || defaultUrl)).replace(/\/+$/, "")}/api/v4`;
-  return restClient({ base, headers: { authorization: `Bearer ${token}` }, send, meaningOf });
-}
+const callerOf = (connection: CiVariablesConnection, context: CallContext): Rest =>
+  addressedClient(connection, context, context.settings.CI_VARIABLES_URL || defaultUrl, "/api/v4", {
+    headers: { authorization: `Bearer ${connection.access_token}` },
+    meaningOf,
+  });
 
 function placeOf(connection: CiVariablesConnection, context: CallContext): VariablePlace {
   const call = callerOf(connection, context);
@@ -141,43 +119,37 @@ function placeOf(connection: CiVariablesConnection, context: CallContext): Varia
   });
 
   /** Writes a variable: unmasked after all, where the server does not mask its value and need not. */
-  async function write(doing: string, method: "POST" | "PUT", path: string, body: { readonly masked?: boolean }) {
-    const answer = await call(doing, method, path, body);
+  async function write(
+    name: string,
+    call: (body: { readonly masked?: boolean }) => ReturnType<Rest>,
+    body: { readonly masked?: boolean },
+  ) {
+    const first = await call(body);
     const isOptional = body.masked === true && masking !== "required" && !hidden;
-    if (answer.ok || !isOptional || answer.outcome.code !== UNMASKABLE) return answer;
-    return call(doing, method, path, { ...body, masked: false });
-  }
-
-  function written(doing: string, name: string, answer: RestAnswer): Written {
-    if (!answer.ok) return { ok: false, why: whyOf(answer), outcome: answer.outcome };
-    const variable = schemas().variable.safeParse(answer.body);
-    if (variable.success && variable.data.key === name) return { ok: true, reference: scope };
-    return { ok: false, why: null, outcome: unreadable(doing, "POST").outcome };
+    const isUnmaskable = !first.ok && first.outcome.code === UNMASKABLE;
+    const answer = isOptional && isUnmaskable ? await call({ ...body, masked: false }) : first;
+    return writtenBy(answer, schemas().variable, ({ key }) => (key === name ? scope : null), whyOf);
   }
 
   return {
     async find(name) {
-      const doing = `Reading ${name}`;
-      const answer = await call(doing, "GET", at(name));
-      if (!answer.ok) return isAbsent(answer) ? { ok: true, seen: null } : answer;
-      const parsed = schemas().variable.safeParse(answer.body);
-      if (!parsed.success) return unreadable(doing, "GET");
-      const { value, description: text } = parsed.data;
+      const answer = await call(`Reading ${name}`, "GET", at(name));
+      if (!answer.ok && isAbsent(answer)) return { ok: true, seen: null };
+      const read = contentOf(answer, schemas().variable);
+      if (!read.ok) return read;
+      const { value, description: text } = read.content;
       return { ok: true, seen: { value: value ?? undefined, owned: text?.startsWith(MARKER_TEXT) ?? false } };
     },
 
     async create({ name, value }) {
-      const doing = `Creating ${name}`;
       const { masked, ...rest } = content(value);
       const masks = hidden ? { masked_and_hidden: true } : { masked };
       const body = { key: name, ...rest, ...masks, ...(hasScope && { environment_scope: scope }) };
-      return written(doing, name, await write(doing, "POST", pathOf(connection), body));
+      return write(name, (given) => call(`Creating ${name}`, "POST", pathOf(connection), given), body);
     },
 
-    async change({ name, value }) {
-      const doing = `Changing ${name}`;
-      return written(doing, name, await write(doing, "PUT", at(name), content(value)));
-    },
+    change: ({ name, value }) =>
+      write(name, (given) => call(`Changing ${name}`, "PUT", at(name), given), content(value)),
 
     remove: (name) => call(`Deleting ${name}`, "DELETE", at(name)),
   };
@@ -187,26 +159,28 @@ function placeOf(connection: CiVariablesConnection, context: CallContext): Varia
 async function list(cursor: string, connection: CiVariablesConnection, context: CallContext): Promise<Listing> {
   const number = pageNumber(cursor);
   if (number === null) return CURSOR_REFUSED;
-  const doing = "Listing the variables";
   const query = `per_page=${PAGE}&page=${number}`;
-  const answer = await callerOf(connection, context)(doing, "GET", `${pathOf(connection)}?${query}`);
+  const path = `${pathOf(connection)}?${query}`;
+  const answer = await callerOf(connection, context)("Listing the variables", "GET", path);
   if (!answer.ok) return answer.outcome;
-  const variables = z.array(schemas().variable).safeParse(answer.body);
-  if (!variables.success) return unreadable(doing, "GET").outcome;
+  const variables = contentOf(answer, z.array(schemas().variable));
+  if (!variables.ok) return variables.outcome;
   const scope = connection.environment_scope ?? "*";
-  const shown = variables.data.filter(({ hidden, environment_scope: of = scope }) => hidden !== true && of === scope);
+  const shown = variables.content.filter(
+    ({ hidden, environment_scope: of = scope }) => hidden !== true && of === scope,
+  );
   return { outcome: "ok", names: shown.map(({ key }) => key), next: answer.headers.get("x-next-page") || null };
 }
 
 const messageOf = (body: unknown) => schemas().message.safeParse(body).data?.message;
 
 /** Whether a variable is absent, not its project or group. */
-function isAbsent({ status, body }: { status: number | null; body: unknown }): boolean {
+function isAbsent({ status, body }: RestRefused): boolean {
   const message = messageOf(body);
   return status === 404 && typeof message === "string" && /Variable Not Found$/.test(message);
 }
 
-function whyOf(answer: { status: number | null; body: unknown }): "exists" | "absent" | null {
+function whyOf(answer: RestRefused): "exists" | "absent" | null {
   if (isAbsent(answer)) return "absent";
   const message = messageOf(answer.body);
   const aboutKey = typeof message === "object" ? message["key"] : undefined;

@@ -1,24 +1,7 @@
-import * as z from "zod";
+import type * as z from "zod";
 import { flag } from "../../../platform/http/fields.ts";
-import { accessToken, choice, optionalText, withoutUnset } from "../fields.ts";
+import { accessToken, choice, connectionSchema, optionalText } from "../fields.ts";
 import { optionalAddress } from "../listed-host.ts";
-
-/** A destination's connection to its project, group or instance. Unset fields are absent. */
-export interface CiVariablesConnection {
-  access_token: string;
-  /** Absent: the project, or the group without one. */
-  location?: "project" | "group" | "instance";
-  project_id?: string;
-  group_id?: string;
-  environment_scope?: string;
-  /** An origin. */
-  address?: string;
-  masking?: "required" | "best-effort" | "off";
-  hidden?: boolean;
-  protected?: boolean;
-  raw?: boolean;
-  variable_type?: "env_var" | "file";
-}
 
 const id = () =>
   optionalText(
@@ -26,36 +9,37 @@ const id = () =>
     "must be a number or a path of letters, digits or characters of ._- with slashes between",
   );
 
-export const ciVariablesConnection = () =>
-  z
-    .object({
-      access_token: accessToken(),
-      location: choice("project", "group", "instance"),
-      project_id: id(),
-      group_id: id(),
-      environment_scope: optionalText(
-        /^[\w /$%{}.*-]{1,255}$/,
-        "must be at most 255 letters, digits, spaces or characters of -_/$%{}.*",
-      ),
-      address: optionalAddress(),
-      masking: choice("required", "best-effort", "off"),
-      hidden: flag().optional(),
-      protected: flag().optional(),
-      raw: flag().optional(),
-      variable_type: choice("env_var", "file"),
-    })
-    .superRefine((given, context) => {
-      const refuse = (field: string, message: string) => context.addIssue({ code: "custom", path: [field], message });
-      const location = given.location || (given.group_id && !given.project_id ? "group" : "project");
-      if (location === "project" && !given.project_id)
-        refuse("project_id", "is required, or group_id, or location instance");
-      if (location === "group" && !given.group_id) refuse("group_id", "is required when location is group");
-      if (location !== "project" && given.project_id) refuse("project_id", "is only for location project");
-      if (location !== "group" && given.group_id) refuse("group_id", "is only for location group");
-      if (location === "instance" && given.environment_scope) {
-        refuse("environment_scope", "variables of an instance have none");
-      }
-      if (location === "instance" && given.hidden) refuse("hidden", "variables of an instance cannot be hidden");
-      if (given.hidden && given.masking === "off") refuse("masking", "a hidden variable is always masked");
-    })
-    .transform((given) => withoutUnset(given) as unknown as CiVariablesConnection);
+/** A destination's connection to its project, group or instance. */
+export const ciVariablesConnection = connectionSchema(
+  () => ({
+    access_token: accessToken(),
+    /** Absent: the project, or the group without one. */
+    location: choice("project", "group", "instance"),
+    project_id: id(),
+    group_id: id(),
+    environment_scope: optionalText(
+      /^[\w /$%{}.*-]{1,255}$/,
+      "must be at most 255 letters, digits, spaces or characters of -_/$%{}.*",
+    ),
+    address: optionalAddress(),
+    masking: choice("required", "best-effort", "off"),
+    hidden: flag().optional(),
+    protected: flag().optional(),
+    raw: flag().optional(),
+    variable_type: choice("env_var", "file"),
+  }),
+  (given, refuse) => {
+    const location = given.location || (given.group_id && !given.project_id ? "group" : "project");
+    if (location === "project" && !given.project_id)
+      refuse("project_id", "is required, or group_id, or location instance");
+    if (location === "group" && !given.group_id) refuse("group_id", "is required when location is group");
+    if (location !== "project" && given.project_id) refuse("project_id", "is only for location project");
+    if (location !== "group" && given.group_id) refuse("group_id", "is only for location group");
+    if (location === "instance" && given.environment_scope) {
+      refuse("environment_scope", "variables of an instance have none");
+    }
+    if (location === "instance" && given.hidden) refuse("hidden", "variables of an instance cannot be hidden");
+    if (given.hidden && given.masking === "off") refuse("masking", "a hidden variable is always masked");
+  },
+);
+export type CiVariablesConnection = z.infer<ReturnType<typeof ciVariablesConnection>>;

@@ -3,19 +3,11 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
 import { type CloudAAnswer, type CloudAClient, cloudAClient } from "../../../providers/cloud-a-aws/client.ts";
 import { accountTargets, refuseOtherAccount, refuseUnresolved } from "../../../providers/cloud-a-aws/connection.ts";
-import { type CloudAFailure, unanswered } from "../../../providers/cloud-a-aws/errors.ts";
-import { checkTags } from "../../../providers/cloud-a-aws/tags.ts";
+import { type CloudAFailure, unreadable } from "../../../providers/cloud-a-aws/errors.ts";
+import { checkTags, tagList } from "../../../providers/cloud-a-aws/tags.ts";
 import { failure } from "../../../providers/outcome.ts";
-import { fromDescription } from "../description.ts";
-import {
-  type CallContext,
-  type ExternalObject,
-  type Listing,
-  MARKER_TAG,
-  type Put,
-  type ReadObject,
-  type RemoteDestinationType,
-} from "../destination-type.ts";
+import { type CallContext, type ExternalObject, MARKER_TAG, type Put, remoteType } from "../destination-type.ts";
+import { checkObject, notOwned } from "../object-rules.ts";
 import { type ParameterConnection, parameterConnection } from "./connection.ts";
 import { description } from "./description.ts";
 
@@ -31,19 +23,12 @@ const namePattern = /^(?:[\w.-]+|(?:\/[\w.-]+)+)$/;
 /** Limit of steps while another writer creates and deletes the same parameter. */
 const maxSteps = 4;
 
-const parsedConnection = memo(parameterConnection);
-
 /**
  * SSM Parameter Store of AWS. One external object is one SecureString parameter; its reference is the parameter's
  * version. Tags are set with the creation; an overwriting put takes none, so tags of an existing parameter are separate
  * calls. After a deletion the name should rest for 30 seconds before it is created again (DeleteParameter).
  */
-export const cloudAPs: RemoteDestinationType<ParameterConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return parsedConnection();
-  },
+export const cloudAPs = remoteType(description, parameterConnection, {
   targets: accountTargets,
   defaults: {
     granularity: "secret-path",
@@ -64,12 +49,35 @@ export const cloudAPs: RemoteDestinationType<ParameterConnection> = {
   // The default throughput of an account and region is low and shared with all readers of parameters.
   pace: { atOnce: 2, burst: 10, perMinute: 120 },
   checkTags,
-  reading: { list, read },
+  reading: {
+    async list(cursor, details, context) {
+      const page = { MaxResults: 50, ...(cursor && { NextToken: cursor }) };
+      const answer = await parameterStore(details, context).call("DescribeParameters", page);
+      if (!answer.ok) return answer.outcome;
+      const parsed = schemas().page.safeParse(answer.body);
+      if (!parsed.success) return unreadable("DescribeParameters").outcome;
+      const { Parameters, NextToken } = parsed.data;
+      return { outcome: "ok", names: Parameters.map(({ Name }) => Name), next: NextToken || null };
+    },
+    async read(name, details, context) {
+      const answer = await parameterStore(details, context).call("GetParameter", { Name: name, WithDecryption: true });
+      if (!answer.ok) return isAbsent(answer) ? { outcome: "ok", content: null } : answer.outcome;
+      const parsed = schemas().value.safeParse(answer.body);
+      if (!parsed.success) return unreadable("GetParameter").outcome;
+      return { outcome: "ok", content: { value: parsed.data.Parameter.Value } };
+    },
+  },
   checkChange: refuseOtherAccount,
   checkSettings: refuseUnresolved,
 
   async put(object, details, context) {
-    const refused = checkObject(object, details);
+    const refused = checkObject(object, {
+      noun: "parameter",
+      name: { test: isName },
+      rule: `be 1 to ${maxNameLength} letters, digits or _.-/, at most ${maxLevels} levels, not beginning with aws or ssm`,
+      maxBytes: details.tier === "Standard" ? maxStandardBytes : maxValueBytes,
+      notEmpty: true,
+    });
     if (refused !== null) return refused;
     const client = parameterStore(details, context);
     const { name, value, tags, updatePolicy: policy } = object;
@@ -95,7 +103,7 @@ export const cloudAPs: RemoteDestinationType<ParameterConnection> = {
         exists = false;
         continue;
       }
-      if (marked?.tags.has(MARKER_TAG) === false) return notOwned(name);
+      if (marked?.tags.has(MARKER_TAG) === false) return notOwned(`parameter ${name}`);
       const changed = await client.call("PutParameter", { ...written, Overwrite: true });
       if (!changed.ok) return changed.outcome;
       const put = stored(changed);
@@ -147,7 +155,7 @@ export const cloudAPs: RemoteDestinationType<ParameterConnection> = {
     const removed = await client.call("RemoveTagsFromResource", parameters);
     return removed.ok || isAbsent(removed) ? { outcome: "ok" } : removed.outcome;
   },
-};
+});
 
 const parameterStore = (details: ParameterConnection, context: CallContext): CloudAClient =>
   cloudAClient(details, context, {
@@ -157,29 +165,16 @@ const parameterStore = (details: ParameterConnection, context: CallContext): Clo
     reads: new Set(["DescribeParameters", "GetParameter", "ListTagsForResource"]),
   });
 
-async function list(cursor: string, details: ParameterConnection, context: CallContext): Promise<Listing> {
-  const client = parameterStore(details, context);
-  const answer = await client.call("DescribeParameters", { MaxResults: 50, ...(cursor && { NextToken: cursor }) });
-  if (!answer.ok) return answer.outcome;
-  const parsed = PageAnswer().safeParse(answer.body);
-  if (!parsed.success) return unreadable("DescribeParameters").outcome;
-  const { Parameters, NextToken } = parsed.data;
-  return { outcome: "ok", names: Parameters.map(({ Name }) => Name), next: NextToken || null };
-}
-
-async function read(name: string, details: ParameterConnection, context: CallContext): Promise<ReadObject> {
-  const client = parameterStore(details, context);
-  const answer = await client.call("GetParameter", { Name: name, WithDecryption: true });
-  if (!answer.ok) return isAbsent(answer) ? { outcome: "ok", content: null } : answer.outcome;
-  const parsed = ValueAnswer().safeParse(answer.body);
-  if (!parsed.success) return unreadable("GetParameter").outcome;
-  return { outcome: "ok", content: { value: parsed.data.Parameter.Value } };
-}
-
-const PageAnswer = memo(() =>
-  z.object({ Parameters: z.array(z.object({ Name: z.string() })), NextToken: z.string().nullish() }),
-);
-const ValueAnswer = memo(() => z.object({ Parameter: z.object({ Value: z.string() }) }));
+const schemas = memo(() => {
+  const version = z.number().int().positive();
+  return {
+    page: z.object({ Parameters: z.array(z.object({ Name: z.string() })), NextToken: z.string().nullish() }),
+    value: z.object({ Parameter: z.object({ Value: z.string() }) }),
+    written: z.object({ Version: version }),
+    parameter: z.object({ Parameter: z.object({ Version: version }) }),
+    tags: z.object({ TagList: z.array(z.object({ Key: z.string(), Value: z.string() })).nullish() }),
+  };
+});
 
 function refuseName(name: string): string | null {
   if (/^\/?(aws|ssm)/i.test(name)) return "The name of a parameter must not begin with aws or ssm.";
@@ -187,29 +182,14 @@ function refuseName(name: string): string | null {
   return levels > maxLevels ? `The name has ${levels} levels; at most ${maxLevels} are possible.` : null;
 }
 
-function checkObject({ name, value }: ExternalObject, { tier }: ParameterConnection): Failure | null {
-  if (!namePattern.test(name) || name.length > maxNameLength || refuseName(name) !== null) {
-    const rule = `1 to ${maxNameLength} letters, digits or _.-/, at most ${maxLevels} levels, not beginning with aws or ssm`;
-    return failure("client", "name_invalid", `The parameter's name must be ${rule}.`);
-  }
-  const bytes = new TextEncoder().encode(value).byteLength;
-  if (bytes === 0) {
-    return failure("client", "value_empty", `The value of ${name} is empty, which the provider refuses.`);
-  }
-  const max = tier === "Standard" ? maxStandardBytes : maxValueBytes;
-  if (bytes <= max) return null;
-  return failure(
-    "client",
-    "value_too_large",
-    `The value of ${name} is ${bytes} bytes; the provider takes at most ${max}.`,
-  );
-}
+const isName = (name: string): boolean =>
+  namePattern.test(name) && name.length <= maxNameLength && refuseName(name) === null;
 
 /** Reads the version of a stored value. An answer without one does not come from the service. */
 function stored({ body }: Extract<CloudAAnswer, { ok: true }>): Put {
-  const version = Version().safeParse(body["Version"]);
-  return version.success
-    ? { outcome: "ok", reference: String(version.data) }
+  const written = schemas().written.safeParse(body);
+  return written.success
+    ? { outcome: "ok", reference: String(written.data.Version) }
     : failure("unknown", "unreadable_answer", "PutParameter was answered without a version.");
 }
 
@@ -240,12 +220,6 @@ async function settleTags(
   return added.ok ? null : added.outcome;
 }
 
-const Version = memo(() => z.number().int().positive());
-const ParameterAnswer = memo(() => z.object({ Parameter: z.object({ Version: Version() }) }));
-const TagsAnswer = memo(() =>
-  z.object({ TagList: z.array(z.object({ Key: z.string(), Value: z.string() })).nullish() }),
-);
-
 /** The version of a parameter, null when it is absent. The value stays encrypted. */
 async function readVersion(
   client: CloudAClient,
@@ -253,7 +227,7 @@ async function readVersion(
 ): Promise<{ ok: true; version: string | null } | CloudAFailure> {
   const answer = await client.call("GetParameter", { Name: name, WithDecryption: false });
   if (!answer.ok) return isAbsent(answer) ? { ok: true, version: null } : answer;
-  const parsed = ParameterAnswer().safeParse(answer.body);
+  const parsed = schemas().parameter.safeParse(answer.body);
   return parsed.success ? { ok: true, version: String(parsed.data.Parameter.Version) } : unreadable("GetParameter");
 }
 
@@ -264,23 +238,11 @@ async function tagsOf(
 ): Promise<{ ok: true; tags: ReadonlyMap<string, string> | null } | CloudAFailure> {
   const answer = await client.call("ListTagsForResource", { ResourceType: "Parameter", ResourceId: name });
   if (!answer.ok) return isAbsent(answer) ? { ok: true, tags: null } : answer;
-  const parsed = TagsAnswer().safeParse(answer.body);
+  const parsed = schemas().tags.safeParse(answer.body);
   if (!parsed.success) return unreadable("ListTagsForResource");
   return { ok: true, tags: new Map(parsed.data.TagList?.map(({ Key, Value }) => [Key, Value])) };
 }
 
-const unreadable = (operation: string): CloudAFailure =>
-  unanswered(failure("external", "unreadable_answer", `${operation} was answered, but not as the service answers it.`));
-
 /** Whether the service does not have the parameter: tag operations have a name of their own for that. */
 const isAbsent = ({ error }: CloudAFailure): boolean =>
   error?.type === "ParameterNotFound" || error?.type === "InvalidResourceId";
-
-const tagList = (tags: Record<string, string>) => Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
-
-const notOwned = (name: string): Failure =>
-  failure(
-    "client",
-    "not_owned",
-    `The parameter ${name} exists and does not carry the tag ${MARKER_TAG}, so it is not ours.`,
-  );

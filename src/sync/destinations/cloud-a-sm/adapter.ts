@@ -1,23 +1,21 @@
-import { createHash } from "node:crypto";
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
-import type { CloudAClient } from "../../../providers/cloud-a-aws/client.ts";
+import { type CloudAClient, cloudAClient } from "../../../providers/cloud-a-aws/client.ts";
 import {
   accountTargets,
   type CloudAConnection,
   refuseOtherAccount,
   refuseUnresolved,
 } from "../../../providers/cloud-a-aws/connection.ts";
-import { type CloudAFailure, unanswered } from "../../../providers/cloud-a-aws/errors.ts";
-import { checkTags } from "../../../providers/cloud-a-aws/tags.ts";
+import { type CloudAFailure, unreadable } from "../../../providers/cloud-a-aws/errors.ts";
+import { checkTags, tagList } from "../../../providers/cloud-a-aws/tags.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { EACH_SECRET } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
-import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
+import { type CallContext, type ExternalObject, MARKER_TAG, type Put, remoteType } from "../destination-type.ts";
+import { checkObject, intentOf, notOwned } from "../object-rules.ts";
 import { cloudAConnection } from "./connection.ts";
 import { description } from "./description.ts";
-import { cloudASmReading } from "./reading.ts";
 import {
   isReplicated,
   readReference,
@@ -26,11 +24,16 @@ import {
   stillReplicated,
   withStorage,
 } from "./replicas.ts";
-import { secretsManager } from "./service.ts";
 
 /** SecretString is 1 to 65 536 bytes, a name 1 to 512 characters (CreateSecret, API version 2017-10-17). */
 const maxValueBytes = 65_536;
-const namePattern = /^[A-Za-z0-9/_+=.@-]{1,512}$/;
+const SECRET_RULE = {
+  noun: "secret",
+  name: /^[A-Za-z0-9/_+=.@-]{1,512}$/,
+  rule: "have 1 to 512 characters: letters, digits and /_+=.@- only",
+  maxBytes: maxValueBytes,
+  notEmpty: true,
+};
 
 /** Limit of create, describe and update steps while another writer changes the same secret. */
 const maxSteps = 8;
@@ -50,12 +53,7 @@ const nameHeldRetryMs = 10_000;
  * A name may end in a hyphen and six characters although the vendor advises against it: such a name can be taken for
  * another secret's ARN only where partial ARNs are used, and every call here names the secret in full.
  */
-export const cloudASm: RemoteDestinationType<CloudAConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return cloudAConnection();
-  },
+export const cloudASm = remoteType(description, cloudAConnection, {
   targets: accountTargets,
   defaults: EACH_SECRET,
   naming: { allowed: /^[A-Za-z0-9/_+=.@-]$/, maxLength: 512, replacement: "-" },
@@ -63,12 +61,35 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
   // Quotas of a region: 50 per second for each of creating, updating, deleting and tagging.
   pace: { atOnce: 6, burst: 40, perMinute: 3000 },
   checkTags,
-  reading: cloudASmReading,
+  /** ListSecrets and GetSecretValue, without secrets that are scheduled for deletion. */
+  reading: {
+    async list(cursor, details, context) {
+      const given = { MaxResults: 100, ...(cursor && { NextToken: cursor }) };
+      const answer = await secretsManager(details, context).call("ListSecrets", given);
+      if (!answer.ok) return answer.outcome;
+      const parsed = schemas().page.safeParse(answer.body);
+      if (!parsed.success) return unreadable("ListSecrets").outcome;
+      const { SecretList, NextToken } = parsed.data;
+      return { outcome: "ok", names: SecretList.map(({ Name }) => Name), next: NextToken || null };
+    },
+    async read(name, details, context) {
+      const answer = await secretsManager(details, context).call("GetSecretValue", { SecretId: name });
+      if (!answer.ok) {
+        // A secret without a value, or one that is scheduled for deletion.
+        return answer.error?.type === "ResourceNotFound" ? { outcome: "ok", content: null } : answer.outcome;
+      }
+      const parsed = schemas().value.safeParse(answer.body);
+      if (!parsed.success) return unreadable("GetSecretValue").outcome;
+      const { SecretString: value } = parsed.data;
+      if (value !== undefined) return { outcome: "ok", content: { value } };
+      return failure("client", "value_invalid", `The value of ${name} is binary, and not a text.`);
+    },
+  },
   checkChange: refuseOtherAccount,
   checkSettings: refuseUnresolved,
 
   async put(object, details, context) {
-    const refused = checkObject(object);
+    const refused = checkObject(object, SECRET_RULE);
     if (refused !== null) return refused;
     const client = withStorage(secretsManager(details, context), details);
     const put = await (object.updatePolicy === "if-not-exists" ? createOnly(object, client) : write(object, client));
@@ -135,7 +156,16 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
     const message = `The credentials are valid, but may neither describe nor change a secret such as ${sample}: they have no such right, or have it only for secrets that carry the tag ${MARKER_TAG}, which shows once one is there.`;
     return failure("client", "rights_unproven", message);
   },
-};
+});
+
+/** A client of AWS Secrets Manager (API version 2017-10-17). */
+const secretsManager = (connection: CloudAConnection, context: CallContext): CloudAClient =>
+  cloudAClient(connection, context, {
+    name: "secretsmanager",
+    target: "secretsmanager",
+    url: "CLOUD_A_SM_URL",
+    reads: new Set(["DescribeSecret", "GetSecretValue", "ListSecrets"]),
+  });
 
 /**
  * Update policy `if-not-exists`. Creates with the intent's own token, so that a repeat after a lost answer is
@@ -143,7 +173,8 @@ export const cloudASm: RemoteDestinationType<CloudAConnection> = {
  */
 async function createOnly(object: ExternalObject, client: CloudAClient): Promise<Put> {
   const { name } = object;
-  const token = versionToken(object);
+  // A token has 32 to 64 characters. The value is part of it, so equal tokens imply equal content.
+  const token = intentOf(object);
   const created = await create(object, client, token);
   if (created.ok && !object.knownToExist) return created.put;
   const held = !created.ok && isScheduledForDeletion(created);
@@ -172,7 +203,7 @@ async function write(object: ExternalObject, client: CloudAClient): Promise<Put>
   const { name, value } = object;
   const existing = object.updatePolicy === "owned-only" ? "describe" : "update";
   let step: "create" | "describe" | "update" | "restore" = object.knownToExist ? existing : "create";
-  let token = versionToken(object);
+  let token = intentOf(object);
   let tagsWritten = object.tagsWritten ?? false;
   let held = false;
   let denied: Failure | null = null;
@@ -192,7 +223,7 @@ async function write(object: ExternalObject, client: CloudAClient): Promise<Put>
       const described = await describe(client, name);
       if (described.ok) {
         if (described.secret === null && held) return nameHeld(name);
-        if (described.secret?.owned === false) return notOwned(name);
+        if (described.secret?.owned === false) return notOwned(`secret ${name}`);
         step = described.secret === null ? "create" : described.secret.scheduledForDeletion ? "restore" : "update";
       } else if (isDenied(described) && denied === null) [denied, step] = [described.outcome, "create"];
       else return described.outcome;
@@ -272,13 +303,15 @@ interface Described {
   scheduledForDeletion: boolean;
 }
 
-const described = memo(() =>
-  z.object({
+const schemas = memo(() => ({
+  described: z.object({
     Tags: z.array(z.object({ Key: z.string(), Value: z.string().default("") })).nullish(),
     VersionIdsToStages: z.record(z.string(), z.array(z.string())).nullish(),
     DeletedDate: z.unknown().optional(),
   }),
-);
+  page: z.object({ SecretList: z.array(z.object({ Name: z.string() })), NextToken: z.string().nullish() }),
+  value: z.object({ SecretString: z.string().optional() }),
+}));
 
 /** Describes a secret; `secret` is null when it does not exist. */
 async function describe(
@@ -287,11 +320,8 @@ async function describe(
 ): Promise<{ ok: true; secret: Described | null } | CloudAFailure> {
   const answer = await client.call("DescribeSecret", { SecretId: name });
   if (!answer.ok) return answer.error?.type === "ResourceNotFound" ? { ok: true, secret: null } : answer;
-  const { success, data } = described().safeParse(answer.body);
-  if (!success) {
-    const message = "DescribeSecret was answered, but not as the service answers it.";
-    return unanswered(failure("external", "unreadable_answer", message));
-  }
+  const { success, data } = schemas().described.safeParse(answer.body);
+  if (!success) return unreadable("DescribeSecret");
   const versions = Object.entries(data.VersionIdsToStages ?? {});
   const tags = new Map(data.Tags?.map(({ Key, Value }) => [Key, Value]));
   return {
@@ -305,37 +335,7 @@ async function describe(
   };
 }
 
-function checkObject({ name, value }: ExternalObject): Failure | null {
-  if (!namePattern.test(name)) {
-    return failure(
-      "client",
-      "name_invalid",
-      "The secret's name must have 1 to 512 characters: letters, digits and /_+=.@- only.",
-    );
-  }
-  const bytes = new TextEncoder().encode(value).byteLength;
-  if (bytes === 0)
-    return failure("client", "value_empty", `The value of ${name} is empty, which the provider refuses.`);
-  if (bytes > maxValueBytes) {
-    const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${maxValueBytes}.`;
-    return failure("client", "value_too_large", message);
-  }
-  return null;
-}
-
-/**
- * The version id of this intent with this value: 64 hex digits (a token has 32 to 64 characters). The value is part of
- * it, so equal tokens imply equal content.
- */
-function versionToken({ idempotencyToken, name, value }: ExternalObject): string {
-  return createHash("sha256")
-    .update(JSON.stringify([idempotencyToken, name, value]))
-    .digest("hex");
-}
-
 const freshToken = () => (crypto.randomUUID() + crypto.randomUUID()).replaceAll("-", "");
-
-const tagList = (tags: Record<string, string>) => Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
 
 /** Whether the service denied this operation itself, not the role or a proxy in front of the service. */
 const isDenied = ({ error, outcome }: CloudAFailure) => Boolean(error?.type) && outcome.code === "permission_denied";
@@ -357,10 +357,3 @@ const contended = (name: string) =>
 
 const nameHeld = (name: string) =>
   failure("external", "name_held", `The name ${name} is not free again yet after a deletion.`, nameHeldRetryMs);
-
-const notOwned = (name: string) =>
-  failure(
-    "client",
-    "not_owned",
-    `The secret ${name} exists and does not carry the tag ${MARKER_TAG}, so it is not ours.`,
-  );

@@ -1,8 +1,7 @@
 import * as z from "zod";
-import { memo } from "../../../lib/memo.ts";
 import { stringMap } from "../../../platform/http/fields.ts";
 import { type CloudAConnection, regionPattern } from "../../../providers/cloud-a-aws/connection.ts";
-import { withoutUnset } from "../fields.ts";
+import { connectionSchema, type Refuse } from "../fields.ts";
 import { identityTokenFields } from "../identity-fields.ts";
 
 /** More regions than AWS has for one partition's standard accounts need; the record of an object has limited room. */
@@ -57,7 +56,7 @@ type Given = { [K in keyof ReturnType<typeof accountFields>]?: unknown } & Parti
 >;
 
 /** The rules between fields of the account and `kms_key_id`. */
-export function checkAccount(given: Given, refuse: (field: string, message: string) => void): void {
+export function checkAccount(given: Given, refuse: Refuse): void {
   if (!given.access_key_id !== !given.secret_access_key) {
     const missing = given.access_key_id ? "secret_access_key" : "access_key_id";
     refuse(missing, "access_key_id and secret_access_key must be given together or not at all");
@@ -74,15 +73,12 @@ export function checkAccount(given: Given, refuse: (field: string, message: stri
   }
 }
 
-export const cloudAConnection = memo(() =>
-  z
-    .object({ ...accountFields(), kms_key_id: text(kmsKey, KMS_RULE), replica_regions: replicaRegions() })
-    .superRefine((given, context) => {
-      const refuse = (path: string, message: string) => context.addIssue({ code: "custom", path: [path], message });
-      checkAccount(given, refuse);
-      if (given.region && given.replica_regions && given.region in given.replica_regions) {
-        refuse("replica_regions", "must not name the destination's own region");
-      }
-    })
-    .transform((given): CloudAConnection => withoutUnset(given)),
+export const cloudAConnection: () => z.ZodType<CloudAConnection> = connectionSchema(
+  () => ({ ...accountFields(), kms_key_id: text(kmsKey, KMS_RULE), replica_regions: replicaRegions() }),
+  (given, refuse) => {
+    checkAccount(given, refuse);
+    if (given.region && given.replica_regions && given.region in given.replica_regions) {
+      refuse("replica_regions", "must not name the destination's own region");
+    }
+  },
 );

@@ -3,7 +3,7 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
 import type { CloudAClient } from "../../../providers/cloud-a-aws/client.ts";
 import type { CloudAConnection } from "../../../providers/cloud-a-aws/connection.ts";
-import type { CloudAFailure } from "../../../providers/cloud-a-aws/errors.ts";
+import { type CloudAFailure, unreadable } from "../../../providers/cloud-a-aws/errors.ts";
 import { failure } from "../../../providers/outcome.ts";
 
 /*
@@ -15,12 +15,7 @@ import { failure } from "../../../providers/outcome.ts";
 /** A retry after the removal of replicas, which takes the provider a moment. */
 const REMOVAL_RETRY_MS = 10_000;
 
-interface Reference {
-  readonly version: string;
-  readonly regions: readonly string[];
-}
-
-export function readReference(reference: string): Reference {
+export function readReference(reference: string): { readonly version: string; readonly regions: readonly string[] } {
   const [version = "", ...regions] = reference.split(" ");
   return { version, regions };
 }
@@ -56,9 +51,7 @@ async function replicasOf(
   const answer = await client.call("DescribeSecret", { SecretId: name });
   if (!answer.ok) return answer;
   const parsed = Replicas().safeParse(answer.body);
-  if (parsed.success) return { ok: true, replicas: parsed.data.ReplicationStatus };
-  const message = "DescribeSecret was answered, but not as the service answers it.";
-  return { ok: false, error: null, outcome: failure("external", "unreadable_answer", message) };
+  return parsed.success ? { ok: true, replicas: parsed.data.ReplicationStatus } : unreadable("DescribeSecret");
 }
 
 /**

@@ -1,24 +1,20 @@
 import type { Failure } from "../../../contracts/failure.ts";
-import { memo } from "../../../lib/memo.ts";
 import { clouds } from "../../../providers/cloud-b-azure/login.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { checkTags, cloudBKv } from "../cloud-b-kv/adapter.ts";
 import { cloudOf } from "../cloud-b-kv/client.ts";
 import { EACH_KEY } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
 import {
-  type CallContext,
   type Done,
   type ExternalObject,
   type Inspection,
-  type Listing,
   MARKER_TAG,
   type ObsoleteObject,
   type Put,
-  type ReadObject,
-  type RemoteDestinationType,
+  remoteType,
   type ToInspect,
 } from "../destination-type.ts";
+import { checkObject, notOwned } from "../object-rules.ts";
 import { type ConfigStore, type Content, configStore, type Item } from "./client.ts";
 import { type ConfigConnection, configConnection } from "./connection.ts";
 import { description } from "./description.ts";
@@ -32,8 +28,6 @@ const MAX_NAME = 512;
 /** Limit of attempts while other writers change the same key-value. */
 const MAX_ROUNDS = 3;
 
-const connection = memo(configConnection);
-
 /**
  * Azure App Configuration. One external object is one key-value in the connection's label. With a key vault the value
  * is a secret there, written first, and the key-value refers to it; without one the store keeps the value.
@@ -41,12 +35,7 @@ const connection = memo(configConnection);
  * Writes are conditional on the version that was read, so no change by another writer is lost, and tags of others stay.
  * A key-value carries our marker as a tag. The reference is its version, then that of the secret.
  */
-export const cloudBAc: RemoteDestinationType<ConfigConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return connection();
-  },
+export const cloudBAc = remoteType(description, configConnection, {
   targets: ({ endpoint, label = "" }) => [JSON.stringify([endpoint, label])],
   resolve: ({ cloud, ...rest }) => ({ ...rest, cloud: (cloudOf({ cloud }) ?? clouds[0]).name }),
   defaults: EACH_KEY,
@@ -57,10 +46,23 @@ export const cloudBAc: RemoteDestinationType<ConfigConnection> = {
   checkTags,
   checkSettings: (given, settings) => refuseStoreHost(given, settings) ?? refuseReferencedVault(given, settings),
 
-  reading: { list, read },
+  reading: {
+    async list(cursor, given, context) {
+      const page = await configStore(given, context).list(cursor);
+      return page.ok ? { outcome: "ok", names: page.keys, next: page.after } : page.outcome;
+    },
+    async read(name, given, context) {
+      const found = await configStore(given, context).read(name);
+      if (!found.ok) return found.outcome;
+      if (found.item === null) return { outcome: "ok", content: null };
+      const { value, content_type: type } = found.item;
+      if (isReference(type)) return readReferred(value ?? "", given, context);
+      return { outcome: "ok", content: { value: value ?? "" } };
+    },
+  },
 
   async put(object, given, context) {
-    const refused = checkObject(object, given);
+    const refused = checkItem(object, given);
     return refused ?? write(configStore(given, context), secretOf(object.name, given, context), object, given);
   },
 
@@ -84,24 +86,9 @@ export const cloudBAc: RemoteDestinationType<ConfigConnection> = {
     const { host } = new URL(given.endpoint);
     return failure("external", "network_error", `No store can be reached at ${host}; endpoint may be wrong.`);
   },
-};
+});
 
 const OK = { outcome: "ok" } as const;
-
-async function list(cursor: string, given: ConfigConnection, context: CallContext): Promise<Listing> {
-  const page = await configStore(given, context).list(cursor);
-  return page.ok ? { outcome: "ok", names: page.keys, next: page.after } : page.outcome;
-}
-
-async function read(name: string, given: ConfigConnection, context: CallContext): Promise<ReadObject> {
-  const found = await configStore(given, context).read(name);
-  if (!found.ok) return found.outcome;
-  if (found.item === null) return { outcome: "ok", content: null };
-  const { value, content_type: type } = found.item;
-  return isReference(type)
-    ? readReferred(value ?? "", given, context)
-    : { outcome: "ok", content: { value: value ?? "" } };
-}
 
 /** Keys are any text but `.`, `..` and those with `%`; keys of feature flags begin with the reserved prefix. */
 function refuseName(name: string): string | null {
@@ -112,20 +99,15 @@ function refuseName(name: string): string | null {
 const bytesOf = (...texts: string[]): number =>
   texts.reduce((sum, text) => sum + new TextEncoder().encode(text).byteLength, 0);
 
-function checkObject(
-  { name, value, tags, contentType }: ExternalObject,
-  { key_vault_uri: vault, label = "" }: ConfigConnection,
-): Failure | null {
-  if (!/^[\w.:/@+~-]{1,512}$/.test(name) || refuseName(name) !== null) {
-    const rule = `1 to ${MAX_NAME} letters, digits or characters of _.:/@+~-, not . or .., not beginning with .appconfig.`;
-    return failure("client", "name_invalid", `The key-value's name must be ${rule}`);
-  }
+function checkItem(object: ExternalObject, { key_vault_uri: vault, label = "" }: ConfigConnection): Failure | null {
+  const { name, tags, contentType } = object;
   const overhead = vault === undefined ? bytesOf(name, label, contentType, ...Object.entries(tags).flat()) : 0;
-  const most = (vault === undefined ? MAX_ITEM_BYTES : cloudBKv.maxValueBytes) - overhead;
-  const bytes = bytesOf(value);
-  if (bytes <= most) return null;
-  const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${most}.`;
-  return failure("client", "value_too_large", message);
+  return checkObject(object, {
+    noun: "key-value",
+    name: { test: () => /^[\w.:/@+~-]{1,512}$/.test(name) && refuseName(name) === null },
+    rule: `be 1 to ${MAX_NAME} letters, digits or characters of _.:/@+~-, not . or .., not beginning with .appconfig`,
+    maxBytes: (vault === undefined ? MAX_ITEM_BYTES : cloudBKv.maxValueBytes) - overhead,
+  });
 }
 
 /** Creates or replaces a key-value by the update policy, after its secret. */
@@ -161,7 +143,7 @@ async function write(
     const foreign = Object.entries(seen?.tags ?? {}).filter(([key]) => !previousTagKeys.includes(key));
     const all = { ...content, tags: { ...Object.fromEntries(foreign), ...tags } };
     const answer = await store.write(name, all, seen?.etag ?? null);
-    if (answer.ok) return { outcome: "ok", reference: referenceOf(answer.etag, version) };
+    if (answer.ok) return { outcome: "ok", reference: referenceOf(answer.content.etag, version) };
     if (answer.status !== 412) return answer.outcome;
   }
   return failure("external", "contended", `The key-value ${name} is being changed by another caller.`);
@@ -173,10 +155,7 @@ const isOwned = ({ tags }: Item): boolean => Object.hasOwn(tags, MARKER_TAG);
 function keptBy(object: ExternalObject, seen: Item, secret: SecretOf | null): Put | null {
   const { name, value, updatePolicy: policy, unsureSince } = object;
   if (policy === "replace" || (policy === "owned-only" && isOwned(seen))) return null;
-  if (policy === "owned-only") {
-    const message = `The key-value ${name} exists and does not carry the tag ${MARKER_TAG}, so it is not ours.`;
-    return failure("client", "not_owned", message);
-  }
+  if (policy === "owned-only") return notOwned(`key-value ${name}`);
   // The creation of a push whose answer was lost is ours.
   const isOurs = unsureSince !== undefined && isOwned(seen);
   const isDone = isOurs && (secret ? secret.isReferredBy(seen.value) : seen.value === value);

@@ -1,53 +1,26 @@
 import { createHash, createHmac } from "node:crypto";
 import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
-import { clouds, sendAuthorized } from "../../../providers/cloud-b-azure/login.ts";
+import { applicationOf, authorizedSend, clouds, headersOf } from "../../../providers/cloud-b-azure/login.ts";
 import { failure, type Send } from "../../../providers/outcome.ts";
 import {
+  contentOf,
   type Meaning,
   notSent,
-  type RestAnswer,
   type RestMethod,
   type RestRefused,
   restClient,
-  unreadable,
 } from "../../../providers/rest.ts";
 import { cloudOf } from "../cloud-b-kv/client.ts";
 import type { CallContext } from "../destination-type.ts";
 import type { ConfigConnection } from "./connection.ts";
 import { refuseStoreHost, suffixOf } from "./hosts.ts";
 
-/** The data plane of one App Configuration store, in the connection's label. */
-export interface ConfigStore {
-  /** Null: there is no such key-value. */
-  read(key: string): Promise<{ readonly ok: true; readonly item: Item | null } | RestRefused>;
-  /** @param match the version to replace; null creates. Another one is refused with status 412. */
-  write(
-    key: string,
-    content: Content,
-    match: string | null,
-  ): Promise<{ readonly ok: true; readonly etag: string } | RestRefused>;
-  /** Deletes a key-value, also an absent one. @param match the version to delete; null is any */
-  delete(key: string, match: string | null): Promise<{ readonly ok: true } | RestRefused>;
-  /** One page of keys. @param after empty for the first page; `after` of the answer is null on the last one */
-  list(
-    after: string,
-  ): Promise<{ readonly ok: true; readonly keys: string[]; readonly after: string | null } | RestRefused>;
-  /** Lists no key-values, which requires the right to read. */
-  check(): Promise<RestAnswer>;
-}
+export type ConfigStore = ReturnType<typeof configStore>;
 
 /** A key-value as it is written: a write replaces all of it. */
 export interface Content {
   readonly value: string;
-  readonly content_type: string;
-  readonly tags: Readonly<Record<string, string>>;
-}
-
-/** A key-value as it is stored. */
-export interface Item {
-  readonly etag: string;
-  readonly value: string | null;
   readonly content_type: string;
   readonly tags: Readonly<Record<string, string>>;
 }
@@ -62,22 +35,32 @@ const etag = () => z.string().regex(/^[\x21\x23-\x7e]{1,256}$/);
 
 const schemas = memo(() => ({
   written: z.object({ etag: etag() }),
-  item: z.object({
-    etag: etag(),
-    value: z.string().nullish(),
-    content_type: z.string().nullish(),
-    tags: z.record(z.string(), z.string().nullable()).nullish(),
-  }),
+  /** A key-value as it is stored. */
+  item: z
+    .object({
+      etag: etag(),
+      value: z.string().nullish(),
+      content_type: z.string().nullish(),
+      tags: z.record(z.string(), z.string().nullable()).nullish(),
+    })
+    .transform(({ etag, value = null, content_type: type, tags }) => {
+      const texts = Object.entries(tags ?? {}).map(([name, text]) => [name, text ?? ""] as const);
+      return { etag, value, content_type: type ?? "", tags: Object.fromEntries(texts) };
+    }),
   page: z.object({ items: z.array(z.object({ key: z.string() })), "@nextLink": z.string().nullish() }),
   problem: z.object({ type: z.string().catch(""), policy: z.string().catch("") }),
 }));
+export type Item = z.infer<ReturnType<typeof schemas>["item"]>;
 
-/** A client of the store. Each call is sent once; the caller retries. */
-export function configStore(connection: ConfigConnection, context: CallContext): ConfigStore {
+/** A client of the store, in the connection's label. Each call is sent once; the caller retries. */
+export function configStore(connection: ConfigConnection, context: CallContext) {
   const { settings, send } = context;
   const { endpoint, label } = connection;
   const labelled = label === undefined ? "" : `label=${escaped(label)}&`;
-  const authorized = connection.access_key_id ? signing(connection, send) : applicationOf(connection, context);
+  const cloud = cloudOf(connection) ?? clouds[0];
+  const resource = `https://${suffixOf(connection)}`;
+  const account = applicationOf(connection, context, resource, settings.CLOUD_B_LOGIN_URL, cloud);
+  const authorized = connection.access_key_id ? signing(connection, send) : authorizedSend(account, send);
   const consistent = consistentSend(authorized);
 
   async function call(
@@ -103,47 +86,39 @@ export function configStore(connection: ConfigConnection, context: CallContext):
   const at = (key: string) => `/kv/${escaped(key)}?${labelled}api-version=${API_VERSION}`;
 
   return {
-    async read(key) {
-      const doing = `Reading ${key}`;
-      const answer = await call(doing, "GET", at(key));
-      if (!answer.ok) return answer.status === 404 ? { ok: true, item: null } : answer;
-      const parsed = schemas().item.safeParse(answer.body);
-      if (!parsed.success) return unreadable(doing, "GET");
-      const { etag: version, value = null, content_type, tags } = parsed.data;
-      const texts = Object.entries(tags ?? {}).map(([name, text]) => [name, text ?? ""]);
-      return {
-        ok: true,
-        item: { etag: version, value, content_type: content_type ?? "", tags: Object.fromEntries(texts) },
-      };
+    /** Null: there is no such key-value. */
+    async read(key: string): Promise<{ ok: true; item: Item | null } | RestRefused> {
+      const answer = await call(`Reading ${key}`, "GET", at(key));
+      if (!answer.ok && answer.status === 404) return { ok: true, item: null };
+      const read = contentOf(answer, schemas().item);
+      return read.ok ? { ok: true, item: read.content } : read;
     },
 
-    async write(key, content, match) {
-      const doing = `Writing ${key}`;
+    /** @param match the version to replace; null creates. Another one is refused with status 412. */
+    async write(key: string, content: Content, match: string | null) {
       const condition = match === null ? { "if-none-match": "*" } : { "if-match": `"${match}"` };
-      const answer = await call(doing, "PUT", at(key), condition, content);
-      if (!answer.ok) return answer;
-      const parsed = schemas().written.safeParse(answer.body);
-      return parsed.success ? { ok: true, etag: parsed.data.etag } : unreadable(doing, "PUT");
+      return contentOf(await call(`Writing ${key}`, "PUT", at(key), condition, content), schemas().written);
     },
 
-    async delete(key, match) {
+    /** Deletes a key-value, also an absent one. @param match the version to delete; null is any */
+    async delete(key: string, match: string | null) {
       const condition = match === null ? {} : { "if-match": `"${match}"` };
       return call(`Deleting ${key}`, "DELETE", at(key), condition);
     },
 
-    async list(after) {
-      const doing = "Listing the key-values";
+    /** One page of keys. @param after empty for the first page; `after` of the answer is null on the last one */
+    async list(after: string): Promise<{ ok: true; keys: string[]; after: string | null } | RestRefused> {
       const query = `label=${escaped(label ?? NO_LABEL)}&$Select=key&api-version=${API_VERSION}`;
-      const answer = await call(doing, "GET", `/kv?key=*&${query}${after && `&after=${escaped(after)}`}`);
-      if (!answer.ok) return answer;
-      const parsed = schemas().page.safeParse(answer.body);
-      if (!parsed.success) return unreadable(doing, "GET");
-      const { items, "@nextLink": next } = parsed.data;
+      const path = `/kv?key=*&${query}${after && `&after=${escaped(after)}`}`;
+      const page = contentOf(await call("Listing the key-values", "GET", path), schemas().page);
+      if (!page.ok) return page;
+      const { items, "@nextLink": next } = page.content;
       // Only the position is used: credentials are sent to the host of the endpoint only.
       const position = next ? URL.parse(next, endpoint)?.searchParams.get("after") : null;
       return { ok: true, keys: items.map(({ key }) => key), after: position || null };
     },
 
+    /** Lists no key-values, which requires the right to read. */
     check: () => call("Listing the key-values", "GET", `/kv?key=sallyport-connection-check&api-version=${API_VERSION}`),
   };
 }
@@ -151,20 +126,6 @@ export function configStore(connection: ConfigConnection, context: CallContext):
 /** Percent-encodes all but the unreserved characters of RFC 3986, so that the URL is sent as it was signed. */
 const escaped = (text: string): string =>
   encodeURIComponent(text).replace(/[!'()*]/g, (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`);
-
-function applicationOf(connection: ConfigConnection, { settings, send, identity }: CallContext): Send {
-  const { tenant_id: tenantId = "", client_id: clientId = "", client_secret: clientSecret = "" } = connection;
-  const account = {
-    tenantId,
-    clientId,
-    resource: `https://${suffixOf(connection)}`,
-    ...(identity === undefined ? { clientSecret } : { assertion: identity }),
-    loginUrl: settings.CLOUD_B_LOGIN_URL?.replace(/\/+$/, "") || (cloudOf(connection) ?? clouds[0]).loginUrl,
-  };
-  return ([url, init]) => sendAuthorized(account, [url, { ...init, headers: headersOf(init) }], send);
-}
-
-const headersOf = ({ headers }: RequestInit): Record<string, string> => Object.fromEntries(new Headers(headers));
 
 /** Signs requests with an access key ("HMAC authentication", Azure App Configuration REST API). */
 function signing({ access_key_id: id = "", access_key_secret: secret = "" }: ConfigConnection, send: Send): Send {

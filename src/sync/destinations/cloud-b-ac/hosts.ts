@@ -1,6 +1,5 @@
-import { isListed, isLoopback } from "../../../lib/hosts.ts";
 import { clouds } from "../../../providers/cloud-b-azure/login.ts";
-import { cloudOf } from "../cloud-b-kv/client.ts";
+import { cloudOf, refuseCloudHost } from "../cloud-b-kv/client.ts";
 
 /** The host suffix of stores by cloud, without the leading dot. Tokens are for `https://<suffix>`. */
 export const configSuffixes: ReadonlyMap<string, string> = new Map([
@@ -28,13 +27,10 @@ const storeName = /^(?!.*--)[a-z0-9][a-z0-9-]{3,48}[a-z0-9]$/;
  */
 export function refuseStoreHost(
   address: StoreAddress,
-  { SYNC_ALLOWED_HOSTS: list }: { SYNC_ALLOWED_HOSTS?: string | undefined },
+  settings: { SYNC_ALLOWED_HOSTS?: string | undefined },
 ): string | null {
-  const url = new URL(address.endpoint);
-  const listed = isListed(url, list);
-  if (url.protocol !== "https:" && !(listed && isLoopback(url.hostname))) return "endpoint: must begin with https://";
-  const [store = "", ...rest] = url.host.split(".");
-  if (listed || (rest.join(".") === suffixOf(address) && storeName.test(store))) return null;
-  const example = `my-store.${suffixOf(address)}`;
-  return `endpoint: the host must be a store of ${nameOf(address)}, such as ${example}, or one that the setting SYNC_ALLOWED_HOSTS lists`;
+  const suffix = suffixOf(address);
+  const isStore = (store: string, rest: string) => rest === suffix && storeName.test(store);
+  const example = `a store of ${nameOf(address)}, such as my-store.${suffix}`;
+  return refuseCloudHost("endpoint", new URL(address.endpoint), isStore, example, settings);
 }

@@ -1,4 +1,3 @@
-import { createHash } from "node:crypto";
 import * as z from "zod";
 import { tryParseJson } from "../../../lib/json.ts";
 import { memo } from "../../../lib/memo.ts";
@@ -6,21 +5,8 @@ import { failure, withoutEffect } from "../../../providers/outcome.ts";
 import { cloudBKv } from "../cloud-b-kv/adapter.ts";
 import { type CloudBConnection, keyVault, refuseVaultHost } from "../cloud-b-kv/client.ts";
 import type { CallContext, Done, ExternalObject, Inspection, Put, ReadObject } from "../destination-type.ts";
+import { digestOf } from "../object-rules.ts";
 import type { ConfigConnection } from "./connection.ts";
-
-/** The secret in the key vault to which one key-value refers. */
-export interface SecretOf {
-  /** The media type by which the provider's clients know a reference. */
-  readonly contentType: string;
-  /** The content of the key-value. @param version null: the newest, whichever it is */
-  valueOf(version: string | null): string;
-  /** Whether a key-value with this content refers to the secret. */
-  isReferredBy(value: string | null): boolean;
-  write(object: ExternalObject): Promise<Put>;
-  remove(ownedOnly: boolean): Promise<Done>;
-  inspect(version: string | null): Promise<Inspection>;
-  probe(): Promise<Done>;
-}
 
 const CONTENT_TYPE = "application/vnd.microsoft.appconfig.keyvaultref+json;charset=utf-8";
 
@@ -84,37 +70,42 @@ export function refuseReferencedVault(
  * another label, and keys that differ in characters that a vault does not take, have secrets of their own.
  */
 export function secretNameOf(key: string, { endpoint, label = "" }: ConfigConnection): string {
-  const hash = createHash("sha256")
-    .update(JSON.stringify([endpoint, label, key]))
-    .digest("hex")
-    .slice(0, 12);
+  const hash = digestOf(endpoint, label, key).slice(0, 12);
   const readable = key.replace(/[^0-9A-Za-z]+/g, "-").replace(/^-/, "");
   return `${readable.slice(0, 127 - 1 - hash.length)}-${hash}`;
 }
 
+/** The secret in the key vault to which one key-value refers. */
+export type SecretOf = NonNullable<ReturnType<typeof secretOf>>;
+
 /** The secret of a key-value; null when the store keeps the values. */
-export function secretOf(key: string, connection: ConfigConnection, context: CallContext): SecretOf | null {
+export function secretOf(key: string, connection: ConfigConnection, context: CallContext) {
   const vault = vaultOf(connection);
   if (vault === null) return null;
   const name = secretNameOf(key, connection);
   const uri = `${vault.key_vault_uri}/secrets/${name}`;
   return {
+    /** The media type by which the provider's clients know a reference. */
     contentType: CONTENT_TYPE,
-    valueOf: (version) => JSON.stringify({ uri: version ? `${uri}/${version}` : uri }),
-    isReferredBy(value) {
+    /** The content of the key-value. @param version null: the newest, whichever it is */
+    valueOf: (version: string | null): string => JSON.stringify({ uri: version ? `${uri}/${version}` : uri }),
+    /** Whether a key-value with this content refers to the secret. */
+    isReferredBy(value: string | null): boolean {
       const parsed = tryParseJson(value ?? "");
       const given = typeof parsed === "object" && parsed !== null && "uri" in parsed ? parsed.uri : null;
       return given === uri || (typeof given === "string" && given.startsWith(`${uri}/`));
     },
     // The key-value decides under the policies; a secret without our marker is only replaced by `replace`.
-    write: (object) =>
+    write: (object: ExternalObject): Promise<Put> =>
       cloudBKv.put(
         { ...object, name, updatePolicy: object.updatePolicy === "replace" ? "replace" : "owned-only" },
         vault,
         context,
       ),
-    remove: (ownedOnly) => cloudBKv.remove({ name, reference: null, ownedOnly }, vault, context),
-    inspect: (version) => cloudBKv.inspect({ name, reference: version }, vault, context),
-    probe: () => cloudBKv.probe(vault, context),
+    remove: (ownedOnly: boolean): Promise<Done> =>
+      cloudBKv.remove({ name, reference: null, ownedOnly }, vault, context),
+    inspect: (version: string | null): Promise<Inspection> =>
+      cloudBKv.inspect({ name, reference: version }, vault, context),
+    probe: (): Promise<Done> => cloudBKv.probe(vault, context),
   };
 }

@@ -3,23 +3,32 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
 import { clouds } from "../../../providers/cloud-b-azure/login.ts";
 import { failure } from "../../../providers/outcome.ts";
-import { fromDescription } from "../description.ts";
-import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
+import { type ExternalObject, MARKER_TAG, type Put, remoteType } from "../destination-type.ts";
+import { connectionSchema, optionalText } from "../fields.ts";
 import { identityTokenFields } from "../identity-fields.ts";
+import { checkObject } from "../object-rules.ts";
 import {
   type CloudBConnection,
   cloudOf,
   type KeyVault,
   keyVault,
   refuseVaultHost,
+  unreadable,
   type VaultFailure,
 } from "./client.ts";
 import { description } from "./description.ts";
-import { cloudBKvReading } from "./reading.ts";
 
 /** A secret is at most 25 KB ("About Azure Key Vault secrets"), a name 1 to 127 characters (SetSecret, secret-name). */
 const maxValueBytes = 25_600;
-const namePattern = /^[0-9A-Za-z-]{1,127}$/;
+const SECRET_RULE = {
+  noun: "secret",
+  name: /^[0-9A-Za-z-]{1,127}$/,
+  rule: "be 1 to 127 letters, digits or hyphens",
+  maxBytes: maxValueBytes,
+};
+
+/** The largest page of GetSecrets and GetSecretVersions. */
+const PAGE = 25;
 
 /** Waits of `put` for a deletion or a recovery, milliseconds. Usually seconds suffice, at most a minute. */
 const waitsMs = [200, 300, 500, 1000, 2000, 2000];
@@ -38,8 +47,8 @@ const required = (rule: RegExp, message: string) =>
     .refine((given) => given !== "", "is required")
     .refine((given) => given === "" || rule.test(given), message);
 
-const fields = memo(() =>
-  z.object({
+const connection: () => z.ZodType<CloudBConnection> = connectionSchema(
+  () => ({
     key_vault_uri: required(/^/, "").transform((given, context) => {
       const url = URL.parse(given);
       const problem =
@@ -61,14 +70,11 @@ const fields = memo(() =>
       "must be a tenant's id or domain name: letters, digits, dots and hyphens",
     ),
     client_id: required(/^[\x21-\x7e]{1,256}$/, "must be printable characters without spaces, at most 256"),
-    client_secret: z
-      .union([z.string(), z.number()], "must be a text")
-      .optional()
-      .transform((given) => String(given ?? "").trim() || undefined)
-      .refine(
-        (given) => given === undefined || /^[\x20-\x7e]{1,1024}$/.test(given),
-        "must be printable characters, at most 1024",
-      ),
+    client_secret: optionalText(
+      /^[\x20-\x7e]{1,1024}$/,
+      "must be printable characters, at most 1024",
+      "must be a text",
+    ),
     ...identityTokenFields,
     cloud: z
       .string("must be a text")
@@ -76,21 +82,11 @@ const fields = memo(() =>
       .transform((given) => given?.trim() || undefined)
       .refine((cloud) => cloudOf({ cloud }) !== null, `must be one of ${clouds.map(({ name }) => name).join(", ")}`),
   }),
-);
-
-const connection = memo(() =>
-  fields()
-    .superRefine((given, context) => {
-      const refuse = (field: string, message: string) => context.addIssue({ code: "custom", path: [field], message });
-      const { client_secret: secret, identity_token_audience: audience } = given;
-      if (secret && audience) refuse("identity_token_audience", "cannot be set together with client_secret");
-      // Upstream would use a managed identity of its machine, which a Worker does not have.
-      if (!secret && !audience) refuse("client_secret", "is required");
-    })
-    .transform((given): CloudBConnection => {
-      const set = Object.entries(given).filter(([, value]) => value !== undefined && value !== "");
-      return Object.fromEntries(set) as unknown as CloudBConnection;
-    }),
+  ({ client_secret: secret, identity_token_audience: audience }, refuse) => {
+    if (secret && audience) refuse("identity_token_audience", "cannot be set together with client_secret");
+    // Upstream would use a managed identity of its machine, which a Worker does not have.
+    if (!secret && !audience) refuse("client_secret", "is required");
+  },
 );
 
 /**
@@ -107,12 +103,7 @@ const connection = memo(() =>
  * between check and write receives our version on top. Under `if-not-exists` a push interrupted between recovery and
  * write finds its own recovered secret, and leaves it.
  */
-export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return connection();
-  },
+export const cloudBKv = remoteType(description, connection, {
   targets: ({ key_vault_uri: vault }) => [vault.toLowerCase()],
   resolve: ({ key_vault_uri: uri, cloud, ...rest }) => ({
     ...rest,
@@ -135,12 +126,39 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
   maxValueBytes,
   // A vault takes 300 new versions in 10 seconds ("Azure Key Vault service limits"), and others may write to it, too.
   pace: { atOnce: 6, burst: 100, perMinute: 1500 },
-  reading: cloudBKvReading,
+  /**
+   * GetSecrets and GetSecret. Deleted secrets are in no list, and those that a certificate manages are left out: they
+   * cannot be written.
+   */
+  reading: {
+    async list(cursor, details, context) {
+      const from = cursor === "" ? "" : `&$skiptoken=${encodeURIComponent(cursor)}`;
+      const answer = await keyVault(details, context).call("GetSecrets", "GET", `/secrets?maxresults=${PAGE}${from}`);
+      if (!answer.ok) return answer.outcome;
+      const parsed = Listed().safeParse(answer.body);
+      if (!parsed.success) return unreadable("GetSecrets");
+      const { value, nextLink } = parsed.data;
+      const names = (value ?? []).filter(({ managed }) => managed !== true).map(({ id }) => id.split("/").at(-1) ?? "");
+      // Only the position of the link is used: the token is sent to the host of key_vault_uri only.
+      const next = nextLink ? (URL.parse(nextLink)?.searchParams.get("$skiptoken") ?? null) : null;
+      return nextLink && next === null ? unreadable("GetSecrets") : { outcome: "ok", names, next };
+    },
+    async read(name, details, context) {
+      const answer = await keyVault(details, context).call("GetSecret", "GET", `/secrets/${encodeURIComponent(name)}`);
+      if (!answer.ok) {
+        if (answer.code === "SecretNotFound") return { outcome: "ok", content: null };
+        if (answer.inner !== "SecretDisabled") return answer.outcome;
+        return failure("client", "disabled", `The newest version of ${name} is disabled.`);
+      }
+      const parsed = Content().safeParse(answer.body);
+      return parsed.success ? { outcome: "ok", content: { value: parsed.data.value } } : unreadable("GetSecret");
+    },
+  },
   checkTags,
   checkSettings: refuseVaultHost,
 
   async put(object, details, context) {
-    const refused = checkObject(object);
+    const refused = checkObject(object, SECRET_RULE);
     if (refused !== null) return refused;
     const vault = keyVault(details, context);
     if (object.updatePolicy !== "replace") {
@@ -185,7 +203,7 @@ export const cloudBKv: RemoteDestinationType<CloudBConnection> = {
     const { host } = new URL(details.key_vault_uri);
     return failure("external", "network_error", `No vault can be reached at ${host}; key_vault_uri may be wrong.`);
   },
-};
+});
 
 /** The outcome of `if-not-exists` for an existing secret: the creation of a push of unknown outcome is ours. */
 function leftOrOurs({ unsureSince }: ExternalObject, { newest, count }: Seen): Put {
@@ -194,16 +212,13 @@ function leftOrOurs({ unsureSince }: ExternalObject, { newest, count }: Seen): P
   return isDone && only?.version ? { outcome: "ok", reference: only.version } : { outcome: "ok", left: true };
 }
 
-function checkObject({ name, value }: ExternalObject): Failure | null {
-  if (!namePattern.test(name)) {
-    return failure("client", "name_invalid", "The secret's name must be 1 to 127 letters, digits or hyphens.");
-  }
-  const bytes = new TextEncoder().encode(value).byteLength;
-  if (bytes <= maxValueBytes) return null;
-  const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${maxValueBytes}.`;
-  return failure("client", "value_too_large", message);
-}
-
+const Listed = memo(() =>
+  z.object({
+    value: z.array(z.object({ id: z.string(), managed: z.boolean().nullish() })).nullish(),
+    nextLink: z.string().nullish(),
+  }),
+);
+const Content = memo(() => z.object({ value: z.string() }));
 const Bundle = memo(() => z.object({ id: z.string().regex(/\/[\w-]{1,128}$/) }));
 
 /**
@@ -299,7 +314,7 @@ async function newestVersions(
   name: string,
 ): Promise<({ ok: true } & Seen) | { ok: false; outcome: Failure }> {
   const path = `/secrets/${name}/versions`;
-  let query = "?maxresults=25";
+  let query = `?maxresults=${PAGE}`;
   let newest: Version[] = [];
   let count = 0;
   for (let page = 0; page < maxPages; page++) {
@@ -319,7 +334,7 @@ async function newestVersions(
     if (!next) return { ok: true, newest, count };
     query = next;
   }
-  const message = `The secret ${name} has more than ${maxPages * 25} versions, too many to find the newest.`;
+  const message = `The secret ${name} has more than ${maxPages * PAGE} versions, too many to find the newest.`;
   return { ok: false, outcome: failure("client", "too_many_versions", message) };
 }
 

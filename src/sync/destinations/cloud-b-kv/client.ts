@@ -3,9 +3,17 @@ import type { Failure } from "../../../contracts/failure.ts";
 import { isListed, isLoopback } from "../../../lib/hosts.ts";
 import { tryParseJson } from "../../../lib/json.ts";
 import { memo } from "../../../lib/memo.ts";
-import { type Cloud, cloudNamed, clouds, sendAuthorized, word } from "../../../providers/cloud-b-azure/login.ts";
+import {
+  applicationOf,
+  type Cloud,
+  cloudNamed,
+  clouds,
+  sendAuthorized,
+  word,
+} from "../../../providers/cloud-b-azure/login.ts";
 import type { ClientAssertion } from "../../../providers/identity-token.ts";
 import { failure, isWebPage, retryAfterMs, type Send, withUnsureEffect } from "../../../providers/outcome.ts";
+import { type Meaning, meaningsBy, type RestMethod } from "../../../providers/rest.ts";
 
 /** A destination's connection to its vault. */
 export interface CloudBConnection {
@@ -42,14 +50,7 @@ export interface VaultFailure {
 
 type VaultAnswer = { ok: true; body: unknown } | VaultFailure;
 
-export interface KeyVault {
-  /**
-   * Sends one request, once; the caller retries.
-   * @param operation the operation's name, for messages
-   * @param path begins with a slash; the API version is added to its query
-   */
-  call(operation: string, method: string, path: string, body?: Record<string, unknown>): Promise<VaultAnswer>;
-}
+export type KeyVault = ReturnType<typeof keyVault>;
 
 /** The oldest version supported by the vendor's current client; the requests used here are the same in later versions. */
 const apiVersion = "7.5";
@@ -58,23 +59,22 @@ const apiVersion = "7.5";
 export function keyVault(
   connection: CloudBConnection,
   { settings, send, identity }: { settings: CloudBSettings; send: Send; identity?: ClientAssertion | undefined },
-): KeyVault {
-  const {
-    key_vault_uri: base,
-    tenant_id: tenantId,
-    client_id: clientId,
-    client_secret: clientSecret = "",
-  } = connection;
-  const { loginUrl, vaultResource: resource } = cloudOf(connection) ?? clouds[0];
-  const account = {
-    tenantId,
-    clientId,
-    resource,
-    ...(identity === undefined ? { clientSecret } : { assertion: identity }),
-    loginUrl: settings.CLOUD_B_LOGIN_URL?.replace(/\/+$/, "") || loginUrl,
-  };
+) {
+  const { key_vault_uri: base, tenant_id: tenantId } = connection;
+  const cloud = cloudOf(connection) ?? clouds[0];
+  const account = applicationOf(connection, { identity }, cloud.vaultResource, settings.CLOUD_B_LOGIN_URL, cloud);
   return {
-    async call(operation, method, path, body) {
+    /**
+     * Sends one request, once; the caller retries.
+     * @param operation the operation's name, for messages
+     * @param path begins with a slash; the API version is added to its query
+     */
+    async call(
+      operation: string,
+      method: RestMethod,
+      path: string,
+      body?: Record<string, unknown>,
+    ): Promise<VaultAnswer> {
       // Checked again before the token is sent: settings may have changed since the destination was written.
       const refused = refuseVaultHost(connection, settings);
       if (refused !== null) return unanswered(failure("client", "host_not_allowed", `${refused}.`));
@@ -99,13 +99,11 @@ export function keyVault(
   };
 }
 
-const unanswered = (outcome: Failure): VaultFailure => ({
-  ok: false,
-  status: null,
-  code: "",
-  inner: "",
-  outcome,
-});
+const unanswered = (outcome: Failure): VaultFailure => ({ ok: false, status: null, code: "", inner: "", outcome });
+
+/** The failure of a read for a success of another shape. */
+export const unreadable = (operation: string): Failure =>
+  failure("external", "unreadable_answer", `${operation} was answered, but not as the service answers it.`);
 
 /** The cloud of a connection; null for an unknown name. The value `cloud` means the default. */
 export const cloudOf = ({ cloud }: Pick<CloudBConnection, "cloud">): Cloud | null =>
@@ -121,38 +119,54 @@ const vaultName = /^(?!.*--)[a-z][a-z0-9-]{1,22}[a-z0-9]$/;
 export function refuseVaultHost(connection: CloudBConnection, settings: CloudBSettings): string | null {
   const { name, vaultSuffix } = cloudOf(connection) ?? clouds[0];
   const url = new URL(connection.key_vault_uri);
-  const listed = isListed(url, settings.SYNC_ALLOWED_HOSTS);
-  if (url.protocol !== "https:" && !(listed && isLoopback(url.hostname)))
-    return "key_vault_uri: must begin with https://";
-  const [vault = "", ...suffix] = url.host.split(".");
-  if (listed || (suffix.join(".") === vaultSuffix && vaultName.test(vault))) return null;
-  return `key_vault_uri: the host must be a vault of ${name}, such as my-vault.${vaultSuffix}, or one that the setting SYNC_ALLOWED_HOSTS lists`;
+  const isVault = (vault: string, suffix: string) => suffix === vaultSuffix && vaultName.test(vault);
+  const example = `a vault of ${name}, such as my-vault.${vaultSuffix}`;
+  return refuseCloudHost("key_vault_uri", url, isVault, example, settings);
 }
 
-type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
+/**
+ * The refusal of a host of the provider: not one of the connection's cloud, nor in `SYNC_ALLOWED_HOSTS`; http, except for
+ * listed loopback hosts.
+ * @param isOwn whether a resource's name and the rest of its host are valid ones of the cloud
+ */
+export function refuseCloudHost(
+  field: string,
+  url: URL,
+  isOwn: (resource: string, suffix: string) => boolean,
+  example: string,
+  { SYNC_ALLOWED_HOSTS: list }: Pick<CloudBSettings, "SYNC_ALLOWED_HOSTS">,
+): string | null {
+  const listed = isListed(url, list);
+  if (url.protocol !== "https:" && !(listed && isLoopback(url.hostname))) return `${field}: must begin with https://`;
+  const [resource = "", ...suffix] = url.host.split(".");
+  if (listed || isOwn(resource, suffix.join("."))) return null;
+  return `${field}: the host must be ${example}, or one that the setting SYNC_ALLOWED_HOSTS lists`;
+}
 
 const throttled: Meaning = ["external", "throttled", "too many requests"];
 const unavailable: Meaning = ["external", "provider_unavailable", "the provider failed"];
-const firewalled: Meaning = ["client", "permission_denied", "the vault's firewall does not let this service in"];
 const contended: Meaning = ["external", "contended", "another caller changes the secret at the same time"];
 
 /** Meanings by `innererror.code`, else `code` ("Azure Key Vault REST API error codes"). */
-const byWord = new Map<string, Meaning>([
-  ["ForbiddenByRbac", ["client", "permission_denied", "no role of the application grants it"]],
+const byWord = meaningsBy<string>(
+  [["client", "permission_denied", "no role of the application grants it"], "ForbiddenByRbac"],
   [
-    "ForbiddenByPolicy",
     ["client", "permission_denied", "the vault's access policy does not let the application do it"],
+    "ForbiddenByPolicy",
+    "AccessDenied",
   ],
-  ["AccessDenied", ["client", "permission_denied", "the vault's access policy does not let the application do it"]],
-  ["ForbiddenByFirewall", firewalled],
-  ["ForbiddenByConnection", firewalled],
-  ["ObjectIsDeletedButRecoverable", ["external", "name_held", "a deleted secret holds the name"]],
-  ["ObjectIsBeingDeleted", ["external", "name_held", "a secret of this name is still being deleted"]],
-  ["ObjectIsBeingRecovered", ["external", "name_held", "a secret of this name is still being recovered"]],
-  ["SecretNotFound", ["client", "not_found", "there is no such secret"]],
-  ["BadParameter", ["client", "invalid_parameter", "a parameter is not valid"]],
-  ["Throttled", throttled],
-]);
+  [
+    ["client", "permission_denied", "the vault's firewall does not let this service in"],
+    "ForbiddenByFirewall",
+    "ForbiddenByConnection",
+  ],
+  [["external", "name_held", "a deleted secret holds the name"], "ObjectIsDeletedButRecoverable"],
+  [["external", "name_held", "a secret of this name is still being deleted"], "ObjectIsBeingDeleted"],
+  [["external", "name_held", "a secret of this name is still being recovered"], "ObjectIsBeingRecovered"],
+  [["client", "not_found", "there is no such secret"], "SecretNotFound"],
+  [["client", "invalid_parameter", "a parameter is not valid"], "BadParameter"],
+  [throttled, "Throttled"],
+);
 
 const ErrorBody = memo(() =>
   z.object({

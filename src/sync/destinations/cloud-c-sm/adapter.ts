@@ -1,11 +1,11 @@
-import { createHash } from "node:crypto";
 import type { Failure } from "../../../contracts/failure.ts";
 import { type CloudCConnection, projectOf, refuseTokenUri } from "../../../providers/cloud-c-gcp/connection.ts";
 import type { CloudCFailure } from "../../../providers/cloud-c-gcp/errors.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { EACH_SECRET } from "../defaults.ts";
 import { fromDescription } from "../description.ts";
-import { type ExternalObject, MARKER_TAG, type Put, type RemoteDestinationType } from "../destination-type.ts";
+import { type ExternalObject, MARKER_TAG, type Put, remoteType } from "../destination-type.ts";
+import { checkObject, digestOf, notOwned } from "../object-rules.ts";
 import { secretManager } from "./client.ts";
 import { cloudCConnection } from "./connection.ts";
 import { description } from "./description.ts";
@@ -23,8 +23,14 @@ import {
 } from "./secret.ts";
 
 /** Secret Manager API v1: CreateSecretRequest.secret_id, and "Quotas and limits" for the payload. */
-const namePattern = /^[A-Za-z0-9_-]{1,255}$/;
 const maxValueBytes = 65_536;
+const SECRET_RULE = {
+  noun: "secret",
+  name: /^[A-Za-z0-9_-]{1,255}$/,
+  rule: "be 1 to 255 letters, digits, hyphens or underscores",
+  maxBytes: maxValueBytes,
+  notEmpty: true,
+};
 
 /** Limit of create and get steps while another writer changes the same secret. */
 const maxSteps = 8;
@@ -47,12 +53,7 @@ const { immutable: fixed } = fromDescription(description);
  * in that time cannot be told from them and is destroyed, too. A version that could not be listed or destroyed is kept
  * in the reference, as an owed clean-up.
  */
-export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return cloudCConnection();
-  },
+export const cloudCSm = remoteType(description, cloudCConnection, {
   targets: (details) => [projectOf(details)],
   // The replication of a secret never changes. `checkChange` fixes the project, not the field: with a new key the implied
   // project may have to be named.
@@ -80,14 +81,15 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
   checkSettings: ({ credentials }, settings) => refuseTokenUri(credentials, settings),
 
   async put(object, details, context) {
-    const refused = checkObject(object);
+    const refused = checkObject(object, SECRET_RULE);
     if (refused !== null) return refused;
     const spelled = labelsOf(object.tags);
     if (!spelled.ok) return failure("client", "tags_invalid", `${spelled.message}.`);
     const { labels } = spelled;
     const { name, updatePolicy } = object;
     const secret = remoteSecret(name, details, context);
-    const intent = intentMark(object);
+    // Hashed again, because an annotation is visible to every reader of the secret.
+    const intent = digestOf(object.idempotencyToken, name);
 
     let step = firstStep(object);
     let created = false;
@@ -105,7 +107,8 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
           step = "create";
           continue;
         }
-        if (updatePolicy === "owned-only" && !isOurs(found)) return notOwned(name);
+        if (updatePolicy === "owned-only" && !isOurs(found))
+          return notOwned(`secret ${name}`, `the label ${markerLabel}`);
         if (updatePolicy === "if-not-exists") {
           const newest = await secret.newest();
           if (newest.ok) {
@@ -200,7 +203,7 @@ export const cloudCSm: RemoteDestinationType<CloudCConnection> = {
     const message = `The service account may neither list nor get secrets in the project ${projectOf(details)}, or there is no such project; the role Secret Manager Admin has all permissions that are needed.`;
     return failure("client", "permission_denied", message);
   },
-};
+});
 
 /**
  * Destroys the versions before `newest`: those of the reference, and those of lost pushes. Those that are left stay in
@@ -236,38 +239,7 @@ function firstStep({ updatePolicy, knownToExist, tagsWritten }: ExternalObject):
   return tagsWritten ? "write" : "get";
 }
 
-function checkObject({ name, value }: ExternalObject): Failure | null {
-  if (!namePattern.test(name)) {
-    return failure(
-      "client",
-      "name_invalid",
-      "The secret's name must be 1 to 255 letters, digits, hyphens or underscores.",
-    );
-  }
-  const bytes = Buffer.byteLength(value);
-  if (bytes === 0)
-    return failure("client", "value_empty", `The value of ${name} is empty, which the provider refuses.`);
-  if (bytes > maxValueBytes) {
-    const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${maxValueBytes}.`;
-    return failure("client", "value_too_large", message);
-  }
-  return null;
-}
-
-/** The intent as an annotation: hashed again, because it is visible to every reader of the secret. */
-const intentMark = ({ idempotencyToken, name }: ExternalObject): string =>
-  createHash("sha256")
-    .update(JSON.stringify([idempotencyToken, name]))
-    .digest("hex");
-
 const isOurs = ({ labels }: { labels: Record<string, string> }) => Object.hasOwn(labels, markerLabel);
-
-const notOwned = (name: string): Failure =>
-  failure(
-    "client",
-    "not_owned",
-    `The secret ${name} exists and does not carry the label ${markerLabel}, so it is not ours.`,
-  );
 
 /** The failure of a request whose path names no secret: "not found" refers to the project. */
 function inProject({ status, outcome }: CloudCFailure, details: CloudCConnection): Failure {

@@ -4,6 +4,7 @@ import { stringList, stringMap } from "../../../platform/http/fields.ts";
 import { nullMeans } from "../../../platform/http/nulls.ts";
 import type { CloudCConnection } from "../../../providers/cloud-c-gcp/connection.ts";
 import { projectPattern, projectRule, serviceAccountKey } from "../../../providers/cloud-c-gcp/key.ts";
+import { withoutUnset } from "../fields.ts";
 import { identityTokenFields } from "../identity-fields.ts";
 
 const MAX_LOCATIONS = 20;
@@ -75,12 +76,9 @@ const fields = memo(() =>
 );
 type Fields = z.infer<ReturnType<typeof fields>>;
 
-const isSet = (value: unknown): boolean =>
-  value != null && value !== "" && !(typeof value === "object" && Object.keys(value).length === 0);
-
 export const cloudCConnection = memo(() =>
   fields().transform((given, context): CloudCConnection => {
-    const set = Object.fromEntries(Object.entries(given).filter(([, value]) => isSet(value))) as CloudCConnection;
+    const set: CloudCConnection = withoutUnset(given);
     const problem = loginProblem(set) ?? replicationProblem(set);
     if (problem === null) return set;
     const [field, message] = problem;

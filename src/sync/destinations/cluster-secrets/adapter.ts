@@ -1,20 +1,10 @@
-import { createHash } from "node:crypto";
 import type { Failure } from "../../../contracts/failure.ts";
-import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
-import { fromDescription } from "../description.ts";
-import type {
-  Done,
-  ExternalObject,
-  Inspection,
-  Listing,
-  Put,
-  ReadObject,
-  RemoteDestinationType,
-} from "../destination-type.ts";
+import { type ExternalObject, type Put, remoteType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
+import { intentOf } from "../object-rules.ts";
 import { type Applied, type ClusterSecrets, clusterSecrets, MANAGER, type Metadata } from "./client.ts";
-import { type ClusterConnection, clusterConnection } from "./connection.ts";
+import { clusterConnection } from "./connection.ts";
 import { description } from "./description.ts";
 
 /** The label that marks our Secrets. */
@@ -33,8 +23,6 @@ const MAX_ROUNDS = 3;
 /** The data key of a Secret for one key of a secret. */
 const VALUE_KEY = "value";
 
-const connection = memo(clusterConnection);
-
 /**
  * Secrets of a Kubernetes namespace. One external object is one Secret: with `secret-path` the keys of the secret are
  * its keys, with `secret-key` it has the key `value`.
@@ -43,12 +31,7 @@ const connection = memo(clusterConnection);
  * the secret go. A Secret is ours when it carries our label. Under `owned-only` and `if-not-exists` a Secret is read
  * first and written at its version; one that is created in between is changed only where no other manager owns a field.
  */
-export const clusterSecretsDestination: RemoteDestinationType<ClusterConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return connection();
-  },
+export const clusterSecretsDestination = remoteType(description, clusterConnection, {
   takesData: true,
   targets: ({ host, namespace }) => [JSON.stringify([host, namespace])],
   defaults: {
@@ -90,7 +73,7 @@ export const clusterSecretsDestination: RemoteDestinationType<ClusterConnection>
       if (!found.ok) return found.outcome;
       const { metadata } = found;
       if (metadata !== null && object.updatePolicy === "if-not-exists") {
-        return metadata.annotations[PUSH] === intentOf(object) ? done(metadata) : { outcome: "ok", left: true };
+        return metadata.annotations[PUSH] === pushOf(object) ? done(metadata) : { outcome: "ok", left: true };
       }
       if (metadata !== null && !isMarked(metadata)) return notOwned(object.name);
       const applied = await cluster.apply(metadata === null ? secret : atVersion(secret, metadata), metadata !== null);
@@ -101,7 +84,7 @@ export const clusterSecretsDestination: RemoteDestinationType<ClusterConnection>
     return contended;
   },
 
-  async remove({ name, ownedOnly }, details, context): Promise<Done> {
+  async remove({ name, ownedOnly }, details, context) {
     const cluster = clusterSecrets(details, context);
     let contended = failure("external", "contended", `${name} is being changed by another caller.`);
     for (let round = 0; round < MAX_ROUNDS; round++) {
@@ -122,7 +105,7 @@ export const clusterSecretsDestination: RemoteDestinationType<ClusterConnection>
     return contended;
   },
 
-  async inspect({ name, reference, desired }, details, context): Promise<Inspection> {
+  async inspect({ name, reference, desired }, details, context) {
     const cluster = clusterSecrets(details, context);
     if (desired === undefined) {
       const found = await cluster.metadata(name);
@@ -142,11 +125,11 @@ export const clusterSecretsDestination: RemoteDestinationType<ClusterConnection>
   },
 
   reading: {
-    async list(cursor, details, context): Promise<Listing> {
+    async list(cursor, details, context) {
       const listed = await clusterSecrets(details, context).list(cursor);
       return listed.ok ? { outcome: "ok", names: listed.names, next: listed.next } : listed.outcome;
     },
-    async read(name, details, context): Promise<ReadObject> {
+    async read(name, details, context) {
       const read = await clusterSecrets(details, context).read(name);
       if (!read.ok) return read.outcome;
       if (read.found === null) return { outcome: "ok", content: null };
@@ -160,7 +143,7 @@ export const clusterSecretsDestination: RemoteDestinationType<ClusterConnection>
     },
   },
 
-  async probe(details, context): Promise<Done> {
+  async probe(details, context) {
     const cluster = clusterSecrets(details, context);
     const proven = await cluster.proveNamespace();
     if (!proven.ok) return proven.outcome;
@@ -173,7 +156,7 @@ export const clusterSecretsDestination: RemoteDestinationType<ClusterConnection>
     }
     return { outcome: "ok" };
   },
-};
+});
 
 const NAME = /^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/;
 const isName = (name: string): boolean => name.length <= MAX_NAME && NAME.test(name);
@@ -203,7 +186,7 @@ function checkObject(object: ExternalObject): Failure | null {
 function secretOf(object: ExternalObject, type = "Opaque"): Applied {
   const encoded = Object.entries(dataOf(object)).map(([key, value]) => [key, Buffer.from(value).toString("base64")]);
   return {
-    metadata: { name: object.name, labels: Object.fromEntries([MARKER]), annotations: { [PUSH]: intentOf(object) } },
+    metadata: { name: object.name, labels: Object.fromEntries([MARKER]), annotations: { [PUSH]: pushOf(object) } },
     type,
     data: Object.fromEntries(encoded),
   };
@@ -224,12 +207,7 @@ const referenceOf = ({ uid, resourceVersion }: Metadata): string => `${uid} ${re
 
 const done = (metadata: Metadata): Put => ({ outcome: "ok", reference: referenceOf(metadata) });
 
-/** Identifies a push. Reveals nothing of the value: the token is secret. */
-const intentOf = ({ idempotencyToken, name, value }: ExternalObject): string =>
-  createHash("sha256")
-    .update(JSON.stringify([idempotencyToken, name, value]))
-    .digest("hex")
-    .slice(0, 32);
+const pushOf = (object: ExternalObject): string => intentOf(object).slice(0, 32);
 
 const notOwned = (name: string): Failure =>
   failure("client", "not_owned", `The Secret ${name} exists and does not carry our label.`);

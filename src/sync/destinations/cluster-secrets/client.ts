@@ -5,6 +5,7 @@ import { tryParseJson } from "../../../lib/json.ts";
 import { memo } from "../../../lib/memo.ts";
 import { signed } from "../../../providers/identity-token.ts";
 import { failure, retryAfterMs, throttleHintMs, withoutEffect, withUnsureEffect } from "../../../providers/outcome.ts";
+import type { Meaning, RestMethod } from "../../../providers/rest.ts";
 import { TokenCache } from "../../../providers/token-cache.ts";
 import type { CallContext } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
@@ -60,21 +61,7 @@ interface Found {
   readonly isBinary: boolean;
 }
 
-export interface ClusterSecrets {
-  apply(secret: Applied, force: boolean): Promise<{ ok: true; metadata: Metadata } | Refused>;
-  /** The metadata of a Secret; null when it is absent, also with its whole namespace. */
-  metadata(name: string): Promise<{ ok: true; metadata: Metadata | null } | Refused>;
-  /** The decoded data with the metadata. */
-  read(name: string): Promise<{ ok: true; found: Found | null } | Refused>;
-  /** One page of names. @param after `next` of the page before; empty for the first */
-  list(after: string): Promise<{ ok: true; names: string[]; next: string | null } | Refused>;
-  /** Deletes the Secret with this uid, and this version if it is given. Succeeds when it is absent. */
-  remove(name: string, known: { uid: string; resourceVersion?: string }): Promise<{ ok: true } | Refused>;
-  /** Whether the namespace exists, as far as the rights show it. */
-  proveNamespace(): Promise<{ ok: true } | Refused>;
-  /** Whether the rights include a verb on Secrets. */
-  may(verb: string): Promise<{ ok: true; allowed: boolean } | Refused>;
-}
+export type ClusterSecrets = ReturnType<typeof clusterSecrets>;
 
 const METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -123,7 +110,7 @@ type Status = z.infer<ReturnType<typeof schemas>["status"]>;
 /** Signed tokens are used for most of their life. */
 const tokens = new TokenCache<{ readonly token: string; readonly expiresAt: number }>({ marginMs: 60_000 });
 
-export function clusterSecrets(connection: ClusterConnection, context: CallContext): ClusterSecrets {
+export function clusterSecrets(connection: ClusterConnection, context: CallContext) {
   const { host, namespace, token, access_client_id: accessId, access_client_secret: accessSecret = "" } = connection;
   const secrets = `/api/v1/namespaces/${namespace}/secrets`;
   const { identity } = context;
@@ -142,7 +129,7 @@ export function clusterSecrets(connection: ClusterConnection, context: CallConte
 
   async function call(
     doing: string,
-    method: "GET" | "POST" | "PATCH" | "DELETE",
+    method: RestMethod,
     path: string,
     { accept = JSON_ONLY, type = JSON_ONLY, body }: { accept?: string; type?: string; body?: object } = {},
   ): Promise<Answer> {
@@ -175,6 +162,7 @@ export function clusterSecrets(connection: ClusterConnection, context: CallConte
     }
   }
 
+  /** Whether the namespace exists, as far as the rights show it. */
   async function proveNamespace(): Promise<{ ok: true } | Refused> {
     const doing = `Reading the namespace ${namespace}`;
     const answer = await call(doing, "GET", `/api/v1/namespaces/${namespace}`, { accept: METADATA_ONLY });
@@ -183,7 +171,7 @@ export function clusterSecrets(connection: ClusterConnection, context: CallConte
     return answer.status === 404 ? unanswered(noNamespace(namespace)) : answer;
   }
 
-  async function get(name: string, accept: string): Promise<{ ok: true; body: unknown } | Refused> {
+  async function get(name: string, accept: string): Promise<Answer> {
     const answer = await call(`Reading ${name}`, "GET", `${secrets}/${name}`, { accept });
     if (answer.ok || answer.status !== 404) return answer;
     const proven = await proveNamespace();
@@ -193,7 +181,7 @@ export function clusterSecrets(connection: ClusterConnection, context: CallConte
   return {
     proveNamespace,
 
-    async apply({ metadata, ...fields }, force) {
+    async apply({ metadata, ...fields }: Applied, force: boolean): Promise<{ ok: true; metadata: Metadata } | Refused> {
       const doing = `Applying ${metadata.name}`;
       const query = new URLSearchParams({ fieldManager: MANAGER, force: String(force), fieldValidation: "Strict" });
       const body = { apiVersion: "v1", kind: "Secret", metadata, ...fields };
@@ -207,7 +195,8 @@ export function clusterSecrets(connection: ClusterConnection, context: CallConte
       return parsed.success ? { ok: true, metadata: metadataOf(parsed.data.metadata) } : unreadable("unknown", doing);
     },
 
-    async metadata(name) {
+    /** The metadata of a Secret; null when it is absent, also with its whole namespace. */
+    async metadata(name: string): Promise<{ ok: true; metadata: Metadata | null } | Refused> {
       const answer = await get(name, METADATA_ONLY);
       if (!answer.ok) return answer;
       if (answer.body === null) return { ok: true, metadata: null };
@@ -216,7 +205,8 @@ export function clusterSecrets(connection: ClusterConnection, context: CallConte
       return { ok: true, metadata: metadataOf(parsed.data.metadata) };
     },
 
-    async read(name) {
+    /** The decoded data with the metadata. */
+    async read(name: string): Promise<{ ok: true; found: Found | null } | Refused> {
       const answer = await get(name, JSON_ONLY);
       if (!answer.ok) return answer;
       if (answer.body === null) return { ok: true, found: null };
@@ -228,7 +218,8 @@ export function clusterSecrets(connection: ClusterConnection, context: CallConte
       return { ok: true, found: { metadata: metadataOf(parsed.data.metadata), data, isBinary } };
     },
 
-    async list(after) {
+    /** One page of names. @param after `next` of the page before; empty for the first */
+    async list(after: string): Promise<{ ok: true; names: string[]; next: string | null } | Refused> {
       const doing = "Listing the Secrets";
       const query = new URLSearchParams({ limit: String(PAGE), ...(after && { continue: after }) });
       const answer = await call(doing, "GET", `${secrets}?${query}`, { accept: METADATA_LIST });
@@ -239,13 +230,18 @@ export function clusterSecrets(connection: ClusterConnection, context: CallConte
       return { ok: true, names: items.map((one) => one.metadata.name), next: metadata.continue || null };
     },
 
-    async remove(name, preconditions) {
+    /** Deletes the Secret with this uid, and this version if it is given. Succeeds when it is absent. */
+    async remove(
+      name: string,
+      preconditions: { uid: string; resourceVersion?: string },
+    ): Promise<{ ok: true } | Refused> {
       const body = { kind: "DeleteOptions", apiVersion: "v1", preconditions };
       const answer = await call(`Deleting ${name}`, "DELETE", `${secrets}/${name}`, { body });
       return answer.ok || answer.status === 404 ? { ok: true } : answer;
     },
 
-    async may(verb) {
+    /** Whether the rights include a verb on Secrets. */
+    async may(verb: string): Promise<{ ok: true; allowed: boolean } | Refused> {
       const doing = "The review of the rights";
       const body = {
         apiVersion: "authorization.k8s.io/v1",
@@ -297,8 +293,6 @@ const unreachable = (outcome: Failure): Failure =>
   outcome.code === "network_error"
     ? { ...outcome, message: `${outcome.message} Its certificate may be of a CA that this service does not trust.` }
     : outcome;
-
-type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
 
 /** Messages of the provider are matched and never shown: they may quote the request. */
 function meaningOf(status: number, { reason, message, details }: Status): Meaning {

@@ -1,21 +1,7 @@
 import * as z from "zod";
-import { identityTokenFields } from "../identity-fields.ts";
+import { connectionSchema } from "../fields.ts";
+import { checkTokenLogin, identityTokenFields } from "../identity-fields.ts";
 import { addressField } from "../listed-host.ts";
-
-/** A destination's connection to a namespace of its cluster. Unset fields are absent. */
-export interface ClusterConnection {
-  /** An origin. */
-  host: string;
-  namespace: string;
-  /** Absent with `identity_token_audience`. */
-  token?: string | undefined;
-  secret_type?: string | undefined;
-  access_client_id?: string | undefined;
-  access_client_secret?: string | undefined;
-  identity_token_audience?: string | undefined;
-  identity_token_key?: string | undefined;
-  identity_token_ttl?: number | undefined;
-}
 
 const printable = (most: number) =>
   z
@@ -31,38 +17,31 @@ const CA_RULE =
   "is not possible: on Cloudflare a Worker trusts public certificates only. Serve the API server under a public " +
   "certificate, or by a VPC service; a self-hosted service trusts the CAs in TRUSTED_CAS";
 
-export const clusterConnection = () =>
-  z
-    .object({
-      host: addressField(),
-      namespace: z
-        .string("must be a text")
-        .regex(/^(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must be 1 to 63 lower-case letters, digits and inner -"),
-      token: printable(16_384),
-      secret_type: z
-        .string("must be a text")
-        .regex(/^[\w./-]{0,253}$/, "must be at most 253 letters, digits or characters of ._/-")
-        .refine((type) => type !== CONTROLLED, `must not be ${CONTROLLED}`)
-        .optional(),
-      access_client_id: printable(256),
-      access_client_secret: printable(256),
-      ca_cert: z.undefined(CA_RULE).optional(),
-      ...identityTokenFields,
-    })
-    .superRefine((given, context) => {
-      const refuse = (field: string, message: string) => context.addIssue({ code: "custom", path: [field], message });
-      if (given.token && given.identity_token_audience) {
-        refuse("identity_token_audience", "cannot be set together with token");
-      }
-      if (!given.token && !given.identity_token_audience)
-        refuse("token", "is required without identity_token_audience");
-      if (!given.access_client_id !== !given.access_client_secret) {
-        const missing = given.access_client_id ? "access_client_secret" : "access_client_id";
-        refuse(missing, "access_client_id and access_client_secret must be given together or not at all");
-      }
-    })
-    .transform((given): ClusterConnection => {
-      // An empty text clears a field, and reads leave out unset fields.
-      const set = Object.entries(given).filter(([, value]) => value !== undefined && value !== "");
-      return Object.fromEntries(set) as unknown as ClusterConnection;
-    });
+/** A destination's connection to a namespace of its cluster. */
+export const clusterConnection = connectionSchema(
+  () => ({
+    host: addressField(),
+    namespace: z
+      .string("must be a text")
+      .regex(/^(?=.{1,63}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?$/, "must be 1 to 63 lower-case letters, digits and inner -"),
+    /** Absent with `identity_token_audience`. */
+    token: printable(16_384),
+    secret_type: z
+      .string("must be a text")
+      .regex(/^[\w./-]{0,253}$/, "must be at most 253 letters, digits or characters of ._/-")
+      .refine((type) => type !== CONTROLLED, `must not be ${CONTROLLED}`)
+      .optional(),
+    access_client_id: printable(256),
+    access_client_secret: printable(256),
+    ca_cert: z.undefined(CA_RULE).optional(),
+    ...identityTokenFields,
+  }),
+  (given, refuse) => {
+    checkTokenLogin(given, refuse);
+    if (!given.access_client_id !== !given.access_client_secret) {
+      const missing = given.access_client_id ? "access_client_secret" : "access_client_id";
+      refuse(missing, "access_client_id and access_client_secret must be given together or not at all");
+    }
+  },
+);
+export type ClusterConnection = z.infer<ReturnType<typeof clusterConnection>>;

@@ -1,19 +1,12 @@
-import { createHash } from "node:crypto";
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
-import { EACH_KEY } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
-import type {
-  CallContext,
-  Done,
-  ExternalObject,
-  Inspection,
-  KnownObject,
-  Put,
-  RemoteDestinationType,
-} from "../destination-type.ts";
+import { EACH_KEY, environmentNames } from "../defaults.ts";
+import { type CallContext, doneBy, type KnownObject, type Put, remoteType } from "../destination-type.ts";
+import { wordList } from "../fields.ts";
+import { checkObject, intentOf } from "../object-rules.ts";
+import { MARKER_TEXT } from "../variables.ts";
 import {
   type Answer,
   type ApiFailure,
@@ -29,10 +22,6 @@ import { description } from "./description.ts";
 
 /** All variables of a deployment have 64 KiB together, names included ("Environment variables", size limits). */
 const maxValueBytes = 65_535;
-const namePattern = /^[A-Za-z_][A-Za-z0-9_]{0,255}$/;
-
-/** Prefix of the comment (at most 500 characters) of every variable written by this service. */
-const marker = "managed by sallyport sync";
 
 /** Limit of retries after conflicts while another writer changes the same variable. */
 const maxRounds = 3;
@@ -52,21 +41,21 @@ const reservedNames = new Set([
   "LAMBDA_RUNTIME_DIR",
 ]);
 
-const textual = (message: string) => z.union([z.string(), z.number()], message).transform(String);
-const text = (rule: RegExp, message: string) => textual(message).refine((given) => rule.test(given), message);
+const text = (rule: RegExp, message: string) =>
+  z
+    .union([z.string(), z.number()], message)
+    .transform(String)
+    .refine((given) => rule.test(given), message);
 
 const environmentsRule = `must name one or more of ${deploymentEnvironments.join(", ")}`;
 
-const environments = memo(() =>
-  z
-    .union([z.array(z.string()), z.string().transform((given) => given.split(","))], environmentsRule)
-    .transform((given) => given.map((one) => one.trim()).filter((one) => one !== ""))
+const environments = () =>
+  wordList(environmentsRule)
     .refine(
       (given) => given.length > 0 && given.every((one) => deploymentEnvironments.some((known) => known === one)),
       environmentsRule,
     )
-    .transform((given) => [...new Set(given)] as DeploymentEnvironment[]),
-);
+    .transform((given) => given as DeploymentEnvironment[]);
 
 const connection = memo(() =>
   z
@@ -93,12 +82,7 @@ const connection = memo(() =>
  * A record is ours when its id is recorded or its comment begins with our marker. Two destinations of one project that
  * share an environment therefore never push the same name.
  */
-export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return connection();
-  },
+export const deployProject = remoteType(description, connection, {
   // The team is part of the target: without it a project id refers to another project.
   targets: ({ project_id: project, team_id: team = "", deployment_environments: environments }) =>
     environments.map((one) => JSON.stringify([team, project, one])),
@@ -108,10 +92,7 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
   }),
   defaults: EACH_KEY,
   naming: {
-    allowed: /^[A-Za-z0-9_]$/,
-    maxLength: 256,
-    replacement: "_",
-    adapt: (name) => (/^\d/.test(name) ? `_${name}` : name),
+    ...environmentNames(256),
     refuse: (name) => (reservedNames.has(name) ? `${name} is reserved by the provider.` : null),
   },
   maxValueBytes,
@@ -135,10 +116,16 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
   },
 
   async put(object, details, context) {
-    const refused = checkObject(object);
+    const refused = checkObject(object, {
+      name: /^[A-Za-z_][A-Za-z0-9_]{0,255}$/,
+      rule: "be 1 to 256 letters, digits and underscores and not begin with a digit",
+      maxBytes: maxValueBytes,
+      limit: `the provider takes at most ${maxValueBytes} for all together`,
+    });
     if (refused !== null) return refused;
     const api = deployProjectApi(details, context);
-    const comment = `${marker} (push ${intentOf(object)})`;
+    // A comment has at most 500 characters.
+    const comment = `${MARKER_TEXT} (push ${intentOf(object).slice(0, 32)})`;
     const wanted = { name: object.name, value: object.value, target: details.deployment_environments, comment };
     const known = readReference(object.reference);
 
@@ -199,7 +186,7 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
     return removed.ok || isNotFound(removed) ? { outcome: "ok" } : removed.outcome;
   },
 
-  async inspect(object, details, context): Promise<Inspection> {
+  async inspect(object, details, context) {
     const listed = await deployProjectApi(details, context).list();
     if (!listed.ok) return listed.outcome;
     const targets = details.deployment_environments;
@@ -221,13 +208,10 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
     return { outcome: "ok", state: unchanged ? "unchanged" : "changed", owned };
   },
 
-  async probe(details, context): Promise<Done> {
+  async probe(details, context) {
     const api = deployProjectApi(details, context);
     const project = await api.readProject();
-    if (project.ok) {
-      const listed = await api.list();
-      return listed.ok ? { outcome: "ok" } : listed.outcome;
-    }
+    if (project.ok) return doneBy(await api.list());
     if (project.outcome.code !== "permission_denied") return project.outcome;
     // The status is the same for an invalid token and a missing permission; a read of the user's account distinguishes
     // them.
@@ -236,7 +220,7 @@ export const deployProject: RemoteDestinationType<DeployProjectConnection> = {
       ? failure("client", "auth_failed", "The access token is not accepted.")
       : project.outcome;
   },
-};
+});
 
 /** Variables with readable values that have exactly the connection's environments, and no other of their name there. */
 async function shownVariables(details: DeployProjectConnection, context: CallContext) {
@@ -254,26 +238,13 @@ async function shownVariables(details: DeployProjectConnection, context: CallCon
   return { ok: true as const, shown };
 }
 
-interface Wanted {
-  name: string;
-  value: string;
-  target: string[];
-  comment: string;
-}
+type Wanted = Required<Pick<VariableChange, "value" | "target" | "comment">> & { name: string };
 
 /** A change of a variable. A sensitive one accepts neither key nor type, not even unchanged. */
 function changeOf({ name, value, target, comment }: Wanted, type: string, gitBranch: string | null = null) {
   const change: VariableChange = type === "sensitive" ? { value } : { key: name, value, type: "encrypted" };
   return { ...change, target, comment, ...(gitBranch === null ? {} : { gitBranch: null }) };
 }
-
-const newVariable = ({ name, value, target, comment }: Wanted) => ({
-  key: name,
-  value,
-  type: "encrypted" as const,
-  target,
-  comment,
-});
 
 /** The recorded variable, and the variables of this name for all branches that cover one of `targets`. */
 function find(variables: Variable[], name: string, targets: readonly string[], id: string | undefined) {
@@ -303,7 +274,8 @@ async function write(
   upsert: boolean,
 ): Promise<Answer<{ variable: Variable }>> {
   const change = (target: string[]) => {
-    if (!adopted) return api.create({ ...newVariable(wanted), target }, { upsert });
+    const { name: key, value, comment } = wanted;
+    if (!adopted) return api.create({ key, value, type: "encrypted", target, comment }, { upsert });
     return api.edit(adopted.id, wanted.name, changeOf({ ...wanted, target }, adopted.type, adopted.gitBranch));
   };
   if (adopted && others.length > 0) {
@@ -338,7 +310,7 @@ const hasMore = ({ target, customEnvironmentIds }: Variable, targets: readonly s
 const sameTargets = (some: readonly string[], others: readonly string[]) =>
   some.length === others.length && some.every((one) => others.includes(one));
 
-const isMarked = ({ comment }: Variable) => comment.startsWith(marker);
+const isMarked = ({ comment }: Variable) => comment.startsWith(MARKER_TEXT);
 
 const isNotFound = ({ error }: ApiFailure) => error?.status === 404;
 const isConflict = ({ outcome }: ApiFailure) => outcome.code === "already_exists" || outcome.code === "conflict";
@@ -349,24 +321,6 @@ const notOwned = (name: string): Failure =>
 
 const hidden = (name: string): Failure =>
   failure("client", "permission_denied", `${name} may be among the production variables that the token may not see.`);
-
-function checkObject({ name, value }: ExternalObject): Failure | null {
-  if (!namePattern.test(name)) {
-    const rule = "must be 1 to 256 letters, digits and underscores and not begin with a digit";
-    return failure("client", "name_invalid", `The variable's name ${rule}.`);
-  }
-  const bytes = new TextEncoder().encode(value).byteLength;
-  if (bytes <= maxValueBytes) return null;
-  const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${maxValueBytes} for all together.`;
-  return failure("client", "value_too_large", message);
-}
-
-/** Identifies the variable written by a push whose answer was lost. Reveals nothing of the value: the token is secret. */
-const intentOf = ({ idempotencyToken, name, value }: ExternalObject) =>
-  createHash("sha256")
-    .update(JSON.stringify([idempotencyToken, name, value]))
-    .digest("hex")
-    .slice(0, 32);
 
 const done = ({ id, updatedAt, type, target }: Variable): Put => ({
   outcome: "ok",

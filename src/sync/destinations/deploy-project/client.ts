@@ -12,6 +12,7 @@ import {
   withoutEffect,
   withUnsureEffect,
 } from "../../../providers/outcome.ts";
+import { type Meaning, meaningsBy, type RestMethod } from "../../../providers/rest.ts";
 
 export const deploymentEnvironments = ["development", "preview", "production"] as const;
 export type DeploymentEnvironment = (typeof deploymentEnvironments)[number];
@@ -24,20 +25,6 @@ export interface DeployProjectConnection {
   /** Not empty, no duplicates, in the order of `deploymentEnvironments`. */
   deployment_environments: DeploymentEnvironment[];
   team_id?: string;
-}
-
-/** One environment variable of the project as the API lists it, without its value. */
-export interface Variable {
-  id: string;
-  key: string;
-  type: string;
-  target: string[];
-  /** The branch, for a variable of one branch of `preview`; null for all branches. */
-  gitBranch: string | null;
-  customEnvironmentIds: string[];
-  comment: string;
-  /** Milliseconds since 1970. */
-  updatedAt: number;
 }
 
 /** A write of a variable; a change may leave out `key`, `type`, `target` and `comment`. */
@@ -59,55 +46,44 @@ export interface ApiFailure {
 
 export type Answer<T> = ({ ok: true } & T) | ApiFailure;
 
-/** The calls for one project. Each sends one request, `list` one per page; the caller retries. */
-export interface DeployProject {
-  /** Lists all variables; `hidden`: the number of production variables that the token may not see. */
-  list(): Promise<Answer<{ variables: Variable[]; hidden: number }>>;
-  /** With `upsert`, a variable with the same key and targets is changed in place instead of being a conflict. */
-  create(
-    variable: VariableChange & { key: string },
-    options: { upsert: boolean },
-  ): Promise<Answer<{ variable: Variable }>>;
-  /** `name` is for messages only. */
-  edit(id: string, name: string, change: VariableChange): Promise<Answer<{ variable: Variable }>>;
-  remove(id: string, name: string): Promise<Answer<object>>;
-  /** The value of a variable that is not sensitive. `name` is for messages only. */
-  readValue(id: string, name: string): Promise<Answer<{ value: string }>>;
-  readProject(): Promise<Answer<object>>;
-  /** The account behind the token; does not depend on project or team. */
-  readUser(): Promise<Answer<object>>;
-}
+export type DeployProject = ReturnType<typeof deployProjectApi>;
 
 const defaultUrl = "https://api.vercel.com";
 
 /** Covers far more than the 1000 variables of an environment. */
 const maxPages = 20;
 
+/** One environment variable of the project as the API lists it, without its value. */
 const variableSchema = memo(() =>
-  z
-    .object({
-      id: z.string(),
-      key: z.string(),
-      type: z.string(),
-      target: z.union([z.array(z.string()), z.string()]).nullish(),
-      gitBranch: z.string().nullish(),
-      customEnvironmentIds: z.array(z.string()).nullish(),
-      comment: z.string().nullish(),
-      updatedAt: z.number().nullish(),
-    })
-    .transform(
-      ({ id, key, type, target, gitBranch, customEnvironmentIds, comment, updatedAt }): Variable => ({
-        id,
-        key,
-        type,
-        target: [target ?? []].flat(),
-        gitBranch: gitBranch || null,
-        customEnvironmentIds: customEnvironmentIds ?? [],
-        comment: comment ?? "",
-        updatedAt: updatedAt ?? 0,
-      }),
-    ),
+  z.object({
+    id: z.string(),
+    key: z.string(),
+    type: z.string(),
+    target: z
+      .union([z.array(z.string()), z.string()])
+      .nullish()
+      .transform((target) => [target ?? []].flat()),
+    /** The branch, for a variable of one branch of `preview`; null for all branches. */
+    gitBranch: z
+      .string()
+      .nullish()
+      .transform((branch) => branch || null),
+    customEnvironmentIds: z
+      .array(z.string())
+      .nullish()
+      .transform((ids) => ids ?? []),
+    comment: z
+      .string()
+      .nullish()
+      .transform((comment) => comment ?? ""),
+    /** Milliseconds since 1970. */
+    updatedAt: z
+      .number()
+      .nullish()
+      .transform((time) => time ?? 0),
+  }),
 );
+export type Variable = z.infer<ReturnType<typeof variableSchema>>;
 
 const pageSchema = memo(() =>
   z.object({
@@ -135,18 +111,21 @@ const errorSchema = memo(() =>
   }),
 );
 
-/** A client of the Vercel REST API (versions as in the paths) for one project and one operation of an adapter. */
+/**
+ * A client of the Vercel REST API (versions as in the paths) for one project and one operation of an adapter. Each call
+ * sends one request, `list` one per page; the caller retries.
+ */
 export function deployProjectApi(
   connection: DeployProjectConnection,
   context: { settings: { DEPLOY_PROJECT_URL?: string | undefined }; send: Send },
-): DeployProject {
+) {
   const base = (context.settings.DEPLOY_PROJECT_URL || defaultUrl).replace(/\/+$/, "");
   const project = `projects/${encodeURIComponent(connection.project_id)}`;
 
   /** @param doing the subject of error messages, such as "Creating NAME" */
   async function call(
     doing: string,
-    method: "GET" | "POST" | "PATCH" | "DELETE",
+    method: RestMethod,
     path: string,
     { query = {}, body }: { query?: Record<string, string>; body?: VariableChange } = {},
   ): Promise<Answer<{ body: unknown }>> {
@@ -167,7 +146,8 @@ export function deployProjectApi(
   }
 
   return {
-    async list() {
+    /** Lists all variables; `hidden`: the number of production variables that the token may not see. */
+    async list(): Promise<Answer<{ variables: Variable[]; hidden: number }>> {
       const doing = "Listing the project's variables";
       const variables: Variable[] = [];
       let query = {};
@@ -186,7 +166,11 @@ export function deployProjectApi(
       );
     },
 
-    async create(variable, { upsert }) {
+    /** With `upsert`, a variable with the same key and targets is changed in place instead of being a conflict. */
+    async create(
+      variable: VariableChange & { key: string },
+      { upsert }: { upsert: boolean },
+    ): Promise<Answer<{ variable: Variable }>> {
       const doing = `Creating ${variable.key}`;
       const query = upsert ? { upsert: "true" } : {};
       const answer = await call(doing, "POST", `v10/${project}/env`, { query, body: variable });
@@ -200,7 +184,8 @@ export function deployProjectApi(
       return created?.key === variable.key ? { ok: true, variable: created } : unreadable("unknown", doing);
     },
 
-    async edit(id, name, change) {
+    /** @param name for messages only */
+    async edit(id: string, name: string, change: VariableChange): Promise<Answer<{ variable: Variable }>> {
       const doing = `Changing ${name}`;
       const answer = await call(doing, "PATCH", variablePath(id), { body: change });
       if (!answer.ok) return answer;
@@ -208,14 +193,15 @@ export function deployProjectApi(
       return parsed.success ? { ok: true, variable: parsed.data } : unreadable("unknown", doing);
     },
 
-    async remove(id, name) {
+    async remove(id: string, name: string): Promise<Answer<object>> {
       const doing = `Deleting ${name}`;
       const answer = await call(doing, "DELETE", variablePath(id));
       if (!answer.ok) return answer;
       return isObject(answer.body) ? { ok: true } : unreadable("unknown", doing);
     },
 
-    async readValue(id, name) {
+    /** The value of a variable that is not sensitive. @param name for messages only */
+    async readValue(id: string, name: string): Promise<Answer<{ value: string }>> {
       const doing = `Reading ${name}`;
       const answer = await call(doing, "GET", `v1/${project}/env/${encodeURIComponent(id)}`);
       if (!answer.ok) return answer;
@@ -224,6 +210,7 @@ export function deployProjectApi(
     },
 
     readProject: () => read("Reading the project", `v9/${project}`),
+    /** The account behind the token; does not depend on project or team. */
     readUser: () => read("Reading the token's account", "v2/user"),
   };
 
@@ -246,8 +233,6 @@ const unreadable = (outcome: "external" | "unknown", doing: string): ApiFailure 
 
 const isObject = (body: unknown): body is object => typeof body === "object" && body !== null;
 
-type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
-
 const authFailed: Meaning = ["client", "auth_failed", "the access token is not accepted"];
 const denied: Meaning = ["client", "permission_denied", "the access token has no access to this project or team"];
 const notFound: Meaning = [
@@ -257,54 +242,48 @@ const notFound: Meaning = [
 ];
 const throttled: Meaning = ["external", "throttled", "too many requests"];
 const unavailable: Meaning = ["external", "provider_unavailable", "the provider failed"];
-const exists: Meaning = ["client", "already_exists", "a variable with this name and environment exists already"];
-const nameInvalid: Meaning = ["client", "name_invalid", "the provider does not take the name"];
-const nameReserved: Meaning = ["client", "name_invalid", "the name is reserved"];
 const valueTooLarge: Meaning = ["client", "value_too_large", "the value, or all values together, are too large"];
-const valueInvalid: Meaning = ["client", "value_invalid", "the provider does not take the value"];
-const conflict: Meaning = ["client", "conflict", "the state of the project or variable does not allow it"];
 const payment: Meaning = ["client", "payment_required", "the account's plan or payment does not allow it"];
-const gone: Meaning = ["client", "gone", "this part of the API, or the project, is gone for good"];
 const invalid: Meaning = ["client", "invalid_request", "the provider does not accept the request"];
 
 /** Meanings of error codes: the page "Errors" of the REST API, and the codes handled by the provider's CLI. */
-const meanings = new Map<string, Meaning>([
-  ["rate_limited", throttled],
-  ["internal_server_error", unavailable],
-  ["forbidden", denied],
-  ["not_authorized", denied],
-  ["team_unauthorized", denied],
-  ["unauthorized", authFailed],
-  ["not_found", notFound],
-  ["team_not_found", notFound],
-  ["id_not_found", notFound],
-  ["env_already_exists", exists],
-  ["env_conflict", exists],
-  ["existing_key_and_target", exists],
-  ["invalid_key", nameInvalid],
-  ["missing_key", nameInvalid],
-  ["key_invalid_characters", nameInvalid],
-  ["key_invalid_length", nameInvalid],
-  ["key_reserved", nameReserved],
-  ["reserved_env_variable", nameReserved],
-  ["missing_value", ["client", "value_empty", "the value is empty"]],
-  ["value_invalid_length", valueTooLarge],
-  ["value_invalid_type", valueInvalid],
-  ["invalid_value", valueInvalid],
-  ["max_envs_exceeded", ["client", "quota_exceeded", "the project has as many variables as it may have"]],
-  ["payment_required", payment],
-]);
+const meanings = meaningsBy<string>(
+  [throttled, "rate_limited"],
+  [unavailable, "internal_server_error"],
+  [denied, "forbidden", "not_authorized", "team_unauthorized"],
+  [authFailed, "unauthorized"],
+  [notFound, "not_found", "team_not_found", "id_not_found"],
+  [
+    ["client", "already_exists", "a variable with this name and environment exists already"],
+    "env_already_exists",
+    "env_conflict",
+    "existing_key_and_target",
+  ],
+  [
+    ["client", "name_invalid", "the provider does not take the name"],
+    "invalid_key",
+    "missing_key",
+    "key_invalid_characters",
+    "key_invalid_length",
+  ],
+  [["client", "name_invalid", "the name is reserved"], "key_reserved", "reserved_env_variable"],
+  [["client", "value_empty", "the value is empty"], "missing_value"],
+  [valueTooLarge, "value_invalid_length"],
+  [["client", "value_invalid", "the provider does not take the value"], "value_invalid_type", "invalid_value"],
+  [["client", "quota_exceeded", "the project has as many variables as it may have"], "max_envs_exceeded"],
+  [payment, "payment_required"],
+);
 
-const statusMeanings = new Map<number, Meaning>([
-  [401, authFailed],
-  [402, payment],
-  [403, denied],
-  [404, notFound],
-  [408, unavailable],
-  [409, conflict],
-  [410, gone],
-  [413, valueTooLarge],
-]);
+const statusMeanings = meaningsBy<number>(
+  [authFailed, 401],
+  [payment, 402],
+  [denied, 403],
+  [notFound, 404],
+  [unavailable, 408],
+  [["client", "conflict", "the state of the project or variable does not allow it"], 409],
+  [["client", "gone", "this part of the API, or the project, is gone for good"], 410],
+  [valueTooLarge, 413],
+);
 
 function refusal(doing: string, response: Response, body: unknown): ApiFailure {
   const error = errorSchema().safeParse(body).data?.error;

@@ -1,18 +1,17 @@
 import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
-import { type Meaning, type RestAnswer, restClient, unreadable } from "../../../providers/rest.ts";
-import { EACH_KEY, ENVIRONMENT_NAMES, ENVIRONMENT_RULE } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
-import type { CallContext, Listing, RemoteDestinationType } from "../destination-type.ts";
-import { checkVariable, readVariable, type VariablePlace, variableOperations, type Written } from "../variables.ts";
+import { contentOf, type Meaning, type RestAnswer, restClient } from "../../../providers/rest.ts";
+import { EACH_KEY, environmentNames, environmentRule } from "../defaults.ts";
+import { type CallContext, doneBy, type Listing, remoteType } from "../destination-type.ts";
+import { checkObject } from "../object-rules.ts";
+import { readVariable, type VariablePlace, variableOperations, writtenBy } from "../variables.ts";
 import { type DeploySiteConnection, deploySiteConnection, isSecret } from "./connection.ts";
 import { description } from "./description.ts";
 
 const defaultUrl = "https://api.netlify.com";
 /** The provider states no limit of one value. */
 const maxValueBytes = 64 * 1024;
-
-const parsedConnection = memo(deploySiteConnection);
+const VARIABLE_RULE = { ...environmentRule(), maxBytes: maxValueBytes, notEmpty: true };
 
 const schemas = memo(() => {
   const variable = z.object({
@@ -28,7 +27,8 @@ const schemas = memo(() => {
     is_secret: z.boolean().nullish(),
     updated_at: z.string().nullish(),
   });
-  return { variable, many: z.array(variable), message: z.object({ message: z.string() }) };
+  const many = z.array(variable);
+  return { variable, many, created: many.transform(([first]) => first), message: z.object({ message: z.string() }) };
 });
 
 type Variable = z.infer<ReturnType<typeof schemas>["variable"]>;
@@ -37,35 +37,21 @@ type Variable = z.infer<ReturnType<typeof schemas>["variable"]>;
  * Environment variables of Netlify. One external object is the value of one variable in one deploy context; values of
  * other contexts stay, so variables are never replaced as a whole.
  */
-export const deploySite: RemoteDestinationType<DeploySiteConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return parsedConnection();
-  },
+export const deploySite = remoteType(description, deploySiteConnection, {
   targets: ({ account_id: account, site_id: site = "", deploy_context: context }) => [
     JSON.stringify([account, site, context]),
   ],
   defaults: EACH_KEY,
-  naming: ENVIRONMENT_NAMES,
+  naming: environmentNames(),
   maxValueBytes,
   pace: { atOnce: 2, burst: 30, perMinute: 200 },
   reading: { list, read: (name, connection, context) => readVariable(placeOf(connection, context), name) },
 
-  ...variableOperations(placeOf, (object) =>
-    checkVariable(object, {
-      ...ENVIRONMENT_RULE,
-      maxBytes: maxValueBytes,
-      notEmpty: true,
-    }),
-  ),
+  ...variableOperations(placeOf, (object) => checkObject(object, VARIABLE_RULE)),
 
   /** Lists variables. A missing right to write shows at the first push. */
-  async probe(connection, context) {
-    const listed = await listOf(connection, context);
-    return listed.ok ? { outcome: "ok" } : listed.outcome;
-  },
-};
+  probe: async (connection, context) => doneBy(await listOf(connection, context)),
+});
 
 function callerOf({ access_token: token }: DeploySiteConnection, { settings, send }: CallContext) {
   const base = `${(settings.DEPLOY_SITE_URL || defaultUrl).replace(/\/+$/, "")}/api/v1`;
@@ -87,11 +73,11 @@ function isIn({ deploy_context: at }: DeploySiteConnection, value: Variable["val
 
 /** Variables with a value in the context that is shown. The provider answers all of them at once. */
 async function list(_cursor: string, connection: DeploySiteConnection, context: CallContext): Promise<Listing> {
-  const listed = await listOf(connection, context);
+  const listed = contentOf(await listOf(connection, context), schemas().many);
   if (!listed.ok) return listed.outcome;
-  const parsed = schemas().many.safeParse(listed.body);
-  if (!parsed.success) return unreadable("Listing the variables", "GET").outcome;
-  const shown = parsed.data.filter((each) => !each.is_secret && each.values.some((value) => isIn(connection, value)));
+  const shown = listed.content.filter(
+    (each) => !each.is_secret && each.values.some((value) => isIn(connection, value)),
+  );
   return { outcome: "ok", names: shown.map(({ key }) => key), next: null };
 }
 
@@ -104,18 +90,12 @@ function placeOf(connection: DeploySiteConnection, context: CallContext): Variab
   /** Variables without a value in another context, by the id of ours. */
   const alone = new Set<string>();
 
-  function written(doing: string, name: string, variable: unknown): Written {
-    const parsed = schemas().variable.safeParse(variable);
-    if (parsed.success && parsed.data.key === name) return { ok: true, reference: parsed.data.updated_at ?? name };
-    return { ok: false, why: null, outcome: unreadable(doing, "PATCH").outcome };
-  }
-
   /** Sets the value of our context; a variable without any is created. */
-  async function write(name: string, value: string): Promise<Written> {
-    const doing = `Writing ${name}`;
-    const changed = await call(doing, "PATCH", at(name), { ...where, value });
-    if (changed.ok) return written(doing, name, changed.body);
-    if (changed.status !== 404) return { ok: false, why: null, outcome: changed.outcome };
+  const write: VariablePlace["create"] = async ({ name, value }) => {
+    const referenceOf = (variable: Variable | undefined) =>
+      variable?.key === name ? (variable.updated_at ?? name) : null;
+    const changed = await call(`Writing ${name}`, "PATCH", at(name), { ...where, value });
+    if (changed.ok || changed.status !== 404) return writtenBy(changed, schemas().variable, referenceOf);
     const { scopes } = connection;
     const variable = {
       key: name,
@@ -124,24 +104,22 @@ function placeOf(connection: DeploySiteConnection, context: CallContext): Variab
       ...(scopes && { scopes }),
     };
     const created = await call(`Creating ${name}`, "POST", `${pathOf(connection)}${query}`, [variable]);
-    if (!created.ok) return { ok: false, why: null, outcome: created.outcome };
-    return written(doing, name, schemas().many.safeParse(created.body).data?.[0]);
-  }
+    return writtenBy(created, schemas().created, referenceOf);
+  };
 
   return {
     hasIds: true,
     async find(name) {
-      const doing = `Reading ${name}`;
-      const answer = await call(doing, "GET", at(name));
+      const answer = await call(`Reading ${name}`, "GET", at(name));
       if (!answer.ok) {
         if (answer.status !== 404) return answer;
         // The status is the same for a missing team or site.
         const listed = await listOf(connection, context);
         return listed.ok ? { ok: true, seen: null } : listed;
       }
-      const parsed = schemas().variable.safeParse(answer.body);
-      if (!parsed.success) return unreadable(doing, "GET");
-      const { values, is_secret: hides, updated_at: version } = parsed.data;
+      const read = contentOf(answer, schemas().variable);
+      if (!read.ok) return read;
+      const { values, is_secret: hides, updated_at: version } = read.content;
       const ours = values.find((value) => isIn(connection, value));
       if (ours === undefined) {
         // A value for all contexts and values of single ones exclude each other.
@@ -152,8 +130,8 @@ function placeOf(connection: DeploySiteConnection, context: CallContext): Variab
       const value = hides ? undefined : (ours.value ?? undefined);
       return { ok: true, seen: { id: ours.id, value, version: version ?? undefined, owned: null } };
     },
-    create: ({ name, value }) => write(name, value),
-    change: ({ name, value }) => write(name, value),
+    create: write,
+    change: write,
     remove(name, seen) {
       const id = seen?.id ?? "";
       const path = alone.has(id) ? at(name) : at(name, `/value/${encodeURIComponent(id)}`);

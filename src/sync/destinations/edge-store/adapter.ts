@@ -1,26 +1,17 @@
-import { createHash } from "node:crypto";
 import * as z from "zod";
 import type { Failure } from "../../../contracts/failure.ts";
 import { memo } from "../../../lib/memo.ts";
-import { type EdgeAnswer, type EdgeMeanings, edgeApi } from "../../../providers/edge-api.ts";
+import { type EdgeFailure, edgeApi, unanswered, unreadable } from "../../../providers/edge-api.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { EACH_SECRET } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
-import type { CallContext, Done, ExternalObject, Inspection, Put, RemoteDestinationType } from "../destination-type.ts";
+import { type CallContext, doneBy, type Put, remoteType } from "../destination-type.ts";
+import { connectionSchema, wordList } from "../fields.ts";
 import { CURSOR_REFUSED, pageNumber } from "../listing-cursor.ts";
+import { checkObject, intentOf } from "../object-rules.ts";
+import { MARKER_TEXT } from "../variables.ts";
 import { description } from "./description.ts";
 
 const SCOPES = ["workers", "ai_gateway", "dex", "access", "containers", "websearch"] as const;
-type Scope = (typeof SCOPES)[number];
-
-/** A destination's connection to its store. Unset fields are absent. */
-interface EdgeStoreConnection {
-  account_id: string;
-  store_id: string;
-  api_token: string;
-  scopes?: Scope[] | undefined;
-}
-
 /** "Manage account secrets": the size of a value. */
 const MAX_BYTES = 65_536;
 const MAX_NAME = 255;
@@ -28,13 +19,24 @@ const MAX_NAME = 255;
 const PAGE = 100;
 const MAX_PAGES = 20;
 
-/** Prefix of the comment of every secret written by this service. */
-const MARKER = "managed by sallyport sync";
-
 /** Limit of retries after conflicts while another writer creates or deletes the same secret. */
 const MAX_ROUNDS = 3;
 
-const meanings: EdgeMeanings = new Map();
+const SCOPES_RULE = `must name one or more of ${SCOPES.join(", ")}`;
+const id = () => z.string("must be a text").regex(/^[\da-f]{32}$/, "must be 32 hexadecimal digits");
+
+/** A destination's connection to its store. */
+const connection = connectionSchema(() => ({
+  account_id: id(),
+  store_id: id(),
+  api_token: z
+    .string("must be a text")
+    .regex(/^[\x21-\x7e]{1,1024}$/, "must be 1 to 1024 printable characters without spaces"),
+  scopes: wordList(SCOPES_RULE)
+    .pipe(z.array(z.enum(SCOPES, SCOPES_RULE)))
+    .nullish(),
+}));
+type EdgeStoreConnection = z.infer<ReturnType<typeof connection>>;
 
 const schemas = memo(() => {
   const secret = z.object({
@@ -44,27 +46,7 @@ const schemas = memo(() => {
     modified: z.string(),
     status: z.string().nullish(),
   });
-  const id = () => z.string("must be a text").regex(/^[\da-f]{32}$/, "must be 32 hexadecimal digits");
-  const SCOPES_RULE = `must name one or more of ${SCOPES.join(", ")}`;
-  return {
-    secret,
-    page: z.array(secret),
-    created: z.array(secret).min(1),
-    connection: z
-      .object({
-        account_id: id(),
-        store_id: id(),
-        api_token: z
-          .string("must be a text")
-          .regex(/^[\x21-\x7e]{1,1024}$/, "must be 1 to 1024 printable characters without spaces"),
-        scopes: z
-          .union([z.array(z.string()), z.string().transform((given) => given.split(","))], SCOPES_RULE)
-          .transform((given) => [...new Set(given.map((one) => one.trim()).filter((one) => one !== ""))])
-          .pipe(z.array(z.enum(SCOPES, SCOPES_RULE)))
-          .nullish(),
-      })
-      .transform(({ scopes, ...rest }): EdgeStoreConnection => (scopes?.length ? { ...rest, scopes } : rest)),
-  };
+  return { secret, page: z.array(secret), created: z.array(secret).min(1) };
 });
 
 type Secret = z.infer<ReturnType<typeof schemas>["secret"]>;
@@ -73,12 +55,7 @@ type Secret = z.infer<ReturnType<typeof schemas>["secret"]>;
  * Secrets of a Cloudflare Secrets Store. One external object is one secret, a record with an id. The comment marks it as
  * ours and identifies the push, so that a creation with a lost answer is recognised. Values cannot be read.
  */
-export const edgeStore: RemoteDestinationType<EdgeStoreConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return schemas().connection;
-  },
+export const edgeStore = remoteType(description, connection, {
   targets: ({ account_id: account, store_id: store }) => [JSON.stringify([account, store])],
   defaults: EACH_SECRET,
   naming: { allowed: /^[\w-]$/, maxLength: MAX_NAME, replacement: "_" },
@@ -87,11 +64,21 @@ export const edgeStore: RemoteDestinationType<EdgeStoreConnection> = {
   pace: { atOnce: 2, burst: 30, perMinute: 100 },
 
   async put(object, connection, context) {
-    const refused = checkObject(object);
+    const refused = checkObject(object, {
+      noun: "secret",
+      name: /^[\w-]{1,255}$/,
+      rule: `be 1 to ${MAX_NAME} letters, digits or characters of _-`,
+      maxBytes: MAX_BYTES,
+      limit: `at most ${MAX_BYTES} fit`,
+    });
     if (refused !== null) return refused;
     const store = storeOf(connection, context);
     const { name, updatePolicy: policy } = object;
-    const fields = { value: object.value, scopes: connection.scopes ?? ["workers"], comment: commentOf(object) };
+    const fields = {
+      value: object.value,
+      scopes: connection.scopes ?? ["workers"],
+      comment: `${MARKER_TEXT} (push ${intentOf(object).slice(0, 32)})`,
+    };
     const known = readReference(object.reference);
     if (known !== null && policy === "replace") {
       const changed = await store.change(known.id, name, fields);
@@ -130,7 +117,7 @@ export const edgeStore: RemoteDestinationType<EdgeStoreConnection> = {
     },
   },
 
-  async remove({ name, ownedOnly }, connection, context): Promise<Done> {
+  async remove({ name, ownedOnly }, connection, context) {
     const store = storeOf(connection, context);
     const found = await store.find(name);
     if (!found.ok) return found.outcome;
@@ -139,7 +126,7 @@ export const edgeStore: RemoteDestinationType<EdgeStoreConnection> = {
     return removed.ok || removed.status === 404 ? { outcome: "ok" } : removed.outcome;
   },
 
-  async inspect({ name, reference }, connection, context): Promise<Inspection> {
+  async inspect({ name, reference }, connection, context) {
     const found = await storeOf(connection, context).find(name);
     if (!found.ok) return found.outcome;
     const { secret } = found;
@@ -150,29 +137,28 @@ export const edgeStore: RemoteDestinationType<EdgeStoreConnection> = {
     return { outcome: "ok", state, owned: isMarked(secret) };
   },
 
-  async probe(connection, context): Promise<Done> {
-    const found = await storeOf(connection, context).find("sallyport-check");
-    return found.ok ? { outcome: "ok" } : found.outcome;
-  },
-};
+  probe: async (connection, context) => doneBy(await storeOf(connection, context).find("sallyport-check")),
+});
 
 interface Fields {
   readonly value: string;
-  readonly scopes: readonly Scope[];
+  readonly scopes: readonly (typeof SCOPES)[number][];
   readonly comment: string;
 }
 
-type Refused = Extract<EdgeAnswer, { ok: false }>;
+type Found = { readonly ok: true; readonly secret: Secret } | EdgeFailure;
 
 /** The calls for one store. Each sends one request, `find` one per page. */
 function storeOf(connection: EdgeStoreConnection, { settings, send }: CallContext) {
-  const api = edgeApi(connection, { url: settings.EDGE_STORE_API_URL, send }, meanings);
+  const api = edgeApi(connection, { url: settings.EDGE_STORE_API_URL, send });
   const path = `/secrets_store/stores/${connection.store_id}/secrets`;
-  const read = (doing: string, result: unknown): { ok: true; secret: Secret } | Refused => {
+  const read = (doing: string, result: unknown): Found => {
     const parsed = schemas().secret.safeParse(result);
     return parsed.success ? { ok: true, secret: parsed.data } : unreadable("unknown", doing);
   };
-  async function pageOf(page: number): Promise<{ ok: true; secrets: readonly Secret[]; isLast: boolean } | Refused> {
+  async function pageOf(
+    page: number,
+  ): Promise<{ ok: true; secrets: readonly Secret[]; isLast: boolean } | EdgeFailure> {
     const doing = "Listing the store's secrets";
     const answer = await api.call(doing, "GET", `${path}?page=${page}&per_page=${PAGE}`);
     if (!answer.ok) return answer;
@@ -184,7 +170,7 @@ function storeOf(connection: EdgeStoreConnection, { settings, send }: CallContex
   return {
     page: pageOf,
     /** The secret of a name, or null. */
-    async find(name: string): Promise<{ ok: true; secret: Secret | null } | Refused> {
+    async find(name: string): Promise<{ ok: true; secret: Secret | null } | EdgeFailure> {
       for (let page = 1; page <= MAX_PAGES; page++) {
         const listed = await pageOf(page);
         if (!listed.ok) return listed;
@@ -193,51 +179,24 @@ function storeOf(connection: EdgeStoreConnection, { settings, send }: CallContex
       }
       return unanswered(failure("client", "too_many_secrets", `The store has more than ${MAX_PAGES} pages of them.`));
     },
-    async create(name: string, fields: Fields): Promise<{ ok: true; secret: Secret } | Refused> {
+    async create(name: string, fields: Fields): Promise<Found> {
       const doing = `Creating ${name}`;
       const answer = await api.call(doing, "POST", path, { content: [{ name, ...fields }] });
       if (!answer.ok) return answer;
       const parsed = schemas().created.safeParse(answer.result);
-      return read(
-        doing,
-        parsed.data?.find((one) => one.name === name),
-      );
+      const named = parsed.data?.find((one) => one.name === name);
+      return read(doing, named);
     },
-    async change(id: string, name: string, fields: Fields): Promise<{ ok: true; secret: Secret } | Refused> {
+    async change(id: string, name: string, fields: Fields): Promise<Found> {
       const doing = `Changing ${name}`;
       const answer = await api.call(doing, "PATCH", `${path}/${encodeURIComponent(id)}`, { content: fields });
       return answer.ok ? read(doing, answer.result) : answer;
     },
-    remove: (id: string, name: string): Promise<EdgeAnswer> =>
-      api.call(`Deleting ${name}`, "DELETE", `${path}/${encodeURIComponent(id)}`),
+    remove: (id: string, name: string) => api.call(`Deleting ${name}`, "DELETE", `${path}/${encodeURIComponent(id)}`),
   };
 }
 
-const unanswered = (outcome: Failure): Refused => ({ ok: false, status: null, codes: [], outcome });
-
-const unreadable = (outcome: "external" | "unknown", doing: string): Refused =>
-  unanswered(failure(outcome, "unreadable_answer", `${doing} was answered, but not in a way that can be read.`));
-
-function checkObject({ name, value }: ExternalObject): Failure | null {
-  if (!/^[\w-]+$/.test(name) || name.length > MAX_NAME) {
-    const rule = `must be 1 to ${MAX_NAME} letters, digits or characters of _-`;
-    return failure("client", "name_invalid", `The secret's name ${rule}.`);
-  }
-  const bytes = Buffer.byteLength(value);
-  if (bytes <= MAX_BYTES) return null;
-  return failure("client", "value_too_large", `The value of ${name} is ${bytes} bytes; at most ${MAX_BYTES} fit.`);
-}
-
-/** Identifies the push. Reveals nothing of the value: the token is secret. */
-function commentOf({ idempotencyToken, name, value }: ExternalObject): string {
-  const push = createHash("sha256")
-    .update(JSON.stringify([idempotencyToken, name, value]))
-    .digest("hex")
-    .slice(0, 32);
-  return `${MARKER} (push ${push})`;
-}
-
-const isMarked = ({ comment }: Secret): boolean => comment?.startsWith(MARKER) ?? false;
+const isMarked = ({ comment }: Secret): boolean => comment?.startsWith(MARKER_TEXT) ?? false;
 
 const done = ({ id, modified }: Secret): Put => ({ outcome: "ok", reference: `${id} ${modified}` });
 

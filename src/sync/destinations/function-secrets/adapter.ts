@@ -1,20 +1,13 @@
 import { createHash } from "node:crypto";
 import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
-import { type Meaning, restClient, unreadable } from "../../../providers/rest.ts";
+import { contentOf, type Meaning, restClient } from "../../../providers/rest.ts";
 import { type BulkPlace, bulkOperations } from "../bulk-variables.ts";
-import { EACH_KEY } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
-import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
-import { accessToken, requiredText } from "../fields.ts";
-import { checkVariable } from "../variables.ts";
+import { EACH_KEY, environmentNames } from "../defaults.ts";
+import { type CallContext, doneBy, remoteType } from "../destination-type.ts";
+import { accessToken, connectionSchema, requiredText } from "../fields.ts";
+import { checkObject } from "../object-rules.ts";
 import { description } from "./description.ts";
-
-/** A destination's connection to its project. */
-interface FunctionSecretsConnection {
-  access_token: string;
-  project_ref: string;
-}
 
 const defaultUrl = "https://api.supabase.com";
 /** `CreateSecretBody` of the published document, in characters. */
@@ -24,13 +17,14 @@ const MOST = 100;
 /** Calls of a user are counted, so a burst of changes is one call. */
 const WINDOW_MS = 1_000;
 
-const schemas = memo(() => ({
-  connection: z.object({
-    access_token: accessToken(),
-    project_ref: requiredText(/^[a-z]{20}$/, "must be the project's ref: 20 lower-case letters"),
-  }),
-  secrets: z.array(z.object({ name: z.string(), value: z.string() })),
+/** A destination's connection to its project. */
+const connection = connectionSchema(() => ({
+  access_token: accessToken(),
+  project_ref: requiredText(/^[a-z]{20}$/, "must be the project's ref: 20 lower-case letters"),
 }));
+type FunctionSecretsConnection = z.infer<ReturnType<typeof connection>>;
+
+const Secrets = memo(() => z.array(z.object({ name: z.string(), value: z.string() })));
 
 /** The digest that reads show of a value. */
 const versionOf = (value: string): string => createHash("sha256").update(value).digest("hex");
@@ -39,18 +33,11 @@ const versionOf = (value: string): string => createHash("sha256").update(value).
 const isReserved = (name: string): boolean => name.startsWith("SUPABASE_");
 
 /** Secrets of a Supabase project's Edge Functions. One external object is one secret. Reads show digests of values. */
-export const functionSecrets: RemoteDestinationType<FunctionSecretsConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return schemas().connection;
-  },
+export const functionSecrets = remoteType(description, connection, {
   targets: ({ project_ref: project }) => [project],
   defaults: EACH_KEY,
   naming: {
-    allowed: /^[A-Za-z0-9_]$/,
-    maxLength: MAX_NAME,
-    replacement: "_",
+    ...environmentNames(MAX_NAME),
     adapt: (name) => (/^\d/.test(name) || isReserved(name) ? `_${name}` : name),
   },
   maxValueBytes: MAX_VALUE,
@@ -61,16 +48,16 @@ export const functionSecrets: RemoteDestinationType<FunctionSecretsConnection> =
     most: MOST,
     showsValues: false,
     check: (object) =>
-      checkVariable(object, {
+      checkObject(object, {
         name: /^(?!SUPABASE_)[A-Za-z_]\w{0,255}$/,
-        rule: `1 to ${MAX_NAME} letters, digits or _, not beginning with a digit or SUPABASE_`,
+        rule: `be 1 to ${MAX_NAME} letters, digits or _, not beginning with a digit or SUPABASE_`,
         maxBytes: MAX_VALUE,
       }),
     placeOf,
     versionOf,
     isOffered: (name) => !isReserved(name),
   }),
-};
+});
 
 function placeOf(
   { access_token: token, project_ref: project }: FunctionSecretsConnection,
@@ -82,12 +69,9 @@ function placeOf(
 
   return {
     async all() {
-      const doing = "Listing the secrets";
-      const answer = await call(doing, "GET", path);
-      if (!answer.ok) return answer.outcome;
-      const secrets = schemas().secrets.safeParse(answer.body);
-      if (!secrets.success) return unreadable(doing, "GET").outcome;
-      return new Map(secrets.data.map(({ name, value: version }) => [name, { version }]));
+      const secrets = contentOf(await call("Listing the secrets", "GET", path), Secrets());
+      if (!secrets.ok) return secrets.outcome;
+      return new Map(secrets.content.map(({ name, value: version }) => [name, { version }]));
     },
     async write(doing, values) {
       const body = [...values].map(([name, value]) => ({ name, value }));
@@ -96,10 +80,7 @@ function placeOf(
       // The answer is empty, and a digest read now may be that of another writer.
       return new Map(body.map(({ name, value }) => [name, versionOf(value)]));
     },
-    async remove(doing, names) {
-      const answer = await call(doing, "DELETE", path, names);
-      return answer.ok ? { outcome: "ok" } : answer.outcome;
-    },
+    remove: async (doing, names) => doneBy(await call(doing, "DELETE", path, names)),
   };
 }
 

@@ -1,28 +1,21 @@
-import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { EACH_SECRET } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
-import type { CallContext, Done, RemoteDestinationType } from "../destination-type.ts";
+import { type CallContext, type Done, doneBy, remoteType } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
-import { checkVariable, inspectVariable, putVariable, readVariable, removeVariable } from "../variables.ts";
+import { checkObject } from "../object-rules.ts";
+import { inspectVariable, putVariable, readVariable, removeVariable } from "../variables.ts";
 import { callerOf, placeOf, UNVERSIONED } from "./client.ts";
 import { type HttpsConnection, httpsConnection } from "./connection.ts";
 import { description } from "./description.ts";
 
 const maxValueBytes = 64 * 1024;
-const parsedConnection = memo(httpsConnection);
 
 /**
  * Any API that takes a value by one request. One external object is one name; the requests are templates. A repeated
  * request has the same id, so that a receiver can recognise it. Of an answer, only the status, the retry hint, and the
  * members at the connection's pointers are used, of the version a digest: a body may echo the value.
  */
-export const https: RemoteDestinationType<HttpsConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return parsedConnection();
-  },
+export const https = remoteType(description, httpsConnection, {
   targets: ({ url }) => [url],
   defaults: EACH_SECRET,
   naming: {
@@ -41,9 +34,9 @@ export const https: RemoteDestinationType<HttpsConnection> = {
   checkSettings: ({ url }, settings) => refuseListedHost("url", new URL(url).origin, settings),
 
   async put(object, connection, context) {
-    const refused = checkVariable(object, {
+    const refused = checkObject(object, {
       name: /^(?!\.{1,2}$)[\w./:@+-]{1,512}$/,
-      rule: "1 to 512 letters, digits or characters of _./:@+-, not dots alone",
+      rule: "be 1 to 512 letters, digits or characters of _./:@+-, not dots alone",
       maxBytes: maxValueBytes,
     });
     if (refused !== null) return refused;
@@ -76,7 +69,7 @@ export const https: RemoteDestinationType<HttpsConnection> = {
   },
 
   probe,
-};
+});
 
 async function probe(connection: HttpsConnection, context: CallContext): Promise<Done> {
   if (connection.probe_url === undefined) {
@@ -84,6 +77,5 @@ async function probe(connection: HttpsConnection, context: CallContext): Promise
     return refused === null ? { outcome: "ok" } : failure("client", "host_not_allowed", `${refused}.`);
   }
   const call = callerOf(connection, context);
-  const probed = await call({ doing: "The probe", method: "GET", url: connection.probe_url }, { name: "" });
-  return probed.ok ? { outcome: "ok" } : probed.outcome;
+  return doneBy(await call({ doing: "The probe", method: "GET", url: connection.probe_url }, { name: "" }));
 }

@@ -13,6 +13,7 @@ import {
 } from "../../../providers/rest.ts";
 import type { CallContext, Listing } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
+import { digestOf } from "../object-rules.ts";
 import { MARKER_TEXT, type SeenVariable, type VariablePlace, type Written } from "../variables.ts";
 import type { HttpsConnection } from "./connection.ts";
 import { hasField, renderBody, renderUrl, type Texts } from "./template.ts";
@@ -36,8 +37,7 @@ const usesId = ({ change_url, change_body, delete_url, delete_body }: HttpsConne
   [change_url, change_body, delete_url, delete_body].some((template) => hasField(template, "Id"));
 
 /** The id of a request: equal for repeats of an intent. */
-const idOf = (...parts: readonly string[]): string =>
-  `msg_${createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32)}`;
+const idOf = (...parts: readonly string[]): string => `msg_${digestOf(...parts).slice(0, 32)}`;
 
 interface Request {
   readonly doing: string;

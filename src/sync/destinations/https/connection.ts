@@ -7,34 +7,8 @@ import {
   POINTER,
   SIGNING_SECRET,
 } from "../../../providers/http-templates.ts";
-import { choice, optionalText, withoutUnset } from "../fields.ts";
+import { choice, connectionSchema, optionalText } from "../fields.ts";
 import { hasField, refuseBody, refuseUrlTemplate } from "./template.ts";
-
-/** A destination's requests. Unset fields are absent. */
-export interface HttpsConnection {
-  url: string;
-  method?: "PUT" | "POST" | "PATCH";
-  headers?: Readonly<Record<string, string>>;
-  body?: string;
-  content_type?: string;
-  success_pointer?: string;
-  change_method?: "PUT" | "POST" | "PATCH";
-  change_url?: string;
-  change_body?: string;
-  delete_method?: "DELETE" | "POST" | "PUT" | "PATCH" | "none";
-  delete_url?: string;
-  delete_body?: string;
-  inspect_url?: string;
-  list_pointer?: string;
-  name_pointer?: string;
-  next_pointer?: string;
-  id_pointer?: string;
-  owner_pointer?: string;
-  value_pointer?: string;
-  version_pointer?: string;
-  probe_url?: string;
-  signing_secret?: string;
-}
 
 const headers = () =>
   stringMap()
@@ -55,41 +29,41 @@ const template = (refuse: (text: string) => string | null) =>
 const withId = (text: string) => refuseUrlTemplate(text, { id: true });
 const pointer = () => optionalText(POINTER, "must be a JSON pointer such as /data/version");
 
-export const httpsConnection = () =>
-  z
-    .object({
-      url: template((text) => refuseUrlTemplate(text)).refine((text) => text !== "", "must be a URL"),
-      method: choice("PUT", "POST", "PATCH"),
-      headers: headers(),
-      body: template((text) => refuseBody(text, { value: true })).optional(),
-      content_type: optionalText(/^[\w.+-]+\/[\w.+-]+(; ?[\w.+=-]+)?$/, "must be a media type"),
-      success_pointer: pointer(),
-      delete_method: choice("DELETE", "POST", "PUT", "PATCH", "none"),
-      change_method: choice("PUT", "POST", "PATCH"),
-      change_url: template(withId).optional(),
-      change_body: template((text) => refuseBody(text, { value: true, id: true })).optional(),
-      delete_url: template(withId).optional(),
-      delete_body: template((text) => refuseBody(text, { id: true })).optional(),
-      inspect_url: template((text) => refuseUrlTemplate(text)).optional(),
-      list_pointer: pointer(),
-      name_pointer: pointer(),
-      next_pointer: pointer(),
-      id_pointer: pointer(),
-      owner_pointer: pointer(),
-      value_pointer: pointer(),
-      version_pointer: pointer(),
-      probe_url: template((text) => refuseUrlTemplate(text)).optional(),
-      signing_secret: optionalText(SIGNING_SECRET, "must be whsec_ and the base64 text of 24 to 64 bytes"),
-    })
-    .superRefine((given, context) => {
-      const origin = URL.parse(given.url)?.origin;
-      for (const field of ["change_url", "delete_url", "inspect_url", "probe_url"] as const) {
-        if (!given[field] || URL.parse(given[field])?.origin === origin) continue;
-        context.addIssue({ code: "custom", path: [field], message: "must have the host of url" });
-      }
-      for (const [field, message] of missing(given)) context.addIssue({ code: "custom", path: [field], message });
-    })
-    .transform((given) => withoutUnset(given) as unknown as HttpsConnection);
+/** A destination's requests. */
+export const httpsConnection = connectionSchema(
+  () => ({
+    url: template((text) => refuseUrlTemplate(text)).refine((text) => text !== "", "must be a URL"),
+    method: choice("PUT", "POST", "PATCH"),
+    headers: headers(),
+    body: template((text) => refuseBody(text, { value: true })).optional(),
+    content_type: optionalText(/^[\w.+-]+\/[\w.+-]+(; ?[\w.+=-]+)?$/, "must be a media type"),
+    success_pointer: pointer(),
+    delete_method: choice("DELETE", "POST", "PUT", "PATCH", "none"),
+    change_method: choice("PUT", "POST", "PATCH"),
+    change_url: template(withId).optional(),
+    change_body: template((text) => refuseBody(text, { value: true, id: true })).optional(),
+    delete_url: template(withId).optional(),
+    delete_body: template((text) => refuseBody(text, { id: true })).optional(),
+    inspect_url: template((text) => refuseUrlTemplate(text)).optional(),
+    list_pointer: pointer(),
+    name_pointer: pointer(),
+    next_pointer: pointer(),
+    id_pointer: pointer(),
+    owner_pointer: pointer(),
+    value_pointer: pointer(),
+    version_pointer: pointer(),
+    probe_url: template((text) => refuseUrlTemplate(text)).optional(),
+    signing_secret: optionalText(SIGNING_SECRET, "must be whsec_ and the base64 text of 24 to 64 bytes"),
+  }),
+  (given, refuse) => {
+    const origin = URL.parse(given.url)?.origin;
+    for (const field of ["change_url", "delete_url", "inspect_url", "probe_url"] as const) {
+      if (given[field] && URL.parse(given[field])?.origin !== origin) refuse(field, "must have the host of url");
+    }
+    for (const [field, message] of missing(given)) refuse(field, message);
+  },
+);
+export type HttpsConnection = z.infer<ReturnType<typeof httpsConnection>>;
 
 type Given = { readonly [K in keyof HttpsConnection]?: unknown };
 

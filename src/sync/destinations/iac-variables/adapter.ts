@@ -1,37 +1,55 @@
 import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
+import { flag } from "../../../platform/http/fields.ts";
 import { failure } from "../../../providers/outcome.ts";
 import {
+  contentOf,
   type Meaning,
   notSent,
+  type Rest,
   type RestAnswer,
   type RestRefused,
-  restClient,
-  unreadable,
 } from "../../../providers/rest.ts";
-import { EACH_KEY } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
-import type { CallContext, Listing, RemoteDestinationType } from "../destination-type.ts";
-import { refuseListedHost } from "../listed-host.ts";
+import { EACH_KEY, environmentNames, environmentRule } from "../defaults.ts";
+import { type CallContext, doneBy, type Listing, remoteType } from "../destination-type.ts";
+import { accessToken, choice, connectionSchema, optionalText } from "../fields.ts";
+import { addressedClient, optionalAddress, refuseAddress } from "../listed-host.ts";
 import { CURSOR_REFUSED, pageNumber } from "../listing-cursor.ts";
+import { checkObject } from "../object-rules.ts";
 import {
-  checkVariable,
   MARKER_TEXT,
   readVariable,
   type SeenVariable,
   type VariablePlace,
   variableOperations,
-  type Written,
+  writtenBy,
 } from "../variables.ts";
-import { type IacVariablesConnection, iacVariablesConnection } from "./connection.ts";
 import { description } from "./description.ts";
 
 const defaultUrl = "https://app.terraform.io";
 const maxValueBytes = 256 * 1024;
+const VARIABLE_RULE = { ...environmentRule(128), maxBytes: maxValueBytes };
 /** 100 variables each. */
 const maxPages = 20;
 
-const parsedConnection = memo(iacVariablesConnection);
+/** A destination's connection to its workspace or variable set: one of the two. */
+const connection = connectionSchema(
+  () => ({
+    access_token: accessToken(),
+    workspace_id: optionalText(/^ws-[A-Za-z0-9]{1,64}$/, "must be the workspace's id, such as ws-SihZTyXKfNXUWuUa"),
+    varset_id: optionalText(/^varset-[A-Za-z0-9]{1,64}$/, "must be the set's id, such as varset-mio9UUFyFMjU33S4"),
+    category: choice("env", "terraform"),
+    sensitive: flag().optional(),
+    hcl: flag().optional(),
+    address: optionalAddress(),
+  }),
+  (given, refuse) => {
+    if (!given.workspace_id && !given.varset_id) refuse("workspace_id", "is required, or varset_id");
+    if (given.workspace_id && given.varset_id) refuse("varset_id", "cannot be set together with workspace_id");
+    if (given.hcl && given.category !== "terraform") refuse("hcl", "is only for category terraform");
+  },
+);
+type IacVariablesConnection = z.infer<ReturnType<typeof connection>>;
 
 const schemas = memo(() => {
   const variable = z.object({
@@ -48,10 +66,12 @@ const schemas = memo(() => {
   });
   return {
     one: z.object({ data: variable }),
-    page: z.object({
-      data: z.array(variable),
-      meta: z.object({ pagination: z.object({ "next-page": z.number().nullish() }).nullish() }).nullish(),
-    }),
+    page: z
+      .object({
+        data: z.array(variable),
+        meta: z.object({ pagination: z.object({ "next-page": z.number().nullish() }).nullish() }).nullish(),
+      })
+      .transform(({ data, meta }) => ({ data, isLast: !meta?.pagination?.["next-page"] })),
     errors: z.object({ errors: z.array(z.object({ detail: z.string().catch("") })) }),
   };
 });
@@ -62,68 +82,39 @@ type Variable = z.infer<ReturnType<typeof schemas>["one"]>["data"];
  * Variables of HCP Terraform and Terraform Enterprise. One external object is one variable: a key in a category. Values of
  * sensitive variables are never shown, so changes are found by the version of the variable.
  */
-export const iacVariables: RemoteDestinationType<IacVariablesConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return parsedConnection();
-  },
+export const iacVariables = remoteType(description, connection, {
   targets: ({ address, category, ...given }, { IAC_VARIABLES_URL: url = defaultUrl }) => [
     JSON.stringify([address ?? url, given.workspace_id ?? given.varset_id, category ?? "env"]),
   ],
   defaults: EACH_KEY,
-  naming: {
-    allowed: /^[A-Za-z0-9_]$/,
-    maxLength: 128,
-    replacement: "_",
-    adapt: (name) => (/^\d/.test(name) ? `_${name}` : name),
-  },
+  naming: environmentNames(128),
   maxValueBytes,
   // 30 calls a second of a user; a push is up to three.
   pace: { atOnce: 3, burst: 20, perMinute: 300 },
   reading: { list, read: (name, connection, context) => readVariable(placeOf(connection, context), name) },
-  checkSettings: ({ address }, settings) => (address ? refuseListedHost("address", address, settings) : null),
+  checkSettings: refuseAddress,
 
-  ...variableOperations(placeOf, (object) =>
-    checkVariable(object, {
-      name: /^[A-Za-z_]\w{0,127}$/,
-      rule: "1 to 128 letters, digits or _, not beginning with a digit",
-      maxBytes: maxValueBytes,
-    }),
-  ),
+  ...variableOperations(placeOf, (object) => checkObject(object, VARIABLE_RULE)),
 
   /** Lists variables. A missing right to write shows at the first push. */
-  async probe(connection, context) {
-    const found = await placeOf(connection, context).find("");
-    return found.ok ? { outcome: "ok" } : found.outcome;
-  },
-};
+  probe: async (connection, context) => doneBy(await placeOf(connection, context).find("")),
+});
 
 const pathOf = ({ workspace_id: workspace, varset_id: set }: IacVariablesConnection): string =>
   workspace === undefined ? `/varsets/${set}/relationships/vars` : `/workspaces/${workspace}/vars`;
 
-function callerOf(connection: IacVariablesConnection, { settings, send }: CallContext) {
-  const { address, access_token: token } = connection;
-  const refused = address ? refuseListedHost("address", address, settings) : null;
-  if (refused !== null) return async () => notSent(failure("client", "host_not_allowed", `${refused}.`));
-  const base = `${(address ?? (settings.IAC_VARIABLES_URL || defaultUrl)).replace(/\/+$/, "")}/api/v2`;
+function callerOf(connection: IacVariablesConnection, context: CallContext): Rest {
   const type = "application/vnd.api+json";
-  const headers = { authorization: `Bearer ${token}`, accept: type };
-  return restClient({ base, headers, send, contentType: type, meaningOf });
+  return addressedClient(connection, context, context.settings.IAC_VARIABLES_URL || defaultUrl, "/api/v2", {
+    headers: { authorization: `Bearer ${connection.access_token}`, accept: type },
+    contentType: type,
+    meaningOf,
+  });
 }
 
-type Caller = ReturnType<typeof callerOf>;
-type Page = { readonly ok: true; readonly data: readonly Variable[]; readonly isLast: boolean } | RestRefused;
-
-async function readPage(call: Caller, connection: IacVariablesConnection, page: number): Promise<Page> {
-  const doing = "Listing the variables";
+async function readPage(call: Rest, connection: IacVariablesConnection, page: number) {
   const query = new URLSearchParams({ "page[number]": String(page), "page[size]": "100" });
-  const answer = await call(doing, "GET", `${pathOf(connection)}?${query}`);
-  if (!answer.ok) return answer;
-  const parsed = schemas().page.safeParse(answer.body);
-  if (!parsed.success) return unreadable(doing, "GET");
-  const { data, meta } = parsed.data;
-  return { ok: true, data, isLast: !meta?.pagination?.["next-page"] };
+  return contentOf(await call("Listing the variables", "GET", `${pathOf(connection)}?${query}`), schemas().page);
 }
 
 /** Variables of the category whose values are shown. A push would change an expression into a text, or the reverse. */
@@ -133,13 +124,14 @@ async function list(cursor: string, connection: IacVariablesConnection, context:
   const page = await readPage(callerOf(connection, context), connection, number);
   if (!page.ok) return page.outcome;
   const { category = "env", hcl = false } = connection;
-  const shown = page.data.filter(
+  const { data, isLast } = page.content;
+  const shown = data.filter(
     ({ attributes: of }) => of.category === category && !of.sensitive && (of.hcl ?? false) === hcl,
   );
   return {
     outcome: "ok",
     names: shown.map(({ attributes }) => attributes.key),
-    next: page.isLast ? null : String(number + 1),
+    next: isLast ? null : String(number + 1),
   };
 }
 
@@ -150,14 +142,14 @@ function placeOf(connection: IacVariablesConnection, context: CallContext): Vari
   /** Sensitive variables take a new value and description only. */
   const frozen = new Set<string>();
 
-  function written(doing: string, name: string, answer: RestAnswer): Written {
-    if (!answer.ok) return { ok: false, why: whyOf(answer), outcome: answer.outcome };
-    const parsed = schemas().one.safeParse(answer.body);
-    if (parsed.success && parsed.data.data.attributes.key === name) {
-      return { ok: true, reference: versionOf(parsed.data.data) };
-    }
-    return { ok: false, why: null, outcome: unreadable(doing, "POST").outcome };
-  }
+  // Variable sets of older servers have no versions.
+  const written = (name: string, answer: RestAnswer) =>
+    writtenBy(
+      answer,
+      schemas().one,
+      ({ data }) => (data.attributes.key === name ? (data.attributes["version-id"] ?? data.id) : null),
+      whyOf,
+    );
 
   return {
     hasIds: true,
@@ -165,7 +157,7 @@ function placeOf(connection: IacVariablesConnection, context: CallContext): Vari
       for (let number = 1; number <= maxPages; number++) {
         const page = await readPage(call, connection, number);
         if (!page.ok) return page;
-        const { data, isLast } = page;
+        const { data, isLast } = page.content;
         const found = data.find(({ attributes: { key, category: of } }) => key === name && of === category);
         if (found?.attributes.sensitive) frozen.add(found.id);
         if (found) return { ok: true, seen: seenOf(found) };
@@ -175,18 +167,16 @@ function placeOf(connection: IacVariablesConnection, context: CallContext): Vari
     },
 
     async create({ name, value }) {
-      const doing = `Creating ${name}`;
       const attributes = { key: name, value, category, hcl, sensitive, description: MARKER_TEXT };
-      return written(doing, name, await call(doing, "POST", path, { data: { type: "vars", attributes } }));
+      return written(name, await call(`Creating ${name}`, "POST", path, { data: { type: "vars", attributes } }));
     },
 
     async change({ name, value }, seen) {
-      const doing = `Changing ${name}`;
       const id = seen?.id ?? "";
       const more = frozen.has(id) ? {} : { hcl, sensitive };
       const attributes = { value, description: MARKER_TEXT, ...more };
-      const answer = await call(doing, "PATCH", `${path}/${id}`, { data: { id, type: "vars", attributes } });
-      return written(doing, name, answer);
+      const body = { data: { id, type: "vars", attributes } };
+      return written(name, await call(`Changing ${name}`, "PATCH", `${path}/${id}`, body));
     },
 
     remove: (name, seen) => call(`Deleting ${name}`, "DELETE", `${path}/${seen?.id ?? ""}`),
@@ -199,9 +189,6 @@ const seenOf = (variable: Variable): SeenVariable => ({
   version: variable.attributes["version-id"] ?? undefined,
   owned: variable.attributes.description?.startsWith(MARKER_TEXT) ?? false,
 });
-
-/** The reference: variable sets of older servers have no versions. */
-const versionOf = ({ id, attributes }: Variable): string => attributes["version-id"] ?? id;
 
 const isTaken = (body: unknown): boolean =>
   schemas()

@@ -1,20 +1,17 @@
 import { isDeepStrictEqual } from "node:util";
 import type { Failure } from "../../../contracts/failure.ts";
 import { tryParseJson, tryParseObject } from "../../../lib/json.ts";
-import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { EACH_SECRET } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
 import {
   type CallContext,
-  type Done,
+  doneBy,
   type ExternalObject,
-  type Inspection,
   type Listing,
   MARKER_TAG,
   type Put,
   type ReadObject,
-  type RemoteDestinationType,
+  remoteType,
 } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
 import { CURSOR_REFUSED } from "../listing-cursor.ts";
@@ -44,8 +41,6 @@ const ENOUGH = 100;
 /** Folders in folders, each of which is a call of the page after. */
 const MAX_DEPTH = 100;
 
-const connection = memo(kvV2Connection);
-
 /**
  * Secrets of a KV v2 engine of Vault, OpenBao or another Sallyport. One external object is one secret: with
  * `secret-path` its data is ours, with `secret-key` it has the one key `value`.
@@ -55,12 +50,7 @@ const connection = memo(kvV2Connection);
  * one, is marked before its data is written: what a lost answer leaves can be removed. Others are marked after their
  * data: an unmarked version of our own is recognised by its data.
  */
-export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return connection();
-  },
+export const kvV2Destination = remoteType(description, kvV2Connection, {
   targets: ({ address, target_namespace: namespace = "", mount }) => [JSON.stringify([address, namespace, mount])],
   defaults: EACH_SECRET,
   naming: {
@@ -137,7 +127,7 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
     return contended ?? failure("external", "contended", `${object.name} is being changed by another caller.`);
   },
 
-  async remove({ name, ownedOnly }, details, context): Promise<Done> {
+  async remove({ name, ownedOnly }, details, context) {
     const engine = kvV2(details, context);
     const place = await engine.checkPlace();
     if (!place.ok) return place.outcome;
@@ -146,11 +136,10 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
       if (!found.ok) return found.outcome;
       if (found.metadata === null || !isMarked(found.metadata)) return { outcome: "ok" };
     }
-    const removed = await engine.remove(name, details.delete_mode ?? "metadata");
-    return removed.ok ? { outcome: "ok" } : removed.outcome;
+    return doneBy(await engine.remove(name, details.delete_mode ?? "metadata"));
   },
 
-  async inspect({ name, reference, tags }, details, context): Promise<Inspection> {
+  async inspect({ name, reference, tags }, details, context) {
     const engine = kvV2(details, context);
     const place = await engine.checkPlace();
     if (!place.ok) return place.outcome;
@@ -172,14 +161,12 @@ export const kvV2Destination: RemoteDestinationType<KvV2Connection> = {
 
   reading: { list, read },
 
-  async probe(details, context, sample = "vault/sallyport-check"): Promise<Done> {
+  async probe(details, context, sample = "vault/sallyport-check") {
     const engine = kvV2(details, context);
     const place = await engine.checkPlace();
-    if (!place.ok) return place.outcome;
-    const found = await engine.metadata(sample);
-    return found.ok ? { outcome: "ok" } : found.outcome;
+    return doneBy(place.ok ? await engine.metadata(sample) : place);
   },
-};
+});
 
 /** Whether a path is that of a folder that is read: with a slash at the end, or empty for the root. */
 const isFolder = (path: string): boolean =>

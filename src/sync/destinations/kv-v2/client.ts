@@ -11,6 +11,7 @@ import {
   withoutEffect,
   withUnsureEffect,
 } from "../../../providers/outcome.ts";
+import type { Meaning, RestMethod } from "../../../providers/rest.ts";
 import { TokenCache } from "../../../providers/token-cache.ts";
 import type { CallContext } from "../destination-type.ts";
 import { refuseListedHost } from "../listed-host.ts";
@@ -49,27 +50,7 @@ export interface Version {
   readonly created: string;
 }
 
-export interface KvV2 {
-  /** The metadata of a secret, or null without any. */
-  metadata(name: string): Promise<{ ok: true; metadata: Metadata | null } | Refused>;
-  /** The JSON text of the current version's data as the engine spells it, or null without a living version. */
-  data(name: string): Promise<{ ok: true; data: unknown } | Refused>;
-  /** The names directly in a folder, folders with a slash at the end. @param folder "" or a path with one at the end */
-  list(folder: string): Promise<{ ok: true; names: readonly string[] } | Refused>;
-  /** Writes a version when `cas` is the current one. @param data the JSON text of an object */
-  write(name: string, data: string, cas: number): Promise<({ ok: true } & Version) | Refused>;
-  /** Merges into the custom metadata; null removes a key. */
-  tag(name: string, tags: Readonly<Record<string, string | null>>): Promise<{ ok: true } | Refused>;
-  /**
-   * Makes the metadata of a secret that has none, without a version. Metadata that another writer makes meanwhile is kept
-   * by OpenBao and Sallyport, which know `metadata_cas`; Vault ignores the field and replaces its custom metadata.
-   */
-  announce(name: string, tags: Readonly<Record<string, string>>): Promise<{ ok: true } | Refused>;
-  /** Deletes all versions with the metadata, or the newest version. Succeeds without any. */
-  remove(name: string, mode: "metadata" | "version"): Promise<{ ok: true } | Refused>;
-  /** Refuses a mount that is not KV v2, and one of this service itself. Cached. */
-  checkPlace(): Promise<{ ok: true } | Refused>;
-}
+export type KvV2 = ReturnType<typeof kvV2>;
 
 interface Login {
   readonly token: string;
@@ -107,14 +88,14 @@ const schemas = memo(() => {
   };
 });
 
-export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
+export function kvV2(connection: KvV2Connection, context: CallContext) {
   const { address, mount, target_namespace: namespace } = connection;
   const at = (kind: "data" | "metadata", name: string) => `${mount}/${kind}/${name}`;
   const session = sessionOf(connection, context);
 
   async function call(
     doing: string,
-    method: "GET" | "POST" | "PATCH" | "DELETE",
+    method: RestMethod,
     path: string,
     { body, type = "application/json", query = "" }: { body?: string; type?: string; query?: string } = {},
   ): Promise<Answer> {
@@ -139,7 +120,8 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
   }
 
   return {
-    async metadata(name) {
+    /** The metadata of a secret, or null without any. */
+    async metadata(name: string): Promise<{ ok: true; metadata: Metadata | null } | Refused> {
       const doing = `Reading the metadata of ${name}`;
       const answer = await call(doing, "GET", at("metadata", name));
       if (!answer.ok) return answer.absent ? { ok: true, metadata: null } : answer;
@@ -153,7 +135,8 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
       return { ok: true, metadata: { current, revision, created, tags: tags ?? {} } };
     },
 
-    async data(name) {
+    /** The current version's data. */
+    async data(name: string): Promise<{ ok: true; data: unknown } | Refused> {
       const doing = `Reading ${name}`;
       const answer = await call(doing, "GET", at("data", name));
       if (!answer.ok) return answer;
@@ -161,7 +144,8 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
       return parsed.success ? { ok: true, data: parsed.data.data.data } : unreadable("external", doing);
     },
 
-    async list(folder) {
+    /** The names directly in a folder, folders with a slash at the end. @param folder "" or a path with one at the end */
+    async list(folder: string): Promise<{ ok: true; names: readonly string[] } | Refused> {
       const doing = `Listing ${folder || "the secrets"}`;
       const answer = await call(doing, "GET", at("metadata", folder), { query: "?list=true" });
       if (!answer.ok) return answer.absent ? { ok: true, names: [] } : answer;
@@ -169,7 +153,8 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
       return parsed.success ? { ok: true, names: parsed.data.data.keys } : unreadable("external", doing);
     },
 
-    async write(name, data, cas) {
+    /** Writes a version when `cas` is the current one. @param data the JSON text of an object */
+    async write(name: string, data: string, cas: number): Promise<({ ok: true } & Version) | Refused> {
       const doing = `Writing ${name}`;
       // Numbers are kept as they are spelled: the data is not parsed here.
       const answer = await call(doing, "POST", at("data", name), { body: `{"options":{"cas":${cas}},"data":${data}}` });
@@ -179,34 +164,39 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
       return { ok: true, version: parsed.data.data.version, created: parsed.data.data.created_time };
     },
 
-    async tag(name, tags) {
+    /** Merges into the custom metadata; null removes a key. */
+    async tag(name: string, tags: Readonly<Record<string, string | null>>): Promise<{ ok: true } | Refused> {
       const type = "application/merge-patch+json";
       const patch = (version?: number) => {
         const body = JSON.stringify({ custom_metadata: tags, metadata_cas: version });
         return call(`Marking ${name}`, "PATCH", at("metadata", name), { body, type });
       };
       const answer = await patch();
-      if (answer.ok || answer.outcome.code !== VERSION_REQUIRED) return answer.ok ? { ok: true } : answer;
+      if (answer.ok || answer.outcome.code !== VERSION_REQUIRED) return answer;
       const found = await this.metadata(name);
       if (!found.ok) return found;
-      const versioned = await patch(found.metadata?.revision);
-      return versioned.ok ? { ok: true } : versioned;
+      return patch(found.metadata?.revision);
     },
 
-    async announce(name, tags) {
+    /**
+     * Makes the metadata of a secret that has none, without a version. Metadata that another writer makes meanwhile is
+     * kept by OpenBao and Sallyport, which know `metadata_cas`; Vault ignores the field and replaces its custom metadata.
+     */
+    async announce(name: string, tags: Readonly<Record<string, string>>): Promise<{ ok: true } | Refused> {
       const body = JSON.stringify({ custom_metadata: tags, metadata_cas: 0 });
-      const answer = await call(`Marking ${name}`, "POST", at("metadata", name), { body });
-      return answer.ok ? { ok: true } : answer;
+      return call(`Marking ${name}`, "POST", at("metadata", name), { body });
     },
 
-    async remove(name, mode) {
+    /** Deletes all versions with the metadata, or the newest version. Succeeds without any. */
+    async remove(name: string, mode: "metadata" | "version"): Promise<{ ok: true } | Refused> {
       const kind = mode === "version" ? "data" : "metadata";
       const answer = await call(`Deleting ${name}`, "DELETE", at(kind, name));
       return answer.ok || answer.absent ? { ok: true } : answer;
     },
 
-    async checkPlace() {
-      const found = await places.get<Refused>([address, namespace, mount, ...session.identity], async () => {
+    /** Refuses a mount that is not KV v2, and one of this service itself. Cached. */
+    async checkPlace(): Promise<{ ok: true } | Refused> {
+      return places.get<Refused>([address, namespace, mount, ...session.identity], async () => {
         const itself = await refuseItself(address, context);
         if (itself !== null) return itself;
         const doing = `Reading the mount ${mount}`;
@@ -220,7 +210,6 @@ export function kvV2(connection: KvV2Connection, context: CallContext): KvV2 {
         }
         return { ok: true as const, token: { expiresAt: Date.now() + PLACE_MS } };
       });
-      return found.ok ? { ok: true } : found;
     },
   };
 }
@@ -328,13 +317,8 @@ async function send(doing: string, request: Parameters<Send>[0], context: CallCo
     : unreadable(method === "GET" ? "external" : "unknown", doing);
 }
 
-const unanswered = (outcome: Failure): Refused => ({
-  ok: false,
-  status: null,
-  absent: false,
-  contended: false,
-  outcome,
-});
+const unanswered = (outcome: Failure) =>
+  ({ ok: false, status: null, absent: false, contended: false, outcome }) as const;
 
 const unreadable = (outcome: "external" | "unknown", doing: string): Refused =>
   unanswered(failure(outcome, "unreadable_answer", `${doing} was answered, but not in a way that can be read.`));
@@ -347,8 +331,6 @@ const CONTENDED = [
   "check-and-set parameter does not match",
   "metadata_cas must be 0",
 ];
-
-type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
 
 /** The texts of errors are matched and never shown: they may quote the request. */
 function meaningOf(status: number, errors: readonly string[]): Meaning {

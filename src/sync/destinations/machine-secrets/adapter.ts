@@ -1,58 +1,47 @@
 import * as z from "zod";
 import { memo } from "../../../lib/memo.ts";
-import { type Meaning, restClient, unreadable } from "../../../providers/rest.ts";
+import { contentOf, type Meaning, restClient } from "../../../providers/rest.ts";
 import { type BulkPlace, bulkOperations, WRITTEN } from "../bulk-variables.ts";
-import { EACH_KEY, ENVIRONMENT_NAMES, ENVIRONMENT_RULE } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
-import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
-import { requiredText } from "../fields.ts";
-import { checkVariable } from "../variables.ts";
+import { EACH_KEY, environmentNames, environmentRule } from "../defaults.ts";
+import { type CallContext, doneBy, remoteType } from "../destination-type.ts";
+import { connectionSchema, requiredText } from "../fields.ts";
+import { checkObject } from "../object-rules.ts";
 import { description } from "./description.ts";
-
-/** A destination's connection to its app. */
-interface MachineSecretsConnection {
-  api_token: string;
-  app: string;
-}
 
 const defaultUrl = "https://api.machines.dev";
 /** The provider states no limit of one value. */
 const maxValueBytes = 64 * 1024;
+const VARIABLE_RULE = { ...environmentRule(), maxBytes: maxValueBytes };
 const MOST = 100;
 /** An app takes one write a second, so a burst of changes is one call. */
 const WINDOW_MS = 2_000;
 
+/** A destination's connection to its app. */
+const connection = connectionSchema(() => ({
+  api_token: requiredText(
+    /^(FlyV1 )?[\x21-\x7e]{1,8192}$/,
+    "must be 1 to 8192 printable characters without spaces, after FlyV1 or alone",
+  ),
+  app: requiredText(
+    /^[a-z0-9][a-z0-9-]{0,62}$/,
+    "must be the app's name: 1 to 63 lower-case letters, digits or -, not beginning with -",
+  ),
+}));
+type MachineSecretsConnection = z.infer<ReturnType<typeof connection>>;
+
 const schemas = memo(() => {
   const secrets = z.array(z.object({ name: z.string(), digest: z.string().nullish() })).nullish();
-  return {
-    connection: z.object({
-      api_token: requiredText(
-        /^(FlyV1 )?[\x21-\x7e]{1,8192}$/,
-        "must be 1 to 8192 printable characters without spaces, after FlyV1 or alone",
-      ),
-      app: requiredText(
-        /^[a-z0-9][a-z0-9-]{0,62}$/,
-        "must be the app's name: 1 to 63 lower-case letters, digits or -, not beginning with -",
-      ),
-    }),
-    listed: z.object({ secrets }),
-    changed: z.object({ secrets, version: z.number().int() }),
-  };
+  return { listed: z.object({ secrets }), changed: z.object({ secrets, version: z.number().int() }) };
 });
 
 /**
  * Secrets of a Fly.io app. One external object is one secret. Reads show digests, and may be older than the last write
  * unless they name its version: a reference is that version and the digest.
  */
-export const machineSecrets: RemoteDestinationType<MachineSecretsConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return schemas().connection;
-  },
+export const machineSecrets = remoteType(description, connection, {
   targets: ({ app }) => [app],
   defaults: EACH_KEY,
-  naming: ENVIRONMENT_NAMES,
+  naming: environmentNames(),
   maxValueBytes,
   pace: { atOnce: 1, burst: 300, perMinute: 3_000 },
   ...bulkOperations({
@@ -60,15 +49,11 @@ export const machineSecrets: RemoteDestinationType<MachineSecretsConnection> = {
     windowMs: WINDOW_MS,
     most: MOST,
     showsValues: false,
-    check: (object) =>
-      checkVariable(object, {
-        ...ENVIRONMENT_RULE,
-        maxBytes: maxValueBytes,
-      }),
+    check: (object) => checkObject(object, VARIABLE_RULE),
     placeOf,
     versionIn: (reference) => reference.replace(/^\d+:/, ""),
   }),
-};
+});
 
 /** The scheme of a token, as the provider's own client chooses it. */
 function authorizationOf(token: string): string {
@@ -85,37 +70,30 @@ function placeOf({ api_token: token, app }: MachineSecretsConnection, { settings
   const path = `/apps/${app}/secrets`;
 
   /** Sets secrets, and removes those that are null: as a whole, as one version. */
-  async function change(doing: string, values: Readonly<Record<string, string | null>>) {
-    const answer = await call(doing, "POST", path, { values });
-    if (!answer.ok) return answer.outcome;
-    return schemas().changed.safeParse(answer.body).data ?? unreadable(doing, "POST").outcome;
-  }
+  const change = async (doing: string, values: Readonly<Record<string, string | null>>) =>
+    contentOf(await call(doing, "POST", path, { values }), schemas().changed);
 
   return {
     async all(references = []) {
-      const doing = "Listing the secrets";
       const version = Math.max(0, ...references.map(leastVersion));
-      const answer = await call(doing, "GET", version === 0 ? path : `${path}?min_version=${version}`);
-      if (!answer.ok) return answer.outcome;
-      const listed = schemas().listed.safeParse(answer.body);
-      if (!listed.success) return unreadable(doing, "GET").outcome;
-      const secrets = listed.data.secrets ?? [];
+      const query = version === 0 ? "" : `?min_version=${version}`;
+      const listed = contentOf(await call("Listing the secrets", "GET", `${path}${query}`), schemas().listed);
+      if (!listed.ok) return listed.outcome;
+      const secrets = listed.content.secrets ?? [];
       return new Map(secrets.map(({ name, digest }) => [name, digest ? { version: digest } : {}]));
     },
     async write(doing, values) {
       const changed = await change(doing, Object.fromEntries(values));
-      if ("outcome" in changed) return changed;
-      const digests = new Map(changed.secrets?.map(({ name, digest }) => [name, digest]));
+      if (!changed.ok) return changed.outcome;
+      const { secrets, version } = changed.content;
+      const digests = new Map(secrets?.map(({ name, digest }) => [name, digest]));
       const referenceOf = (name: string) => {
         const digest = digests.get(name);
-        return digest ? `${changed.version}:${digest}` : WRITTEN;
+        return digest ? `${version}:${digest}` : WRITTEN;
       };
       return new Map([...values.keys()].map((name) => [name, referenceOf(name)]));
     },
-    async remove(doing, names) {
-      const changed = await change(doing, Object.fromEntries(names.map((name) => [name, null])));
-      return "outcome" in changed ? changed : { outcome: "ok" };
-    },
+    remove: async (doing, names) => doneBy(await change(doing, Object.fromEntries(names.map((name) => [name, null])))),
   };
 }
 

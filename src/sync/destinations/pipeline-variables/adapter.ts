@@ -1,10 +1,8 @@
-import { memo } from "../../../lib/memo.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { type BulkPlace, bulkOperations, WRITTEN } from "../bulk-variables.ts";
 import { EACH_KEY } from "../defaults.ts";
-import { fromDescription } from "../description.ts";
-import type { CallContext, RemoteDestinationType } from "../destination-type.ts";
-import { checkVariable } from "../variables.ts";
+import { type CallContext, remoteType } from "../destination-type.ts";
+import { checkObject } from "../object-rules.ts";
 import { type GroupVariable, groupClient, type VariableGroup } from "./client.ts";
 import { type PipelineConnection, pipelineConnection } from "./connection.ts";
 import { description } from "./description.ts";
@@ -26,18 +24,11 @@ const NONE = "-";
 /** Variables with these prefixes are not available to tasks ("Define variables", Azure Pipelines). */
 const RESERVED = /^(?:ENDPOINT|INPUT|SECRET|PATH|SECUREFILE)/;
 
-const connection = memo(pipelineConnection);
-
 /**
  * Secret variables of a variable group of Azure DevOps. One external object is one variable; names differ by more than
  * case. The provider has no conditional write: of two writers at the same time the later one wins.
  */
-export const pipelineVariables: RemoteDestinationType<PipelineConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return connection();
-  },
+export const pipelineVariables = remoteType(description, pipelineConnection, {
   targets: ({ organization, variable_group_id: group }) => [`${organization.toLowerCase()}/${group}`],
   defaults: EACH_KEY,
   naming: {
@@ -58,15 +49,15 @@ export const pipelineVariables: RemoteDestinationType<PipelineConnection> = {
     most: MOST,
     showsValues: false,
     check: (object) =>
-      checkVariable(object, {
+      checkObject(object, {
         name: /^(?!ENDPOINT|INPUT|SECRET|PATH|SECUREFILE|SALLYPORT_VARIABLES$)[A-Z_][A-Z0-9_]{0,399}$/,
-        rule: `1 to ${MAX_NAME} capital letters, digits or _, not beginning with a digit or a reserved word`,
+        rule: `be 1 to ${MAX_NAME} capital letters, digits or _, not beginning with a digit or a reserved word`,
         maxBytes: maxValueBytes,
         notEmpty: true,
       }),
     placeOf,
   }),
-};
+});
 
 function placeOf(given: PipelineConnection, context: CallContext): BulkPlace {
   const group = groupClient(given, context);

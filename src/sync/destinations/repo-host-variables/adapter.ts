@@ -4,20 +4,16 @@ import { flag } from "../../../platform/http/fields.ts";
 import { failure } from "../../../providers/outcome.ts";
 import {
   type Answer,
-  hasNextPage,
   type Refused,
-  type RepoHost,
   type RepoHostConnection,
   refuseEnterpriseUrl,
   repoHostClient,
 } from "../../../providers/repo-host-github/client.ts";
-import { fromDescription } from "../description.ts";
-import type { CallContext, Listing, ReadObject, RemoteDestinationType } from "../destination-type.ts";
-import { CURSOR_REFUSED, pageNumber } from "../listing-cursor.ts";
-import { idsOf, notVisible, repoHost, repositoryLabel, repositoryPath } from "../repo-host/adapter.ts";
+import { type CallContext, doneBy, remoteType } from "../destination-type.ts";
+import { checkObject } from "../object-rules.ts";
+import { idsOf, list, NAME_RULE, placeOf, repoHost, whyMissing } from "../repo-host/adapter.ts";
 import { checkRepoHost, connectionOf, repoHostFields, resolveRepoHost } from "../repo-host/connection.ts";
 import {
-  checkVariable,
   inspectVariable,
   putVariable,
   readVariable,
@@ -39,7 +35,6 @@ const connection = memo(() =>
     .transform(({ allow_plaintext, ...given }): VariablesConnection => ({ ...connectionOf(given), allow_plaintext })),
 );
 
-const PageAnswer = memo(() => z.object({ variables: z.array(z.object({ name: z.string() })) }));
 const VariableAnswer = memo(() => z.object({ name: z.string(), value: z.string() }));
 
 /**
@@ -47,14 +42,9 @@ const VariableAnswer = memo(() => z.object({ name: z.string(), value: z.string()
  * this is meant. A variable has no marker: it is ours when a push is recorded, or when a push of unknown outcome had its
  * value.
  */
-export const repoHostVariables: RemoteDestinationType<VariablesConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return connection();
-  },
+export const repoHostVariables = remoteType(description, connection, {
   // Names of accounts, repositories and environments are case-insensitive.
-  targets: (given) => [`${given.enterprise_url ?? ""}${pathOf(given)}`.toLowerCase()],
+  targets: (given) => [`${given.enterprise_url ?? ""}${placeOf(given, "variables").path}`.toLowerCase()],
   resolve: resolveRepoHost,
   defaults: repoHost.defaults,
   naming: {
@@ -65,75 +55,53 @@ export const repoHostVariables: RemoteDestinationType<VariablesConnection> = {
   pace: repoHost.pace,
   checkSettings: ({ enterprise_url: url }, settings) => refuseEnterpriseUrl(url, settings),
   appOf: ({ app_name: name }) => name ?? null,
-  reading: { list, read },
+  reading: {
+    list: (cursor, given, context) => list(cursor, PAGE, given, clientOf(given, context), "variables"),
+    async read(name, given, context) {
+      const place = variablesOf(given, context);
+      return place.ok ? readVariable(place.place, name) : place.outcome;
+    },
+  },
 
   async put(object, given, context) {
-    const refused = checkVariable(object, {
-      name: /^(?!GITHUB_)[A-Z_][A-Z0-9_]{0,254}$/,
-      rule: "1 to 255 capital letters, digits or _, not beginning with a digit or GITHUB_",
-      maxBytes: repoHost.maxValueBytes,
-      notEmpty: true,
-    });
+    const refused = checkObject(object, { ...NAME_RULE, notEmpty: true });
     if (refused !== null) return refused;
-    const place = placeOf(given, context);
+    const place = variablesOf(given, context);
     return place.ok ? putVariable(place.place, object) : place.outcome;
   },
   async remove(object, given, context) {
-    const place = placeOf(given, context);
+    const place = variablesOf(given, context);
     return place.ok ? removeVariable(place.place, object) : place.outcome;
   },
   async inspect(object, given, context) {
-    const place = placeOf(given, context);
+    const place = variablesOf(given, context);
     return place.ok ? inspectVariable(place.place, object) : place.outcome;
   },
 
   /** Lists one variable. A missing right to write shows at the first push. */
   async probe(given, context) {
-    const client = repoHostClient(given, context, "variables");
+    const client = clientOf(given, context);
     if (!client.ok) return client.outcome;
     const wrongApp = await client.host.checkApp();
     if (wrongApp !== null) return wrongApp.outcome;
-    const listed = await client.host.call("GET", `${pathOf(given)}?per_page=1`);
-    if (listed.ok) return { outcome: "ok" };
-    return listed.status === 404 ? whyMissing(client.host, given) : listed.outcome;
+    const place = placeOf(given, "variables");
+    const listed = await client.host.call("GET", `${place.path}?per_page=1`);
+    if (!listed.ok && listed.status === 404) return whyMissing(client.host, place, given);
+    return doneBy(listed);
   },
-};
+});
 
 /** The most variables of a page. */
 const PAGE = 30;
 
-async function list(cursor: string, given: VariablesConnection, context: CallContext): Promise<Listing> {
-  const client = repoHostClient(given, context, "variables");
-  if (!client.ok) return client.outcome;
-  const page = pageNumber(cursor);
-  if (page === null) return CURSOR_REFUSED;
-  const answer = await client.host.call("GET", `${pathOf(given)}?per_page=${PAGE}&page=${page}`);
-  if (!answer.ok) return answer.status === 404 ? whyMissing(client.host, given) : answer.outcome;
-  const parsed = PageAnswer().safeParse(answer.body);
-  if (!parsed.success) return failure("external", "unreadable_answer", "The list of variables cannot be read.");
-  const names = parsed.data.variables.map(({ name }) => name);
-  return { outcome: "ok", names, next: hasNextPage(answer.headers) ? String(page + 1) : null };
-}
+const clientOf = (given: VariablesConnection, context: CallContext) => repoHostClient(given, context, "variables");
 
-async function read(name: string, given: VariablesConnection, context: CallContext): Promise<ReadObject> {
-  const place = placeOf(given, context);
-  return place.ok ? readVariable(place.place, name) : place.outcome;
-}
-
-function pathOf(given: RepoHostConnection): string {
-  const { organization_name: organization, environment_name: environment } = given;
-  if (given.secrets_location === "organization") return `/orgs/${organization}/actions/variables`;
-  const repository = repositoryPath(given);
-  return environment === undefined
-    ? `${repository}/actions/variables`
-    : `${repository}/environments/${encodeURIComponent(environment)}/variables`;
-}
-
-function placeOf(given: VariablesConnection, context: CallContext): { ok: true; place: VariablePlace } | Refused {
-  const client = repoHostClient(given, context, "variables");
+function variablesOf(given: VariablesConnection, context: CallContext): { ok: true; place: VariablePlace } | Refused {
+  const client = clientOf(given, context);
   if (!client.ok) return client;
   const { host } = client;
-  const path = pathOf(given);
+  const owner = placeOf(given, "variables");
+  const { path } = owner;
 
   /** For organizations: the repositories with access, always in full, because a write without the list clears it. */
   async function accessOf() {
@@ -152,7 +120,7 @@ function placeOf(given: VariablesConnection, context: CallContext): { ok: true; 
     if (answer.ok) return written(answer, method, name);
     if (method === "POST" && answer.status === 409) return { ok: false, why: "exists", outcome: answer.outcome };
     if (method === "PATCH" && answer.status === 404) return { ok: false, why: "absent", outcome: answer.outcome };
-    const outcome = answer.status === 404 ? await whyMissing(host, given) : answer.outcome;
+    const outcome = answer.status === 404 ? await whyMissing(host, owner, given) : answer.outcome;
     return { ok: false, why: null, outcome };
   }
 
@@ -163,7 +131,7 @@ function placeOf(given: VariablesConnection, context: CallContext): { ok: true; 
         if (answer.status !== 404) return refusedBy(answer);
         const listed = await host.call("GET", `${path}?per_page=1`);
         if (listed.ok) return { ok: true, seen: null };
-        return refusedBy(listed.status === 404 ? { ...listed, outcome: await whyMissing(host, given) } : listed);
+        return refusedBy(listed.status === 404 ? { ...listed, outcome: await whyMissing(host, owner, given) } : listed);
       }
       const variable = VariableAnswer().safeParse(answer.body);
       if (variable.success) return { ok: true, seen: { value: variable.data.value, owned: null } };
@@ -190,15 +158,4 @@ function written({ status }: Extract<Answer, { ok: true }>, method: string, name
     `The write of ${name} was answered, but not as the provider does.`,
   );
   return { ok: false, why: null, outcome };
-}
-
-/** Explains "not found" of the place, which the provider also returns for resources hidden from the credentials. */
-async function whyMissing(host: RepoHost, given: RepoHostConnection) {
-  if (given.secrets_location === "organization") return notVisible(`the organization ${given.organization_name}`);
-  const repository = await host.call("GET", repositoryPath(given));
-  const label = repositoryLabel(given);
-  if (!repository.ok) return repository.status === 404 ? notVisible(label) : repository.outcome;
-  return given.environment_name === undefined
-    ? failure("client", "permission_denied", `The credentials may see ${label}, but not its variables.`)
-    : failure("client", "environment_not_found", `There is no environment ${given.environment_name} of ${label}.`);
 }

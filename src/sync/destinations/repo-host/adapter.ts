@@ -13,17 +13,17 @@ import {
 } from "../../../providers/repo-host-github/client.ts";
 import { sealBox } from "../../../providers/repo-host-github/sealed-box.ts";
 import { TokenCache } from "../../../providers/token-cache.ts";
-import { fromDescription } from "../description.ts";
-import type {
-  CallContext,
-  Done,
-  ExternalObject,
-  Inspection,
-  Listing,
-  Put,
-  RemoteDestinationType,
+import {
+  type Done,
+  doneBy,
+  type ExternalObject,
+  type Inspection,
+  type Listing,
+  type Put,
+  remoteType,
 } from "../destination-type.ts";
 import { CURSOR_REFUSED, pageNumber } from "../listing-cursor.ts";
+import { checkObject } from "../object-rules.ts";
 import { isCautious } from "../variables.ts";
 import { repoHostConnection, resolveRepoHost } from "./connection.ts";
 import { description } from "./description.ts";
@@ -32,8 +32,12 @@ import { description } from "./description.ts";
  * "Secrets are limited to 48 KB in size" (GitHub's documentation, "Using secrets", limits); names have no stated limit.
  */
 const maxValueBytes = 48 * 1024;
-const maxNameLength = 255;
-const namePattern = /^[A-Z_][A-Z0-9_]{0,254}$/;
+/** The names that GitHub takes, for `checkObject`. */
+export const NAME_RULE = {
+  name: /^(?!GITHUB_)[A-Z_][A-Z0-9_]{0,254}$/,
+  rule: "be 1 to 255 capital letters, digits or _, not beginning with a digit or GITHUB_",
+  maxBytes: maxValueBytes,
+};
 
 const keyLifeMs = 5 * 60_000;
 const repositoryIdLifeMs = 60 * 60_000;
@@ -41,8 +45,9 @@ const repositoryIdLifeMs = 60 * 60_000;
 /** Tolerance between the time of change, in whole seconds, and the `Date` header, from another clock. */
 const clockToleranceMs = 5000;
 
-/** The owner of the secrets. `limit`: the most secrets it can hold (same page as the size). */
+/** The owner of secrets, or of variables. `limit`: the most secrets it can hold (same page as the size). */
 interface Place {
+  of: "secrets" | "variables";
   kind: "repository" | "environment" | "organization";
   label: string;
   path: string;
@@ -84,12 +89,7 @@ const RepositoryAnswer = memo(() =>
  * Consequently `owned-only` refuses, and `if-not-exists` leaves, a secret of ours whose first push had an unknown outcome.
  * There are no conditional writes: a secret created between check and write is overwritten.
  */
-export const repoHost: RemoteDestinationType<RepoHostConnection> = {
-  kind: "remote",
-  ...fromDescription(description),
-  get connection() {
-    return repoHostConnection();
-  },
+export const repoHost = remoteType(description, repoHostConnection, {
   // Names of accounts, repositories and environments are case-insensitive.
   targets: (connection) => [`${connection.enterprise_url ?? ""}${placeOf(connection).path}`.toLowerCase()],
   resolve: resolveRepoHost,
@@ -102,7 +102,7 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
   },
   naming: {
     allowed: /^[A-Za-z0-9_]$/,
-    maxLength: maxNameLength,
+    maxLength: 255,
     replacement: "_",
     adapt: (name) => name.toUpperCase().replace(/^(?=\d)/, "_"),
     collisionKey: (name) => name.toUpperCase(),
@@ -113,11 +113,13 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
   pace: { atOnce: 1, burst: 30, perMinute: 60 },
   checkSettings: ({ enterprise_url: url }, settings) => refuseEnterpriseUrl(url, settings),
   appOf: ({ app_name: name }) => name ?? null,
-  reading: { list },
+  reading: {
+    list: (cursor, connection, context) => list(cursor, 100, connection, repoHostClient(connection, context)),
+  },
   shown: ({ app_name: name }) => (name === undefined ? {} : { app_config: { app_name: name } }),
 
   async put(object, connection, context) {
-    const wrong = checkObject(object);
+    const wrong = checkObject(object, { noun: "secret", ...NAME_RULE });
     if (wrong !== null) return wrong;
     const client = repoHostClient(connection, context);
     if (!client.ok) return client.outcome;
@@ -197,40 +199,30 @@ export const repoHost: RemoteDestinationType<RepoHostConnection> = {
     }
     if (place.kind !== "organization") return probeRepository(host, connection);
     const target = await targetOf(host, place, connection, { fresh: true });
-    return target.ok ? { outcome: "ok" } : target.outcome;
+    return doneBy(target);
   },
-};
+});
 
-function placeOf(connection: RepoHostConnection): Place {
+/** The owner of a connection's secrets or variables. */
+export function placeOf(connection: RepoHostConnection, of: Place["of"] = "secrets"): Place {
   const { organization_name: organization, environment_name: environment, application = "actions" } = connection;
   if (connection.secrets_location === "organization") {
-    const path = `/orgs/${organization}/${application}/secrets`;
-    return { kind: "organization", label: `the organization ${organization}`, path, limit: 1000 };
+    const path = `/orgs/${organization}/${application}/${of}`;
+    return { of, kind: "organization", label: `the organization ${organization}`, path, limit: 1000 };
   }
   const repository = repositoryPath(connection);
   const label = repositoryLabel(connection);
   if (environment === undefined)
-    return { kind: "repository", label, path: `${repository}/${application}/secrets`, limit: 100 };
-  const path = `${repository}/environments/${encodeURIComponent(environment)}/secrets`;
-  return { kind: "environment", label: `the environment ${environment} of ${label}`, path, limit: 100 };
+    return { of, kind: "repository", label, path: `${repository}/${application}/${of}`, limit: 100 };
+  const path = `${repository}/environments/${encodeURIComponent(environment)}/${of}`;
+  return { of, kind: "environment", label: `the environment ${environment} of ${label}`, path, limit: 100 };
 }
 
-export const repositoryPath = ({ repository_owner: owner, repository_name: name }: RepoHostConnection) =>
+const repositoryPath = ({ repository_owner: owner, repository_name: name }: RepoHostConnection) =>
   `/repos/${owner}/${name}`;
 
-export const repositoryLabel = ({ repository_owner: owner, repository_name: name }: RepoHostConnection) =>
+const repositoryLabel = ({ repository_owner: owner, repository_name: name }: RepoHostConnection) =>
   `the repository ${owner}/${name}`;
-
-function checkObject({ name, value }: ExternalObject): Failure | null {
-  if (!namePattern.test(name) || name.startsWith("GITHUB_")) {
-    const rule = `1 to ${maxNameLength} capital letters, digits or _, not beginning with a digit or GITHUB_`;
-    return failure("client", "name_invalid", `The secret's name must be ${rule}.`);
-  }
-  const bytes = new TextEncoder().encode(value).byteLength;
-  if (bytes <= maxValueBytes) return null;
-  const message = `The value of ${name} is ${bytes} bytes; the provider takes at most ${maxValueBytes}.`;
-  return failure("client", "value_too_large", message);
-}
 
 type Found = ({ ok: true } & Target) | (Pick<Refused, "ok" | "outcome"> & { status?: number | null });
 
@@ -320,18 +312,18 @@ const unreadable = (what: string): Failure =>
 const notOwned = (name: string): Failure =>
   failure("client", "not_owned", `The secret ${name} exists already and was not written by this service.`);
 
-export const notVisible = (label: string): Failure =>
+const notVisible = (label: string): Failure =>
   failure("client", "not_found", `There is no ${label.replace(/^the /, "")}, or the credentials may not see it.`);
 
 /** Explains "not found" of the place, which the provider also returns for resources hidden from the credentials. */
-async function whyMissing(host: RepoHost, place: Place, connection: RepoHostConnection): Promise<Failure> {
+export async function whyMissing(host: RepoHost, place: Place, connection: RepoHostConnection): Promise<Failure> {
   if (place.kind === "organization") return notVisible(place.label);
   const repository = await host.call("GET", repositoryPath(connection));
   if (!repository.ok) return repository.status === 404 ? notVisible(repositoryLabel(connection)) : repository.outcome;
   if (place.kind === "environment") {
     return failure("client", "environment_not_found", `There is no ${place.label.replace(/^the /, "")}.`);
   }
-  return failure("client", "permission_denied", `The credentials may see ${place.label}, but not its secrets.`);
+  return failure("client", "permission_denied", `The credentials may see ${place.label}, but not its ${place.of}.`);
 }
 
 /**
@@ -372,19 +364,24 @@ async function probeRepository(host: RepoHost, connection: RepoHostConnection): 
   return { outcome: "ok" };
 }
 
-const PageAnswer = memo(() => z.object({ secrets: z.array(z.object({ name: z.string() })) }));
-const PAGE = 100;
+const Names = memo(() => z.array(z.object({ name: z.string() })));
 
-async function list(cursor: string, connection: RepoHostConnection, context: CallContext): Promise<Listing> {
-  const client = repoHostClient(connection, context);
+/** A page of the names at a place. @param cursor a page's number */
+export async function list(
+  cursor: string,
+  size: number,
+  connection: RepoHostConnection,
+  client: ReturnType<typeof repoHostClient>,
+  of: Place["of"] = "secrets",
+): Promise<Listing> {
   if (!client.ok) return client.outcome;
-  const place = placeOf(connection);
+  const place = placeOf(connection, of);
   const page = pageNumber(cursor);
   if (page === null) return CURSOR_REFUSED;
-  const answer = await client.host.call("GET", `${place.path}?per_page=${PAGE}&page=${page}`);
+  const answer = await client.host.call("GET", `${place.path}?per_page=${size}&page=${page}`);
   if (!answer.ok) return answer.status === 404 ? whyMissing(client.host, place, connection) : answer.outcome;
-  const parsed = PageAnswer().safeParse(answer.body);
-  if (!parsed.success) return failure("external", "unreadable_answer", "The list of secrets cannot be read.");
-  const names = parsed.data.secrets.map(({ name }) => name);
+  const parsed = z.object({ [of]: Names() }).safeParse(answer.body);
+  if (!parsed.success) return failure("external", "unreadable_answer", `The list of ${of} cannot be read.`);
+  const names = parsed.data[of]?.map(({ name }) => name) ?? [];
   return { outcome: "ok", names, next: hasNextPage(answer.headers) ? String(page + 1) : null };
 }

@@ -2,13 +2,9 @@ import * as z from "zod";
 import { isLoopback } from "../../../lib/hosts.ts";
 import { memo } from "../../../lib/memo.ts";
 import type { RepoHostConnection } from "../../../providers/repo-host-github/client.ts";
+import { optionalText, withoutUnset } from "../fields.ts";
 
-const text = (rule: RegExp, message: string) =>
-  z
-    .union([z.string(), z.number()], "must be a text")
-    .transform((given) => String(given).trim())
-    .refine((given) => given === "" || rule.test(given), message)
-    .optional();
+const text = (rule: RegExp, message: string) => optionalText(rule, message, "must be a text");
 
 const word = <const Word extends string>(...words: Word[]) =>
   z.preprocess(
@@ -26,7 +22,7 @@ const repository = /^(?!\.{1,2}$)(?!.*\.git$)[A-Za-z0-9._-]{1,100}$/;
 const repositoryRule =
   "must be the name alone, without the owner and without .git: letters, digits, dots, - or _, at most 100";
 
-const names = memo(() =>
+const names = () =>
   z
     .union([z.string(), z.array(z.string())], "must be a list of texts, or one text separated by commas")
     .transform((given) => {
@@ -35,8 +31,7 @@ const names = memo(() =>
     })
     .refine((list) => list.every((name) => repository.test(name)), `each name ${repositoryRule}`)
     .refine((list) => list.length <= maxSelected, `must hold at most ${maxSelected} names`)
-    .optional(),
-);
+    .optional();
 
 export const repoHostFields = memo(() =>
   z.object({
@@ -80,8 +75,7 @@ export function checkRepoHost(given: RepoHostFields, context: z.core.$Refinement
 }
 
 export function connectionOf({ installation_id: id, ...rest }: RepoHostFields): RepoHostConnection {
-  const set = Object.entries(rest).filter(([, value]) => value !== undefined && value?.length !== 0);
-  return { ...Object.fromEntries(set), ...(id && { installation_id: Number(id) }) };
+  return { ...withoutUnset(rest), ...(id && { installation_id: Number(id) }) };
 }
 
 /** The connection with its defaults, and the enterprise address as an origin. */
