@@ -3,6 +3,7 @@ import type { Failure } from "../../contracts/failure.ts";
 import { tryParseObject } from "../../lib/json.ts";
 import { memo } from "../../lib/memo.ts";
 import { failure, retryAfterMs } from "../outcome.ts";
+import { type Meaning, meaningsBy } from "../rest.ts";
 
 /** A failed call. `status` is the name of the google.rpc.Code in the answer, null without one. */
 export interface CloudCFailure {
@@ -15,45 +16,37 @@ export type CloudCAnswer = { ok: true; body: Record<string, unknown> } | CloudCF
 
 export const unanswered = (outcome: Failure): CloudCFailure => ({ ok: false, status: null, outcome });
 
-type Meaning = readonly [outcome: "client" | "external", code: string, text: string];
-
 const unavailable: Meaning = ["external", "provider_unavailable", "the provider failed"];
 const throttled: Meaning = ["external", "throttled", "too many requests"];
 const denied: Meaning = ["client", "permission_denied", "the service account lacks the permission"];
 const unauthenticated: Meaning = ["client", "auth_failed", "the access token is not accepted"];
-const invalid: Meaning = ["client", "invalid_parameter", "a parameter is not valid"];
-const noProject: Meaning = ["client", "project_not_found", "there is no such project, or the account may not see it"];
-
 /** Meanings by google.rpc.Code. */
-const byStatus = new Map<string, Meaning>([
-  ["UNAUTHENTICATED", unauthenticated],
-  ["PERMISSION_DENIED", denied],
-  ["NOT_FOUND", ["client", "not_found", "there is no such object"]],
-  ["ALREADY_EXISTS", ["client", "already_exists", "the object exists already"]],
-  ["INVALID_ARGUMENT", invalid],
-  ["OUT_OF_RANGE", invalid],
-  ["FAILED_PRECONDITION", ["client", "precondition_failed", "the object's state or a policy does not allow it"]],
-  ["RESOURCE_EXHAUSTED", throttled],
-  ["ABORTED", ["external", "contended", "another caller changed the object at the same time"]],
-  ["CANCELLED", unavailable],
-  ["UNKNOWN", unavailable],
-  ["DEADLINE_EXCEEDED", unavailable],
-  ["INTERNAL", unavailable],
-  ["UNAVAILABLE", unavailable],
-  ["DATA_LOSS", unavailable],
-]);
+const byStatus = meaningsBy<string>(
+  [unauthenticated, "UNAUTHENTICATED"],
+  [denied, "PERMISSION_DENIED"],
+  [["client", "not_found", "there is no such object"], "NOT_FOUND"],
+  [["client", "already_exists", "the object exists already"], "ALREADY_EXISTS"],
+  [["client", "invalid_parameter", "a parameter is not valid"], "INVALID_ARGUMENT", "OUT_OF_RANGE"],
+  [["client", "precondition_failed", "the object's state or a policy does not allow it"], "FAILED_PRECONDITION"],
+  [throttled, "RESOURCE_EXHAUSTED"],
+  [["external", "contended", "another caller changed the object at the same time"], "ABORTED"],
+  [unavailable, "CANCELLED", "UNKNOWN", "DEADLINE_EXCEEDED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS"],
+);
 
 /** Meanings by google.api.ErrorReason and IAM's reasons, which are more specific than the status. */
-const byReason = new Map<string, Meaning>([
-  ["SERVICE_DISABLED", ["client", "api_disabled", "the Secret Manager API is not enabled in the project"]],
-  ["CONSUMER_INVALID", noProject],
-  ["RESOURCE_PROJECT_INVALID", noProject],
-  ["CONSUMER_SUSPENDED", ["client", "project_suspended", "the project is suspended"]],
-  ["BILLING_DISABLED", ["client", "billing_disabled", "billing is not enabled for the project"]],
-  ["ACCOUNT_STATE_INVALID", ["client", "account_disabled", "the service account is disabled or deleted"]],
-  ["ACCESS_TOKEN_SCOPE_INSUFFICIENT", denied],
-  ["RATE_LIMIT_EXCEEDED", throttled],
-]);
+const byReason = meaningsBy<string>(
+  [["client", "api_disabled", "the Secret Manager API is not enabled in the project"], "SERVICE_DISABLED"],
+  [
+    ["client", "project_not_found", "there is no such project, or the account may not see it"],
+    "CONSUMER_INVALID",
+    "RESOURCE_PROJECT_INVALID",
+  ],
+  [["client", "project_suspended", "the project is suspended"], "CONSUMER_SUSPENDED"],
+  [["client", "billing_disabled", "billing is not enabled for the project"], "BILLING_DISABLED"],
+  [["client", "account_disabled", "the service account is disabled or deleted"], "ACCOUNT_STATE_INVALID"],
+  [denied, "ACCESS_TOKEN_SCOPE_INSUFFICIENT"],
+  [throttled, "RATE_LIMIT_EXCEEDED"],
+);
 
 const Status = memo(() =>
   z.object({
