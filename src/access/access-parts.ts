@@ -99,19 +99,19 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
   const tree = new NamespaceTree(sql);
   const mounts = new MountTable(sql);
   const authMounts = new AuthMountTable(sql);
-  const tokenMethods = new TokenMethods({ sql, namespaces: tree, commit });
+  const tokenMethods = new TokenMethods(sql, tree, commit);
   const paths = new PathResolver(tree, mounts, authMounts);
   const evaluator = new PathEvaluator(paths);
-  const rateLimits = new RateLimitQuotas({ state, paths, commit });
+  const rateLimits = new RateLimitQuotas(state, paths, commit);
 
   // ---- tokens and what ends with them ----
   const store = new TokenStore(sql, hashKey, new BatchTokens(keys, hashKey, tree, authMounts));
   const leaseCounts = new LeaseCounts(env, mounts, store.leaseCounts);
-  const leaseQuotas = new LeaseCountQuotas({ state, paths, counts: leaseCounts, commit });
-  const leaseHolders = new LeaseHolders({ sql, tokens: store, outbox, commit });
-  const cubbyholes = new Cubbyholes({ sql, keys, tokens: store, commit });
-  const wrappings = new Wrappings({ sql, keys, tokens: store, commit });
-  const oneTimeTokens = new OneTimeTokens({ sql, keys, tokens: store, commit });
+  const leaseQuotas = new LeaseCountQuotas(state, paths, leaseCounts, commit);
+  const leaseHolders = new LeaseHolders(sql, store, outbox, commit);
+  const cubbyholes = new Cubbyholes(sql, keys, store, commit);
+  const wrappings = new Wrappings(sql, keys, store, commit);
+  const oneTimeTokens = new OneTimeTokens(sql, keys, store, commit);
   store.addDependents(leaseHolders, cubbyholes, wrappings, oneTimeTokens);
 
   // ---- policies, entities, and the rights of a token's holder ----
@@ -122,7 +122,7 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
   const holders = new TokenHolders(store, policies, entities, clusterRoles);
   const rights = new TokenCapabilities(store, evaluator, holders);
   const rules = new TokenRules(store, policies, evaluator, entities, tokenMethods);
-  const tokenRoles = new TokenRoles({ sql, namespaces: tree, methods: tokenMethods, commit });
+  const tokenRoles = new TokenRoles(sql, tree, tokenMethods, commit);
   const renewalLimits = new RenewalLimits(authMounts, authEntries, tokenRoles, tokenMethods);
   const tokens = new SecretsTokens(store, rules, rights, renewalLimits, publisher);
   const issuer = new TokenIssuer(store, rules, tree, tokenRoles, publisher);
@@ -135,44 +135,32 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
       publisher.emitEntityChange();
       return changed;
     });
-  const aliases = new IdentityAliases({ sql, mounts: authMounts, namespaces: tree, commit: commitIdentity });
-  const merges = new EntityMerges({ sql, entities, aliases, commit: commitIdentity });
-  const identities = new IdentityAdmin({ sql, entities, aliases, namespaces: tree, commit: commitIdentity });
+  const aliases = new IdentityAliases(sql, authMounts, tree, commitIdentity);
+  const merges = new EntityMerges(sql, entities, aliases, commitIdentity);
+  const identities = new IdentityAdmin(sql, entities, aliases, tree, commitIdentity);
   const lockouts = new LoginLockouts();
-  const approleStore = new ApproleStore({ sql, keys, tokens: store });
+  const approleStore = new ApproleStore(sql, keys, store);
   const content = new AuthMountContent(authEntries, approleStore, entities, store, lockouts);
-  const authMethods = new AuthMethods({ mounts: authMounts, content, namespaces: tree, publisher, commit });
-  const entries = new AuthMethodEntries({
-    mounts: authMounts,
-    entries: authEntries,
-    lockouts,
-    namespaces: tree,
-    commit,
-  });
+  const authMethods = new AuthMethods(authMounts, content, tree, publisher, commit);
+  const entries = new AuthMethodEntries(authMounts, authEntries, lockouts, tree, commit);
   const checks = new LoginChecks(authMounts, authEntries, lockouts, new UsedLoginStates(sql), leaseQuotas);
-  const logins = new Logins({ checks, entities, tokens: store, rules, publisher });
-  const approles = new Approles({ store: approleStore, entries, commit });
-  const approleLogins = new ApproleLogins({ store: approleStore, mounts: authMounts, entries, logins });
+  const logins = new Logins(checks, entities, store, rules, publisher);
+  const approles = new Approles(approleStore, entries, commit);
+  const approleLogins = new ApproleLogins(approleStore, authMounts, entries, logins);
 
   // ---- tokens and logins of the cluster API ----
   const tokenSecrets = new TokenSecrets(sql, keys, env);
   const clusterTokens = new ClusterTokens(store, rules, tokenSecrets, publisher, clusterRoles);
   const clusterAuthMethods = new ClusterAuthMethods(sql, keys, publisher);
   const bindingRules = new BindingRules(sql, clusterAuthMethods, publisher);
-  const clusterLogins = new ClusterLogins({
-    methods: clusterAuthMethods,
-    rules: bindingRules,
-    roles: clusterRoles,
-    policies,
-    tokens: clusterTokens,
-  });
+  const clusterLogins = new ClusterLogins(clusterAuthMethods, bindingRules, clusterRoles, policies, clusterTokens);
   const bootstrap = new Bootstrap(env, state, store, tokenSecrets, commit);
 
   // ---- mounts, namespaces and keys ----
   const remounts = new Remounts(mounts, authMounts, tree, { sql, outbox, commit });
   const deletedMounts = new DeletedMounts(sql, outbox, remounts, leaseHolders);
   const views = new MountViews(mounts, authMounts, tokenMethods, tree, state);
-  const publishedSecrets = new PublishedSecrets({ state, mounts, outbox, commit });
+  const publishedSecrets = new PublishedSecrets(state, mounts, outbox, commit);
   const mountAdmin = new MountAdmin(
     { table: mounts, views, namespaces: tree, deleted: deletedMounts, published: publishedSecrets, outbox },
     commit,

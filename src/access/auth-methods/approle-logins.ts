@@ -9,13 +9,6 @@ import type { AuthMethodEntries } from "./auth-method-entries.ts";
 import type { AuthMountTable } from "./auth-mounts.ts";
 import type { Logins } from "./logins.ts";
 
-interface ApproleLoginsDependencies {
-  readonly store: ApproleStore;
-  readonly mounts: AuthMountTable;
-  readonly entries: AuthMethodEntries;
-  readonly logins: Logins;
-}
-
 /** The credentials of a login, verified. */
 interface Verified {
   readonly role: Approle;
@@ -31,19 +24,23 @@ const INVALID = "invalid role or secret ID";
  * role id, and an unknown secret id, cost the same two reads and get the same answer.
  */
 export class ApproleLogins {
-  constructor(private readonly deps: ApproleLoginsDependencies) {}
+  constructor(
+    private readonly store: ApproleStore,
+    private readonly mounts: AuthMountTable,
+    private readonly entries: AuthMethodEntries,
+    private readonly logins: Logins,
+  ) {}
 
   /** @throws Sealed */
   login(login: ApproleLogin, now: number): Result<Authed> {
-    const { store, mounts, entries, logins } = this.deps;
-    const mount = mounts.byUuid(login.mount);
+    const mount = this.mounts.byUuid(login.mount);
     // The role id is the name that failures are counted by.
-    if (!mount || entries.isLocked(login.mount, login.roleId, now)) return refuse("denied", "permission denied");
+    if (!mount || this.entries.isLocked(login.mount, login.roleId, now)) return refuse("denied", "permission denied");
     const verified = this.#verify(login, now);
     if (!verified.ok) return verified;
     const { role, name, secretId } = verified.value;
     const metadata = { ...secretId?.details.metadata, role_name: name };
-    return logins.login(
+    return this.logins.login(
       {
         entry: approleEntry({ mount: mount.uuid, role: name }),
         alias: { name: role.role_id, metadata },
@@ -54,31 +51,30 @@ export class ApproleLogins {
         address: login.address,
         path: pathOf(mount),
       },
-      () => secretId && store.use(secretId.row, now),
+      () => secretId && this.store.use(secretId.row, now),
     );
   }
 
   #verify(login: ApproleLogin, now: number): Result<Verified> {
-    const { store, entries } = this.deps;
     const { mount, roleId, secretId, address } = login;
-    const found = store.byRoleId(mount, roleId);
-    const row = store.find({ mount, role: found?.role ?? "" }, { secretId }, now);
+    const found = this.store.byRoleId(mount, roleId);
+    const row = this.store.find({ mount, role: found?.role ?? "" }, { secretId }, now);
     if ((found?.bound ?? true) && secretId === "") return refuse("invalid", "missing secret_id");
     const name = found?.role ?? "";
     const role = found && (found.bound ? row !== null : true) ? this.#role(mount, name) : null;
     // Without a secret id, a role that does not accept the address counts as unknown.
     if (!role || (!role.bind_secret_id && !isWithinNetworks(address, role.secret_id_bound_cidrs))) {
-      entries.failed(mount, roleId, found !== null);
+      this.entries.failed(mount, roleId, found !== null);
       return refuse("invalid", INVALID);
     }
     if (!role.bind_secret_id || !row) return ok({ role, name, secretId: null });
-    const details = store.details(row);
+    const details = this.store.details(row);
     const refused = refusedAddress(role, details, address);
     return refused ?? ok({ role, name, secretId: { row, details } });
   }
 
   #role(mount: string, role: string): Approle | null {
-    const text = this.deps.entries.entry(approleEntry({ mount, role }));
+    const text = this.entries.entry(approleEntry({ mount, role }));
     return text.ok && text.value !== null ? (JSON.parse(text.value) as Approle) : null;
   }
 }

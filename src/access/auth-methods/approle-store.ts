@@ -26,12 +26,6 @@ export interface StoredSecretId extends Record<string, SqlStorageValue> {
   updated: number;
 }
 
-interface ApproleStoreDependencies {
-  readonly sql: SqlStorage;
-  readonly keys: DataKeys;
-  readonly tokens: TokenStore;
-}
-
 const context = (mount: string, role: string, accessor: string): string =>
   `approle-secret-id ${mount} ${role} ${accessor}`;
 
@@ -40,11 +34,15 @@ const context = (mount: string, role: string, accessor: string): string =>
  * by one indexed read and none can be read back. Writes run inside the object's transaction.
  */
 export class ApproleStore {
-  constructor(private readonly deps: ApproleStoreDependencies) {}
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+    private readonly tokens: TokenStore,
+  ) {}
 
   /** The role with a role id; null when there is none. @throws Sealed */
   byRoleId(mount: string, roleId: string): { role: string; bound: boolean } | null {
-    const [row] = this.deps.sql
+    const [row] = this.sql
       .exec<{ role: string; bound: number }>(
         "SELECT role, bound FROM approles WHERE mount = ? AND role_id = ?",
         mount,
@@ -56,7 +54,7 @@ export class ApproleStore {
 
   /** @throws Sealed */
   putRole({ mount, role }: ApproleName, roleId: string, bound: boolean): void {
-    this.deps.sql.exec(
+    this.sql.exec(
       `INSERT INTO approles (mount, role, role_id, bound) VALUES (?, ?, ?, ?)
        ON CONFLICT (mount, role) DO UPDATE SET role_id = excluded.role_id, bound = excluded.bound`,
       mount,
@@ -67,20 +65,20 @@ export class ApproleStore {
   }
 
   deleteRole({ mount, role }: ApproleName): void {
-    this.deps.sql.exec("DELETE FROM approles WHERE mount = ? AND role = ?", mount, role);
-    this.deps.sql.exec("DELETE FROM approle_secret_ids WHERE mount = ? AND role = ?", mount, role);
+    this.sql.exec("DELETE FROM approles WHERE mount = ? AND role = ?", mount, role);
+    this.sql.exec("DELETE FROM approle_secret_ids WHERE mount = ? AND role = ?", mount, role);
   }
 
   deleteMount(mount: string): void {
-    this.deps.sql.exec("DELETE FROM approles WHERE mount = ?", mount);
-    this.deps.sql.exec("DELETE FROM approle_secret_ids WHERE mount = ?", mount);
+    this.sql.exec("DELETE FROM approles WHERE mount = ?", mount);
+    this.sql.exec("DELETE FROM approle_secret_ids WHERE mount = ?", mount);
   }
 
   /** A secret id of a role that has not expired; null when there is none. @throws Sealed */
   find({ mount, role }: ApproleName, name: SecretIdName, now: number): StoredSecretId | null {
     const [column, value] =
       "accessor" in name ? ["accessor", name.accessor] : ["hash", this.#secretIdHash({ mount, role }, name.secretId)];
-    const [row] = this.deps.sql
+    const [row] = this.sql
       .exec<StoredSecretId>(
         `SELECT mount, role, hash, accessor, uses, expires, updated FROM approle_secret_ids
          WHERE mount = ? AND role = ? AND ${column} = ? AND (expires IS NULL OR expires > ?)`,
@@ -95,7 +93,7 @@ export class ApproleStore {
 
   /** @throws Sealed */
   details({ mount, role, hash, accessor }: StoredSecretId): SecretIdDetails {
-    const { value } = this.deps.sql
+    const { value } = this.sql
       .exec<{ value: ArrayBuffer }>(
         "SELECT value FROM approle_secret_ids WHERE mount = ? AND role = ? AND hash = ?",
         mount,
@@ -103,13 +101,13 @@ export class ApproleStore {
         hash,
       )
       .one();
-    return JSON.parse(this.deps.keys.openText(value, context(mount, role, accessor))) as SecretIdDetails;
+    return JSON.parse(this.keys.openText(value, context(mount, role, accessor))) as SecretIdDetails;
   }
 
   /** Inserts a secret id, in place of an expired one of the same text. @param uses 0 = any number @throws Sealed */
   insert(name: ApproleName, secretId: string, accessor: string, uses: number, details: SecretIdDetails): void {
     const hash = this.#secretIdHash(name, secretId);
-    this.deps.sql.exec(
+    this.sql.exec(
       `INSERT INTO approle_secret_ids (mount, role, hash, accessor, uses, expires, updated, value)
        VALUES (?, ?, ?, ?, ?, ?, ?, ?)
        ON CONFLICT (mount, role, hash) DO UPDATE SET accessor = excluded.accessor, uses = excluded.uses,
@@ -121,7 +119,7 @@ export class ApproleStore {
       uses,
       details.ttl === 0 ? null : details.created + details.ttl * 1000,
       details.created,
-      this.deps.keys.seal(JSON.stringify(details), context(name.mount, name.role, accessor)),
+      this.keys.seal(JSON.stringify(details), context(name.mount, name.role, accessor)),
     );
   }
 
@@ -130,7 +128,7 @@ export class ApproleStore {
     const { mount, role, hash, uses } = secretId;
     if (uses === 1) this.delete(secretId);
     if (uses <= 1) return;
-    this.deps.sql.exec(
+    this.sql.exec(
       "UPDATE approle_secret_ids SET uses = ?, updated = ? WHERE mount = ? AND role = ? AND hash = ?",
       uses - 1,
       now,
@@ -141,12 +139,12 @@ export class ApproleStore {
   }
 
   delete({ mount, role, hash }: StoredSecretId): void {
-    this.deps.sql.exec("DELETE FROM approle_secret_ids WHERE mount = ? AND role = ? AND hash = ?", mount, role, hash);
+    this.sql.exec("DELETE FROM approle_secret_ids WHERE mount = ? AND role = ? AND hash = ?", mount, role, hash);
   }
 
   /** Accessors of the secret ids of a role that have not expired, sorted. */
   accessors({ mount, role }: ApproleName, now: number): string[] {
-    return this.deps.sql
+    return this.sql
       .exec<{ accessor: string }>(
         `SELECT accessor FROM approle_secret_ids WHERE mount = ? AND role = ? AND (expires IS NULL OR expires > ?)
          ORDER BY accessor`,
@@ -160,21 +158,21 @@ export class ApproleStore {
 
   /** The number of secret ids of a role, expired ones included. */
   count({ mount, role }: ApproleName): number {
-    return this.deps.sql
+    return this.sql
       .exec<{ n: number }>("SELECT count(*) AS n FROM approle_secret_ids WHERE mount = ? AND role = ?", mount, role)
       .one().n;
   }
 
   /** The time of the next expiry, ms since 1970; null when no secret id expires. */
   nextExpiry(): number | null {
-    return this.deps.sql
+    return this.sql
       .exec<{ at: number | null }>("SELECT min(expires) AS at FROM approle_secret_ids WHERE expires IS NOT NULL")
       .one().at;
   }
 
   /** Deletes expired secret ids, of one mount or of all, at most `limit`. */
   deleteExpired(now: number, limit: number, mount: string | null): void {
-    this.deps.sql.exec(
+    this.sql.exec(
       `DELETE FROM approle_secret_ids WHERE rowid IN (
          SELECT rowid FROM approle_secret_ids WHERE expires <= ?1 AND (?3 IS NULL OR mount = ?3) LIMIT ?2)`,
       now,
@@ -183,11 +181,10 @@ export class ApproleStore {
     );
   }
 
-  #roleIdHash = (mount: string, roleId: string): string =>
-    this.deps.tokens.hashOf(`approle-role-id\n${mount}\n${roleId}`);
+  #roleIdHash = (mount: string, roleId: string): string => this.tokens.hashOf(`approle-role-id\n${mount}\n${roleId}`);
 
   #secretIdHash = ({ mount, role }: ApproleName, secretId: string): string =>
-    this.deps.tokens.hashOf(`approle-secret-id\n${mount}\n${role}\n${secretId}`);
+    this.tokens.hashOf(`approle-secret-id\n${mount}\n${role}\n${secretId}`);
 }
 
 /** The entry of a role among those of its method. */

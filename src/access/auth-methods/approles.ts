@@ -8,7 +8,7 @@ import type {
 } from "../../contracts/approle.ts";
 import { areWithinNetworks } from "../../lib/networks.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
+import { NOTHING, type ObjectContext } from "../../platform/durable/object-context.ts";
 import { type ApproleStore, approleEntry } from "./approle-store.ts";
 import type { AuthMethodEntries } from "./auth-method-entries.ts";
 
@@ -18,12 +18,6 @@ const EXPIRED_PER_TIDY = 10_000;
 /** The expiry of secret ids without one, as upstream shows it. */
 const NEVER = "0001-01-01T00:00:00Z";
 
-interface ApprolesDependencies {
-  readonly store: ApproleStore;
-  readonly entries: AuthMethodEntries;
-  commit<T>(change: () => T, keys?: ChangedKeys): T;
-}
-
 /**
  * Roles of `approle` and their secret ids (https://developer.hashicorp.com/vault/api-docs/auth/approle). A role is an
  * entry of its auth mount; its secret ids end with it.
@@ -31,53 +25,55 @@ interface ApprolesDependencies {
  *     issued ──login──► one use less ──last use, expiry, destroy, end of the role──► deleted
  */
 export class Approles {
-  constructor(private readonly deps: ApprolesDependencies) {}
+  constructor(
+    private readonly store: ApproleStore,
+    private readonly entries: AuthMethodEntries,
+    private readonly commit: ObjectContext["commit"],
+  ) {}
 
   /** @throws Sealed */
   read(name: ApproleName): Result<string | null> {
-    return this.deps.entries.entry(approleEntry(name));
+    return this.entries.entry(approleEntry(name));
   }
 
   /** See `ApproleApi.putApprole`. @throws Sealed */
   put(name: ApproleName, role: Approle, before: string | null): Result<null> {
-    const { store, entries, commit } = this.deps;
     const current = this.read(name);
     if (!current.ok) return current;
     if (current.value !== before) return refuse("conflict", "the role was changed at the same time");
-    const taken = store.byRoleId(name.mount, role.role_id);
+    const taken = this.store.byRoleId(name.mount, role.role_id);
     if (taken && taken.role !== name.role) return refuse("invalid", "role_id already in use");
-    return commit(() => {
-      const written = entries.putEntry(approleEntry(name), JSON.stringify(role));
-      if (written.ok) store.putRole(name, role.role_id, role.bind_secret_id);
+    return this.commit(() => {
+      const written = this.entries.putEntry(approleEntry(name), JSON.stringify(role));
+      if (written.ok) this.store.putRole(name, role.role_id, role.bind_secret_id);
       return written;
     });
   }
 
   delete(name: ApproleName): Result<null> {
-    return this.deps.commit(() => {
-      this.deps.store.deleteRole(name);
-      return this.deps.entries.deleteEntry(approleEntry(name));
+    return this.commit(() => {
+      this.store.deleteRole(name);
+      return this.entries.deleteEntry(approleEntry(name));
     });
   }
 
   /** @throws Sealed */
   issue(name: ApproleName, request: SecretIdRequest, now: number): Result<IssuedSecretId> {
-    const { store, commit } = this.deps;
     const found = this.#found(name);
     if (!found.ok) return found;
     const refused = refusedRequest(found.value, request);
     if (refused) return refused;
     const secretId = request.secretId ?? crypto.randomUUID();
-    if (store.find(name, { secretId }, now)) return refuse("invalid", "secret_id: already registered");
-    if (store.count(name) >= MAX_SECRET_IDS) {
+    if (this.store.find(name, { secretId }, now)) return refuse("invalid", "secret_id: already registered");
+    if (this.store.count(name) >= MAX_SECRET_IDS) {
       return refuse("invalid", `secret_id: a role holds at most ${MAX_SECRET_IDS}`);
     }
     const accessor = crypto.randomUUID();
     const uses = request.numUses ?? found.value.secret_id_num_uses;
     const ttl = request.ttl ?? found.value.secret_id_ttl;
     const { metadata, cidrList: cidrs, tokenBoundCidrs: tokenCidrs } = request;
-    commit(
-      () => store.insert(name, secretId, accessor, uses, { created: now, ttl, metadata, cidrs, tokenCidrs }),
+    this.commit(
+      () => this.store.insert(name, secretId, accessor, uses, { created: now, ttl, metadata, cidrs, tokenCidrs }),
       NOTHING,
     );
     return ok({
@@ -91,16 +87,16 @@ export class Approles {
   /** @throws Sealed */
   accessors(name: ApproleName, now: number): Result<string[]> {
     const found = this.#found(name);
-    return found.ok ? ok(this.deps.store.accessors(name, now)) : found;
+    return found.ok ? ok(this.store.accessors(name, now)) : found;
   }
 
   /** @throws Sealed */
   lookup(name: ApproleName, secretId: SecretIdName, now: number): Result<SecretIdRecord | null> {
     const role = this.#found(name);
     if (!role.ok) return role;
-    const found = this.deps.store.find(name, secretId, now);
+    const found = this.store.find(name, secretId, now);
     if (!found) return ok(null);
-    const { created, ttl, metadata, cidrs, tokenCidrs } = this.deps.store.details(found);
+    const { created, ttl, metadata, cidrs, tokenCidrs } = this.store.details(found);
     return ok({
       secret_id_accessor: found.accessor,
       secret_id_num_uses: found.uses,
@@ -118,22 +114,22 @@ export class Approles {
   destroy(name: ApproleName, secretId: SecretIdName, now: number): Result<boolean> {
     const role = this.#found(name);
     if (!role.ok) return role;
-    const found = this.deps.store.find(name, secretId, now);
-    if (found) this.deps.commit(() => this.deps.store.delete(found), NOTHING);
+    const found = this.store.find(name, secretId, now);
+    if (found) this.commit(() => this.store.delete(found), NOTHING);
     return ok(found !== null);
   }
 
   tidy(mount: string, now: number): void {
-    this.deps.commit(() => this.deps.store.deleteExpired(now, EXPIRED_PER_TIDY, mount), NOTHING);
+    this.commit(() => this.store.deleteExpired(now, EXPIRED_PER_TIDY, mount), NOTHING);
   }
 
   nextExpiry(): number | null {
-    return this.deps.store.nextExpiry();
+    return this.store.nextExpiry();
   }
 
   expire(now: number, limit: number): void {
     if ((this.nextExpiry() ?? now + 1) > now) return;
-    this.deps.commit(() => this.deps.store.deleteExpired(now, limit, null), NOTHING);
+    this.commit(() => this.store.deleteExpired(now, limit, null), NOTHING);
   }
 
   #found(name: ApproleName): Result<Approle> {

@@ -14,17 +14,15 @@ import type { TokenRules } from "../tokens/token-rules.ts";
 import type { TokenStore } from "../tokens/token-store.ts";
 import type { LoginChecks } from "./login-checks.ts";
 
-interface LoginsDependencies {
-  readonly checks: LoginChecks;
-  readonly entities: Entities;
-  readonly tokens: TokenStore;
-  readonly rules: TokenRules;
-  readonly publisher: AccessPublisher;
-}
-
 /** Issues the tokens of verified logins. The entity, the token and its event are one transaction. */
 export class Logins {
-  constructor(private readonly deps: LoginsDependencies) {}
+  constructor(
+    private readonly checks: LoginChecks,
+    private readonly entities: Entities,
+    private readonly tokens: TokenStore,
+    private readonly rules: TokenRules,
+    private readonly publisher: AccessPublisher,
+  ) {}
 
   /**
    * Issues the token of a login.
@@ -32,9 +30,8 @@ export class Logins {
    * @throws Sealed
    */
   login(login: Login, also: () => void = () => {}): Result<Authed> {
-    const { checks, entities, tokens, rules, publisher } = this.deps;
     const now = Date.now();
-    const admitted = checks.admit(login, now);
+    const admitted = this.checks.admit(login, now);
     if (!admitted.ok) return admitted;
     const mount = admitted.value;
     const { settings, alias } = login;
@@ -43,7 +40,7 @@ export class Logins {
     }
     const policies = policyNames(settings.token_policies);
     if (!policies.ok) return policies;
-    checks.passed(login);
+    this.checks.passed(login);
     const secret = `hvs.${randomText(24)}`;
     // No reader has presented the random secret before.
     let changes = NOTHING;
@@ -53,25 +50,25 @@ export class Logins {
       const { alias_metadata: roleMetadata } = settings;
       const entity =
         alias &&
-        entities.signIn({ namespace, mount: mount.accessor, ...alias, roleMetadata, groups: login.groups }, now);
+        this.entities.signIn({ namespace, mount: mount.accessor, ...alias, roleMetadata, groups: login.groups }, now);
       if (entity && !entity.ok) return entity;
       if (entity?.value.hasOtherRights) {
         changes = null;
-        publisher.emitEntityChange();
+        this.publisher.emitEntityChange();
       }
-      checks.useUp(login, now);
+      this.checks.useUp(login, now);
       const { token, warnings } = newToken(mount, login, policies.value, entity?.value.id ?? "", now);
-      const sealed = token.family === "batch" ? tokens.seal(token, null, now) : null;
+      const sealed = token.family === "batch" ? this.tokens.seal(token, null, now) : null;
       if (token.family === "batch" && sealed === null) return refuse("invalid", TOO_LONG_BATCH_TOKEN);
-      const row = sealed?.row ?? tokens.insert(secret, token);
+      const row = sealed?.row ?? this.tokens.insert(secret, token);
       also();
       // No row, no event: a batch token is known to its holder alone.
-      if (!sealed) publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
-      const auth = rules.authBlock(row, sealed?.secret ?? secret, now);
+      if (!sealed) this.publisher.emit([tokenUpserted(row)], [{ token: row.accessor }]);
+      const auth = this.rules.authBlock(row, sealed?.secret ?? secret, now);
       recordAction("login", { accessor: auth.accessor, mount: `auth/${mount.path}`, entity: row.entity_id });
       return ok({ auth, warnings });
     };
-    return publisher.commit(issue, () => changes);
+    return this.publisher.commit(issue, () => changes);
   }
 }
 

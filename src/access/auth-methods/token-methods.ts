@@ -1,15 +1,10 @@
 import type { AuthMountConfig, AuthTuneBody, ListedAuthMount } from "../../contracts/auth.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { Memo } from "../../platform/durable/memo.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { optionsWith, refusedTuning } from "../mounts/mount-fields.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { authConfigWith, newAuthConfig, tokenMountAccessor } from "./auth-mounts.ts";
-
-interface TokenMethodsDependencies {
-  readonly sql: SqlStorage;
-  readonly namespaces: NamespaceTree;
-  commit<T>(change: () => T): T;
-}
 
 /** Settings of a method, as a row holds them. */
 interface Settings {
@@ -42,9 +37,13 @@ export const untunedTokenMethod = (namespace: string, id: string): ListedAuthMou
 export class TokenMethods {
   readonly #tuned: Memo<ReadonlyMap<string, Settings>>;
 
-  constructor(private readonly deps: TokenMethodsDependencies) {
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly namespaces: NamespaceTree,
+    private readonly commit: ObjectContext["commit"],
+  ) {
     this.#tuned = new Memo(() => {
-      const rows = deps.sql.exec<{ namespace: string; value: string }>("SELECT namespace, value FROM token_methods");
+      const rows = sql.exec<{ namespace: string; value: string }>("SELECT namespace, value FROM token_methods");
       return new Map(rows.toArray().map(({ namespace, value }) => [namespace, JSON.parse(value) as Settings]));
     });
   }
@@ -55,7 +54,7 @@ export class TokenMethods {
   }
 
   get(namespace: string): ListedAuthMount {
-    const method = untunedTokenMethod(namespace, this.deps.namespaces.idOf(namespace) ?? "");
+    const method = untunedTokenMethod(namespace, this.namespaces.idOf(namespace) ?? "");
     return { ...method, ...this.#tuned.get().get(namespace) };
   }
 
@@ -81,10 +80,10 @@ export class TokenMethods {
     };
     const refused = refusedTuning(changed.config);
     if (refused) return refused;
-    const admitted = this.deps.namespaces.admit(namespace);
+    const admitted = this.namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
-    this.deps.commit(() =>
-      this.deps.sql.exec(
+    this.commit(() =>
+      this.sql.exec(
         `INSERT INTO token_methods (namespace, value) VALUES (?, ?)
          ON CONFLICT (namespace) DO UPDATE SET value = excluded.value`,
         namespace,
@@ -97,7 +96,7 @@ export class TokenMethods {
 
   /** Deletes the settings of a namespace, inside the caller's transaction. */
   deleteNamespace(namespace: string): void {
-    this.deps.sql.exec("DELETE FROM token_methods WHERE namespace = ?", namespace);
+    this.sql.exec("DELETE FROM token_methods WHERE namespace = ?", namespace);
     this.forget();
   }
 }

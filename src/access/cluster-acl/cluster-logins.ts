@@ -11,49 +11,46 @@ import type { ClusterAuthMethods } from "./cluster-auth-methods.ts";
 import type { ClusterRoles } from "./cluster-roles.ts";
 import type { ClusterTokens } from "./cluster-tokens.ts";
 
-interface ClusterLoginsDependencies {
-  readonly methods: ClusterAuthMethods;
-  readonly rules: BindingRules;
-  readonly roles: ClusterRoles;
-  readonly policies: PolicyStore;
-  readonly tokens: ClusterTokens;
-}
-
 const MAX_NAME = 256;
 
 /** Issues the tokens of verified logins of the cluster API (https://developer.hashicorp.com/nomad/api-docs/acl/login). */
 export class ClusterLogins {
-  constructor(private readonly deps: ClusterLoginsDependencies) {}
+  constructor(
+    private readonly methods: ClusterAuthMethods,
+    private readonly rules: BindingRules,
+    private readonly roles: ClusterRoles,
+    private readonly policies: PolicyStore,
+    private readonly tokens: ClusterTokens,
+  ) {}
 
   /** @throws Sealed */
   login({ method: name, version, claims }: ClusterLogin): Result<{ accessor: string; secret: string }> {
-    const { methods, rules, tokens } = this.deps;
-    const method = methods.read(name);
+    const method = this.methods.read(name);
     // It may have been changed since it verified the credentials.
     if (!method || method.version !== version) return refuse("denied", "permission denied");
-    const bound = rules.bind(name, claims, Object.values(method.Config.ClaimMappings));
+    const bound = this.rules.bind(name, claims, Object.values(method.Config.ClaimMappings));
     if (!bound.ok) return bound;
     const given = this.#existing(bound.value);
     if (!given.management && given.roles.length === 0 && given.policies.length === 0) {
       return refuse("invalid", "no role or policy bindings matched");
     }
-    const made = tokens.create(tokenOf(method, claims.value, given), { path: "v1/acl/login", readable: false });
+    const made = this.tokens.create(tokenOf(method, claims.value, given), { path: "v1/acl/login", readable: false });
     if (made.ok) recordAction("login", { accessor: made.value.accessor, method: name });
     return made;
   }
 
   /** The token of a login, with its secret. @throws Sealed */
   issued(made: { readonly accessor: string; readonly secret: string }): Result<AclToken> {
-    return this.deps.tokens.withSecret(made);
+    return this.tokens.withSecret(made);
   }
 
   /** The ids of roles and names of policies that exist. Nothing but a rule of its own type makes a management token. */
   #existing({ management, roles, policies }: Bindings): Bindings {
     const isPolicy = (name: string): boolean =>
-      name !== "root" && name !== WRAPPING_POLICY_NAME && this.deps.policies.find("", name) !== null;
+      name !== "root" && name !== WRAPPING_POLICY_NAME && this.policies.find("", name) !== null;
     return {
       management,
-      roles: roles.flatMap((role) => this.deps.roles.read({ name: role })?.ID ?? []),
+      roles: roles.flatMap((role) => this.roles.read({ name: role })?.ID ?? []),
       policies: policies.filter(isPolicy),
     };
   }

@@ -1,14 +1,8 @@
 import type { AliasRecord, EntityMerge } from "../../contracts/identity.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { Entities } from "./entities.ts";
 import type { IdentityAliases } from "./identity-aliases.ts";
-
-interface EntityMergesDependencies {
-  readonly sql: SqlStorage;
-  readonly entities: Entities;
-  readonly aliases: IdentityAliases;
-  commit<T>(change: () => T): T;
-}
 
 /** Aliases that move to the remaining entity, and aliases that a merge deletes. */
 interface Plan {
@@ -22,11 +16,15 @@ interface Plan {
  * the remaining one from then on.
  */
 export class EntityMerges {
-  constructor(private readonly deps: EntityMergesDependencies) {}
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly entities: Entities,
+    private readonly aliases: IdentityAliases,
+    private readonly commit: ObjectContext["commit"],
+  ) {}
 
   /** Merges in one transaction. Error texts are upstream's. */
   merge(namespace: string, merge: EntityMerge): Result<null> {
-    const { sql, entities, aliases, commit } = this.deps;
     const { to_entity_id: to, conflicting_alias_ids_to_keep: kept } = merge;
     const from = [...new Set(merge.from_entity_ids)];
     if (from.includes(to)) return refuse("invalid", "to_entity_id should not be present in from_entity_ids");
@@ -34,44 +32,43 @@ export class EntityMerges {
     if (!from.every((id) => this.#has(namespace, id))) return refuse("invalid", "entity id to merge from is invalid");
     if (from.length > 1 && kept.length > 1) return refuse("invalid", ONE_AT_A_TIME);
     const plan = planOf(
-      aliases.of("entity", to),
-      from.flatMap((id) => aliases.of("entity", id)),
+      this.aliases.of("entity", to),
+      from.flatMap((id) => this.aliases.of("entity", id)),
       new Set(kept),
     );
     if (!plan.ok) return plan;
-    commit(() => {
+    this.commit(() => {
       const now = Date.now();
-      for (const { id } of plan.value.deleted) sql.exec("DELETE FROM entity_aliases WHERE id = ?", id);
+      for (const { id } of plan.value.deleted) this.sql.exec("DELETE FROM entity_aliases WHERE id = ?", id);
       for (const { id, canonical, mergedFrom } of plan.value.moved) {
         const before = JSON.stringify([...mergedFrom, canonical]);
         const change = "UPDATE entity_aliases SET entity = ?, merged_from = ?, updated = ? WHERE id = ?";
-        sql.exec(change, to, before, now, id);
+        this.sql.exec(change, to, before, now, id);
       }
       for (const id of from) this.#absorb(id, to);
-      entities.adjust(namespace, -from.length);
-      sql.exec("UPDATE entities SET updated = ? WHERE id = ?", now, to);
+      this.entities.adjust(namespace, -from.length);
+      this.sql.exec("UPDATE entities SET updated = ? WHERE id = ?", now, to);
     });
     return ok(null);
   }
 
   /** Moves memberships and tokens of an entity without aliases, and deletes it. */
   #absorb(from: string, to: string): void {
-    const { sql } = this.deps;
-    sql.exec(
+    this.sql.exec(
       `INSERT OR IGNORE INTO group_members (group_id, kind, member)
        SELECT group_id, 'entity', ? FROM group_members WHERE kind = 'entity' AND member = ?`,
       to,
       from,
     );
-    sql.exec("DELETE FROM group_members WHERE kind = 'entity' AND member = ?", from);
-    sql.exec("UPDATE merged_entities SET entity = ? WHERE entity = ?", to, from);
-    sql.exec("INSERT INTO merged_entities (id, entity) VALUES (?, ?)", from, to);
-    sql.exec("DELETE FROM entities WHERE id = ?", from);
+    this.sql.exec("DELETE FROM group_members WHERE kind = 'entity' AND member = ?", from);
+    this.sql.exec("UPDATE merged_entities SET entity = ? WHERE entity = ?", to, from);
+    this.sql.exec("INSERT INTO merged_entities (id, entity) VALUES (?, ?)", from, to);
+    this.sql.exec("DELETE FROM entities WHERE id = ?", from);
   }
 
   #has(namespace: string, id: string): boolean {
     const query = "SELECT id FROM entities WHERE namespace = ? AND id = ?";
-    return this.deps.sql.exec(query, namespace, id).toArray().length > 0;
+    return this.sql.exec(query, namespace, id).toArray().length > 0;
   }
 }
 

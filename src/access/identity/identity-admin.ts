@@ -11,19 +11,12 @@ import type {
   IdentityWritten,
 } from "../../contracts/identity.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { comparedPolicies } from "../../rights/policy-names.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { type Entities, type EntityRow, MAX_LOGIN_ENTITIES } from "./entities.ts";
 import type { IdentityAliases } from "./identity-aliases.ts";
 import { comparedName, namedIn } from "./name-case.ts";
-
-interface IdentityAdminDependencies {
-  readonly sql: SqlStorage;
-  readonly entities: Entities;
-  readonly aliases: IdentityAliases;
-  readonly namespaces: NamespaceTree;
-  commit<T>(change: () => T): T;
-}
 
 interface GroupRow extends Record<string, SqlStorageValue> {
   id: string;
@@ -45,10 +38,16 @@ const TABLES = { entity: "entities", group: "groups" } as const;
 
 /** Manages the entities and groups of a namespace (https://openbao.org/api-docs/secret/identity/). */
 export class IdentityAdmin {
-  constructor(private readonly deps: IdentityAdminDependencies) {}
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly entities: Entities,
+    private readonly aliases: IdentityAliases,
+    private readonly namespaces: NamespaceTree,
+    private readonly commit: ObjectContext["commit"],
+  ) {}
 
   list(namespace: string, kind: IdentityKind): { id: string; name: string }[] {
-    return this.deps.sql
+    return this.sql
       .exec<{ id: string; name: string }>(
         `SELECT id, name FROM ${TABLES[kind]} WHERE namespace = ? ORDER BY name`,
         namespace,
@@ -63,9 +62,9 @@ export class IdentityAdmin {
       "SELECT group_id AS id FROM group_members WHERE kind = 'entity' AND member = ? ORDER BY id",
       row.id,
     );
-    const all = this.deps.entities.groupsOf(row.id).map(({ id }) => id);
+    const all = this.entities.groupsOf(row.id).map(({ id }) => id);
     const inheritedGroups = all.filter((id) => !directGroups.includes(id)).sort();
-    const aliases = this.deps.aliases.of("entity", row.id);
+    const aliases = this.aliases.of("entity", row.id);
     const merged = this.#column("SELECT id FROM merged_entities WHERE entity = ? ORDER BY id", row.id);
     return { ...shared(row), aliases, disabled: row.disabled === 1, merged, directGroups, inheritedGroups };
   }
@@ -77,7 +76,7 @@ export class IdentityAdmin {
       this.#column("SELECT member AS id FROM group_members WHERE group_id = ? AND kind = ? ORDER BY id", row.id, kind);
     return {
       ...shared(row),
-      aliases: this.deps.aliases.of("group", row.id),
+      aliases: this.aliases.of("group", row.id),
       type: row.type,
       entities: members("entity"),
       groups: members("group"),
@@ -99,8 +98,8 @@ export class IdentityAdmin {
       stored(change.metadata, row?.metadata ?? "{}"),
       change.disabled === undefined ? (row?.disabled ?? 0) : Number(change.disabled),
     ];
-    this.deps.commit(() => {
-      this.deps.sql.exec(
+    this.commit(() => {
+      this.sql.exec(
         `INSERT INTO entities (id, namespace, name, policies, metadata, disabled, created, updated)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, policies = excluded.policies,
@@ -111,7 +110,7 @@ export class IdentityAdmin {
         now,
         now,
       );
-      if (!row) this.deps.entities.adjust(namespace, 1);
+      if (!row) this.entities.adjust(namespace, 1);
     });
     return ok({ id, name, created: row === null });
   }
@@ -125,8 +124,8 @@ export class IdentityAdmin {
     const refused = this.#refusedMembers(namespace, id, type, change);
     if (refused) return refused;
     const now = Date.now();
-    this.deps.commit(() => {
-      this.deps.sql.exec(
+    this.commit(() => {
+      this.sql.exec(
         `INSERT INTO groups (id, namespace, name, type, policies, metadata, created, updated)
          VALUES (?, ?, ?, ?, ?, ?, ?, ?)
          ON CONFLICT (id) DO UPDATE SET name = excluded.name, policies = excluded.policies,
@@ -148,19 +147,18 @@ export class IdentityAdmin {
 
   /** Writes an alias. One that names no owner keeps its own; a new one gets a new entity or external group. */
   writeAlias(namespace: string, kind: IdentityKind, change: AliasChange): Result<AliasRecord> {
-    const { aliases } = this.deps;
     const { name, mount_accessor: accessor } = change;
     if (change.id !== undefined || change.canonical_id !== undefined || name === undefined || accessor === undefined) {
-      return aliases.write(namespace, kind, change);
+      return this.aliases.write(namespace, kind, change);
     }
-    const before = aliases.named(namespace, kind, accessor, name);
-    if (before) return aliases.write(namespace, kind, { ...change, canonical_id: before.canonical });
+    const before = this.aliases.named(namespace, kind, accessor, name);
+    if (before) return this.aliases.write(namespace, kind, { ...change, canonical_id: before.canonical });
     const owner =
       kind === "entity"
         ? this.writeEntity(namespace, null, {})
         : this.writeGroup(namespace, null, { type: "external" });
     if (!owner.ok) return owner;
-    const written = aliases.write(namespace, kind, { ...change, canonical_id: owner.value.id });
+    const written = this.aliases.write(namespace, kind, { ...change, canonical_id: owner.value.id });
     if (!written.ok) this.delete(namespace, kind, { by: "id", value: owner.value.id });
     return written;
   }
@@ -168,7 +166,7 @@ export class IdentityAdmin {
   /** Deletes an entity or a group with its aliases and memberships. The tokens of a deleted entity are refused. */
   delete(namespace: string, kind: IdentityKind, key: IdentityKey): void {
     const row = this.#find<EntityRow | GroupRow>(namespace, kind, key);
-    if (row) this.deps.commit(() => this.#erase(kind, row));
+    if (row) this.commit(() => this.#erase(kind, row));
   }
 
   /** Deletes entities in one transaction. Unknown ids are ignored. */
@@ -177,21 +175,20 @@ export class IdentityAdmin {
       (value) => this.#find<EntityRow>(namespace, "entity", { by: "id", value }) ?? [],
     );
     if (found.length === 0) return;
-    this.deps.commit(() => {
+    this.commit(() => {
       for (const row of found) this.#erase("entity", row);
     });
   }
 
   #erase(kind: IdentityKind, { id, namespace }: EntityRow | GroupRow): void {
-    const { sql, aliases, entities } = this.deps;
-    aliases.deleteOf(kind, id);
-    sql.exec("DELETE FROM group_members WHERE kind = ? AND member = ?", kind, id);
-    if (kind === "group") sql.exec("DELETE FROM group_members WHERE group_id = ?", id);
+    this.aliases.deleteOf(kind, id);
+    this.sql.exec("DELETE FROM group_members WHERE kind = ? AND member = ?", kind, id);
+    if (kind === "group") this.sql.exec("DELETE FROM group_members WHERE group_id = ?", id);
     else {
-      sql.exec("DELETE FROM merged_entities WHERE entity = ?", id);
-      entities.adjust(namespace, -1);
+      this.sql.exec("DELETE FROM merged_entities WHERE entity = ?", id);
+      this.entities.adjust(namespace, -1);
     }
-    sql.exec(`DELETE FROM ${TABLES[kind]} WHERE id = ?`, id);
+    this.sql.exec(`DELETE FROM ${TABLES[kind]} WHERE id = ?`, id);
   }
 
   #find<Row extends Record<string, SqlStorageValue>>(
@@ -205,18 +202,17 @@ export class IdentityAdmin {
     const { condition, order } = namedIn(TABLES[kind]);
     const rows =
       key.by === "id"
-        ? this.deps.sql.exec<Row>(`${from} AND id = ?`, namespace, key.value)
-        : this.deps.sql.exec<Row>(`${from} AND ${condition} ${order}`, namespace, key.value, key.value);
+        ? this.sql.exec<Row>(`${from} AND id = ?`, namespace, key.value)
+        : this.sql.exec<Row>(`${from} AND ${condition} ${order}`, namespace, key.value, key.value);
     return rows.toArray()[0] ?? null;
   }
 
   /** The entity or group of an alias. */
   #ownerOf(namespace: string, kind: IdentityKind, query: Exclude<IdentityQuery, IdentityKey>): IdentityKey | null {
-    const { aliases } = this.deps;
     const alias =
       query.by === "alias"
-        ? aliases.read(namespace, kind, query.value)
-        : aliases.named(namespace, kind, query.accessor, query.value);
+        ? this.aliases.read(namespace, kind, query.value)
+        : this.aliases.named(namespace, kind, query.accessor, query.value);
     return alias && { by: "id", value: alias.canonical };
   }
 
@@ -230,7 +226,7 @@ export class IdentityAdmin {
     key: IdentityKey | null,
     change: { readonly id?: string | undefined; readonly name?: string | undefined },
   ): Result<{ row: Row | null; id: string; name: string }> {
-    const admitted = this.deps.namespaces.admit(namespace);
+    const admitted = this.namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
     const wanted = key ?? keyOf(kind, change);
     const row = wanted && this.#find<Row>(namespace, kind, wanted);
@@ -249,9 +245,9 @@ export class IdentityAdmin {
   }
 
   #number(namespace: string, kind: IdentityKind): number {
-    if (kind === "entity") return this.deps.entities.number(namespace);
+    if (kind === "entity") return this.entities.number(namespace);
     const query = "SELECT count(*) AS held FROM groups WHERE namespace = ?";
-    return this.deps.sql.exec<{ held: number }>(query, namespace).one().held;
+    return this.sql.exec<{ held: number }>(query, namespace).one().held;
   }
 
   #refusedMembers(namespace: string, id: string, type: string, change: GroupChange): Refusal | null {
@@ -284,15 +280,14 @@ export class IdentityAdmin {
 
   #setMembers(group: string, kind: IdentityKind, members: readonly string[] | null | undefined): void {
     if (!members) return;
-    const { sql } = this.deps;
-    sql.exec("DELETE FROM group_members WHERE group_id = ? AND kind = ?", group, kind);
+    this.sql.exec("DELETE FROM group_members WHERE group_id = ? AND kind = ?", group, kind);
     for (const member of new Set(members)) {
-      sql.exec("INSERT INTO group_members (group_id, kind, member) VALUES (?, ?, ?)", group, kind, member);
+      this.sql.exec("INSERT INTO group_members (group_id, kind, member) VALUES (?, ?, ?)", group, kind, member);
     }
   }
 
   #column(query: string, ...values: string[]): string[] {
-    return this.deps.sql
+    return this.sql
       .exec<{ id: string }>(query, ...values)
       .toArray()
       .map(({ id }) => id);

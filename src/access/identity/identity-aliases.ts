@@ -1,15 +1,9 @@
 import type { AliasChange, AliasRecord, IdentityKind } from "../../contracts/identity.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { type AuthMountTable, tokenMountAccessor } from "../auth-methods/auth-mounts.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { comparedName, namedIn } from "./name-case.ts";
-
-interface IdentityAliasesDependencies {
-  readonly sql: SqlStorage;
-  readonly mounts: AuthMountTable;
-  readonly namespaces: NamespaceTree;
-  commit<T>(change: () => T): T;
-}
 
 interface AliasRow extends Record<string, SqlStorageValue> {
   id: string;
@@ -48,7 +42,12 @@ const OWNER = { entity: "entity", group: "group_id" } as const;
 
 /** Manages aliases: names of entities and external groups at auth mounts. */
 export class IdentityAliases {
-  constructor(private readonly deps: IdentityAliasesDependencies) {}
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly mounts: AuthMountTable,
+    private readonly namespaces: NamespaceTree,
+    private readonly commit: ObjectContext["commit"],
+  ) {}
 
   /** The aliases of an entity or a group. */
   of(kind: IdentityKind, id: string): AliasRecord[] {
@@ -99,13 +98,13 @@ export class IdentityAliases {
       return refuse("invalid", `canonical_id: the ${kind} already has an alias${kind === "entity" ? " there" : ""}`);
     }
     const old = before ?? taken;
-    this.deps.commit(() => {
+    this.commit(() => {
       this.#put(kind, id, owner, accessor, name);
       if (kind === "entity") {
         this.#change(id, change);
       } else if (old && isOther(old, { owner, accessor, name })) {
         // Members of an external group follow the logins of its alias.
-        this.deps.sql.exec("DELETE FROM group_members WHERE group_id IN (?, ?)", old.canonical, owner);
+        this.sql.exec("DELETE FROM group_members WHERE group_id IN (?, ?)", old.canonical, owner);
       }
     });
     const written = this.read(namespace, kind, id);
@@ -116,15 +115,15 @@ export class IdentityAliases {
   delete(namespace: string, kind: IdentityKind, id: string): void {
     const alias = this.read(namespace, kind, id);
     if (!alias) return;
-    this.deps.commit(() => {
-      this.deps.sql.exec(`DELETE FROM ${TABLE[kind]} WHERE id = ?`, id);
-      if (kind === "group") this.deps.sql.exec("DELETE FROM group_members WHERE group_id = ?", alias.canonical);
+    this.commit(() => {
+      this.sql.exec(`DELETE FROM ${TABLE[kind]} WHERE id = ?`, id);
+      if (kind === "group") this.sql.exec("DELETE FROM group_members WHERE group_id = ?", alias.canonical);
     });
   }
 
   /** Deletes the aliases of an entity or a group. Runs inside a transaction. */
   deleteOf(kind: IdentityKind, id: string): void {
-    this.deps.sql.exec(`DELETE FROM ${TABLE[kind]} WHERE ${OWNER[kind]} = ?`, id);
+    this.sql.exec(`DELETE FROM ${TABLE[kind]} WHERE ${OWNER[kind]} = ?`, id);
   }
 
   /** The alias with a name at an auth method, in whatever namespace its owner is. */
@@ -136,7 +135,7 @@ export class IdentityAliases {
   #put(kind: IdentityKind, id: string, owner: string, mount: string, name: string): void {
     const now = Date.now();
     const more = kind === "entity" ? { columns: ", metadata, custom_metadata", values: ", '{}', '{}'" } : null;
-    this.deps.sql.exec(
+    this.sql.exec(
       `INSERT INTO ${TABLE[kind]} (id, ${OWNER[kind]}, mount, name, created, updated${more?.columns ?? ""})
        VALUES (?, ?, ?, ?, ?, ?${more?.values ?? ""})
        ON CONFLICT (id) DO UPDATE SET ${OWNER[kind]} = excluded.${OWNER[kind]}, mount = excluded.mount,
@@ -152,7 +151,7 @@ export class IdentityAliases {
 
   /** Writes the fields of an entity's alias that a request names. */
   #change(id: string, { custom_metadata: custom, external_id: externalId, issuer }: AliasChange): void {
-    this.deps.sql.exec(
+    this.sql.exec(
       `UPDATE entity_aliases SET custom_metadata = coalesce(?, custom_metadata),
          external_id = coalesce(?, external_id), issuer = coalesce(?, issuer) WHERE id = ?`,
       custom ? JSON.stringify(custom) : null,
@@ -167,25 +166,24 @@ export class IdentityAliases {
       kind === "entity"
         ? "SELECT id FROM entities WHERE namespace = ? AND id = ?"
         : "SELECT id FROM groups WHERE namespace = ? AND id = ? AND type = 'external'";
-    return this.deps.sql.exec(query, namespace, id).toArray().length > 0;
+    return this.sql.exec(query, namespace, id).toArray().length > 0;
   }
 
   /** An auth method of a namespace; null when its accessor is unknown there. */
   #mountOf(accessor: string, namespace: string): AliasMount | null {
-    const { mounts, namespaces } = this.deps;
-    if (accessor === tokenMountAccessor(namespaces.idOf(namespace) ?? "")) return tokenMount(accessor);
-    const mount = mounts.byAccessor(accessor);
+    if (accessor === tokenMountAccessor(this.namespaces.idOf(namespace) ?? "")) return tokenMount(accessor);
+    const mount = this.mounts.byAccessor(accessor);
     return mount?.namespace === namespace ? mount : null;
   }
 
   #query(kind: IdentityKind, where: string, ...values: string[]): AliasRecord[] {
-    return this.deps.sql
+    return this.sql
       .exec<AliasRow>(`${SELECT[kind]} ${where}`, ...values)
       .toArray()
       .map((row) => {
         const { id, canonical, mount: accessor, name, created, updated } = row;
         const isToken = accessor.startsWith(tokenMountAccessor(""));
-        const mount = isToken ? tokenMount(accessor) : this.deps.mounts.byAccessor(accessor);
+        const mount = isToken ? tokenMount(accessor) : this.mounts.byAccessor(accessor);
         return {
           id,
           canonical,

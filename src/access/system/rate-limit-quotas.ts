@@ -2,8 +2,9 @@ import type { CountedRequest, QuotaBody, QuotasConfig, RateLimitQuota } from "..
 import type { RateLimit } from "../../lib/rate-limit.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { PathResolver } from "../paths/path-resolver.ts";
-import { isNamed, type QuotaKind, QuotaScopes, quotaNameRefusal, RANK } from "./quota-scopes.ts";
+import { isNamed, type QuotaKind, QuotaScopes, StoredQuotas } from "./quota-scopes.ts";
 
 /**
  * Rate-limit quotas (https://developer.hashicorp.com/vault/api-docs/system/rate-limit-quotas): stored settings, and
@@ -11,7 +12,6 @@ import { isNamed, type QuotaKind, QuotaScopes, quotaNameRefusal, RANK } from "./
  * a quota a request costs one comparison. A restart of the object ends all intervals.
  */
 
-const MAX_QUOTAS = 100;
 /** Counters of clients; the oldest is dropped for a new one beyond. */
 const MAX_CLIENTS = 10_000;
 
@@ -36,73 +36,63 @@ interface Counter {
   blockedUntil: number;
 }
 
-interface RateLimitQuotasDependencies {
-  readonly state: DeploymentState;
-  readonly paths: PathResolver;
-  commit<T>(change: () => T): T;
-}
-
 export class RateLimitQuotas {
   readonly #scopes: QuotaScopes;
-  #quotas: readonly Stored[] | undefined;
+  readonly #quotas: StoredQuotas<Stored>;
   #config: QuotasConfig | undefined;
   readonly #counters = new Map<string, Counter>();
 
-  constructor(private readonly deps: RateLimitQuotasDependencies) {
-    this.#scopes = new QuotaScopes(deps.paths);
+  constructor(
+    private readonly state: DeploymentState,
+    paths: PathResolver,
+    private readonly commit: ObjectContext["commit"],
+  ) {
+    this.#scopes = new QuotaScopes(paths);
+    this.#quotas = new StoredQuotas(state, "rate_limit_quotas", commit);
   }
 
   /** Whether any quota exists. */
   get exist(): boolean {
-    return this.#all().length > 0;
+    return this.#quotas.all().length > 0;
   }
 
   /** Drops the copies in memory, after the rows were replaced. */
   forget(): void {
-    this.#quotas = undefined;
+    this.#quotas.forget();
     this.#config = undefined;
     this.#counters.clear();
   }
 
   list(): RateLimitQuota[] {
-    return this.#all().map(shown);
+    return this.#quotas.all().map(shown);
   }
 
   read(name: string): Result<RateLimitQuota> {
-    const quota = this.#all().find((one) => one.name === name);
+    const quota = this.#quotas.find(name);
     return quota ? ok(shown(quota)) : refuse("missing");
   }
 
   put(name: string, body: QuotaBody): Result<null> {
-    const refused = quotaNameRefusal(name);
-    if (refused) return refused;
-    const scope = this.#scopes.scopeOf(body.path);
+    const scope = this.#scopes.scopeOf(name, body.path, body.inheritable);
     if (!scope.ok) return scope;
-    const { kind, path } = scope.value;
-    const others = this.#all().filter((quota) => quota.name !== name);
-    const alike = others.find((quota) => quota.path === path);
-    if (alike)
-      return refuse("invalid", `path: quota rule with similar properties exists under the name "${alike.name}"`);
-    if (others.length >= MAX_QUOTAS) return refuse("invalid", `name: there may be at most ${MAX_QUOTAS} quotas`);
-    this.#store(name, [...others, { ...body, name, path, kind, inheritable: body.inheritable ?? path === "" }]);
-    return ok(null);
+    const put = this.#quotas.put({ ...body, name, ...scope.value });
+    if (put.ok) this.#dropCounters(name);
+    return put;
   }
 
   delete(name: string): void {
-    this.#store(
-      name,
-      this.#all().filter((quota) => quota.name !== name),
-    );
+    this.#quotas.delete(name);
+    this.#dropCounters(name);
   }
 
   config(): QuotasConfig {
-    this.#config ??= { ...NO_CONFIG, ...(JSON.parse(this.deps.state.get("quotas_config") ?? "{}") as object) };
+    this.#config ??= { ...NO_CONFIG, ...(JSON.parse(this.state.get("quotas_config") ?? "{}") as object) };
     return this.#config;
   }
 
   setConfig(changes: Partial<QuotasConfig>): void {
     const config = { ...this.config(), ...changes };
-    this.deps.commit(() => this.deps.state.set("quotas_config", JSON.stringify(config)));
+    this.commit(() => this.state.set("quotas_config", JSON.stringify(config)));
     this.#config = config;
   }
 
@@ -144,7 +134,7 @@ export class RateLimitQuotas {
   #quotaOf(request: CountedRequest): Stored | undefined {
     const covers = this.#scopes.covering(request);
     // The list is sorted: the first that matches is the most specific.
-    return this.#all().find(covers);
+    return this.#quotas.all().find(covers);
   }
 
   #isExempt(request: CountedRequest): boolean {
@@ -157,19 +147,8 @@ export class RateLimitQuotas {
     return exempts.some((exempt) => isNamed(spelled(namespace + path), spelled(exempt)));
   }
 
-  #all(): readonly Stored[] {
-    this.#quotas ??= JSON.parse(this.deps.state.get("rate_limit_quotas") ?? "[]") as Stored[];
-    return this.#quotas;
-  }
-
-  /** @param changed the quota whose counters are dropped */
-  #store(changed: string, quotas: readonly Stored[]): void {
-    const sorted = [...quotas].sort(
-      (a, b) => RANK[b.kind] - RANK[a.kind] || b.path.length - a.path.length || (a.name < b.name ? -1 : 1),
-    );
-    this.deps.commit(() => this.deps.state.set("rate_limit_quotas", JSON.stringify(sorted)));
-    this.#quotas = sorted;
-    for (const key of this.#counters.keys()) if (key.startsWith(`${changed} `)) this.#counters.delete(key);
+  #dropCounters(name: string): void {
+    for (const key of this.#counters.keys()) if (key.startsWith(`${name} `)) this.#counters.delete(key);
   }
 }
 

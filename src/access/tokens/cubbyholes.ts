@@ -1,7 +1,7 @@
 import type { CubbyholeOwner, CubbyholeRights } from "../../contracts/cubbyhole.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
+import { NOTHING, type ObjectContext } from "../../platform/durable/object-context.ts";
 import type { TokenStore } from "./token-store.ts";
 
 /** Bounds per token, over all namespaces (docs/reference/limits.md). */
@@ -10,44 +10,42 @@ const MAX_VALUE_BYTES = 512 * 1024;
 const MAX_TOTAL_BYTES = 1024 * 1024;
 const MAX_PATH = 512;
 
-interface CubbyholesDependencies {
-  readonly sql: SqlStorage;
-  readonly keys: DataKeys;
-  readonly tokens: TokenStore;
-  commit<T>(change: () => T, keys?: ChangedKeys): T;
-}
-
 /**
  * The private storage of each token (https://developer.hashicorp.com/vault/docs/secrets/cubbyhole): JSON objects by path,
  * sealed, one row each. The rows of a token are deleted in the transaction that deletes the token.
  */
 export class Cubbyholes {
-  constructor(private readonly deps: CubbyholesDependencies) {}
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+    private readonly tokens: TokenStore,
+    private readonly commit: ObjectContext["commit"],
+  ) {}
 
   /** The JSON text at a path. @throws Sealed */
   read(owner: CubbyholeOwner, path: string): Result<string> {
     const row = this.#row(owner, path);
-    return row ? ok(this.deps.keys.openText(row.value, context(owner, path))) : refuse("missing");
+    return row ? ok(this.keys.openText(row.value, context(owner, path))) : refuse("missing");
   }
 
   /** Stores the JSON text of an object. Refused when the owner has ended. @throws Sealed */
   write(owner: CubbyholeOwner, path: string, text: string, rights: CubbyholeRights, now: number): Result<null> {
-    if (this.deps.tokens.byAccessor(owner.accessor, now, true) === null) return refuse("denied", "permission denied");
+    if (this.tokens.byAccessor(owner.accessor, now, true) === null) return refuse("denied", "permission denied");
     const before = this.#row(owner, path);
     if (!(before ? rights.update : rights.create)) return refuse("denied", "permission denied");
     const bytes = Buffer.byteLength(text) + Buffer.byteLength(path);
     const refused = this.#tooMuch(owner, path, bytes, before?.bytes ?? null);
     if (refused) return refused;
     const { accessor, namespaceId } = owner;
-    this.deps.commit(
+    this.commit(
       () =>
-        this.deps.sql.exec(
+        this.sql.exec(
           `INSERT INTO cubbyholes (token, namespace, path, value, bytes) VALUES (?, ?, ?, ?, ?)
          ON CONFLICT DO UPDATE SET value = excluded.value, bytes = excluded.bytes`,
           accessor,
           namespaceId,
           path,
-          this.deps.keys.seal(text, context(owner, path)),
+          this.keys.seal(text, context(owner, path)),
           bytes,
         ),
       NOTHING,
@@ -57,9 +55,9 @@ export class Cubbyholes {
 
   /** Idempotent. */
   delete({ accessor, namespaceId }: CubbyholeOwner, path: string): void {
-    this.deps.commit(
+    this.commit(
       () =>
-        this.deps.sql.exec(
+        this.sql.exec(
           "DELETE FROM cubbyholes WHERE token = ? AND namespace = ? AND path = ?",
           accessor,
           namespaceId,
@@ -71,7 +69,7 @@ export class Cubbyholes {
 
   /** The names in a folder, sorted; those of folders end with a slash. @param folder empty, or with a trailing slash */
   list({ accessor, namespaceId }: CubbyholeOwner, folder: string): string[] {
-    const paths = this.deps.sql
+    const paths = this.sql
       .exec<{ path: string }>("SELECT path FROM cubbyholes WHERE token = ? AND namespace = ?", accessor, namespaceId)
       .toArray()
       .filter(({ path }) => path.startsWith(folder))
@@ -81,11 +79,11 @@ export class Cubbyholes {
 
   /** Deletes everything of an ended token, inside the transaction that ends it. */
   ended(accessor: string): void {
-    this.deps.sql.exec("DELETE FROM cubbyholes WHERE token = ?", accessor);
+    this.sql.exec("DELETE FROM cubbyholes WHERE token = ?", accessor);
   }
 
   #row({ accessor, namespaceId }: CubbyholeOwner, path: string): { value: ArrayBuffer; bytes: number } | undefined {
-    return this.deps.sql
+    return this.sql
       .exec<{ value: ArrayBuffer; bytes: number }>(
         "SELECT value, bytes FROM cubbyholes WHERE token = ? AND namespace = ? AND path = ?",
         accessor,
@@ -101,7 +99,7 @@ export class Cubbyholes {
     if (bytes > MAX_VALUE_BYTES) {
       return refuse("too-large", `a value in a cubbyhole may have at most ${MAX_VALUE_BYTES} bytes`);
     }
-    const { n, total } = this.deps.sql
+    const { n, total } = this.sql
       .exec<{ n: number; total: number }>(
         "SELECT count(*) AS n, ifnull(sum(bytes), 0) AS total FROM cubbyholes WHERE token = ?",
         accessor,

@@ -1,16 +1,9 @@
 import type { OneTimeToken } from "../../contracts/cluster-acl.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
+import { NOTHING, type ObjectContext } from "../../platform/durable/object-context.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
 import type { TokenStore } from "./token-store.ts";
-
-interface OneTimeTokensDependencies {
-  readonly sql: SqlStorage;
-  readonly keys: DataKeys;
-  readonly tokens: TokenStore;
-  commit<T>(change: () => T, keys?: ChangedKeys): T;
-}
 
 const LIFE_MS = 10 * 60_000;
 const context = (accessor: string): string => `one-time-token ${accessor}`;
@@ -23,12 +16,16 @@ const context = (accessor: string): string => `one-time-token ${accessor}`;
  *     created ──exchange, expiry, another one, end of the token──► deleted
  */
 export class OneTimeTokens {
-  constructor(private readonly deps: OneTimeTokensDependencies) {}
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+    private readonly tokens: TokenStore,
+    private readonly commit: ObjectContext["commit"],
+  ) {}
 
   /** Creates the one-time token of a token, in place of an earlier one. @throws Sealed */
   create(token: string, now: number): Result<OneTimeToken> {
-    const { sql, keys, tokens, commit } = this.deps;
-    const row = tokens.find(token, now);
+    const row = this.tokens.find(token, now);
     if (!row) return refuse("denied", "permission denied");
     if (row.family === "batch" || row.uses !== 0) {
       return refuse("invalid", "one-time tokens need a service token without a limit of uses");
@@ -36,32 +33,31 @@ export class OneTimeTokens {
     const { accessor } = row;
     const secret = crypto.randomUUID();
     const expires = now + LIFE_MS;
-    const hash = tokens.hashOf(secret);
-    const sealed = keys.seal(token, context(accessor));
-    commit(() => {
-      sql.exec("DELETE FROM one_time_tokens WHERE expires <= ?", now);
-      sql.exec("DELETE FROM one_time_tokens WHERE accessor = ?", accessor);
-      sql.exec("INSERT INTO one_time_tokens VALUES (?, ?, ?, ?)", accessor, hash, expires, sealed);
+    const hash = this.tokens.hashOf(secret);
+    const sealed = this.keys.seal(token, context(accessor));
+    this.commit(() => {
+      this.sql.exec("DELETE FROM one_time_tokens WHERE expires <= ?", now);
+      this.sql.exec("DELETE FROM one_time_tokens WHERE accessor = ?", accessor);
+      this.sql.exec("INSERT INTO one_time_tokens VALUES (?, ?, ?, ?)", accessor, hash, expires, sealed);
     }, NOTHING);
     return ok({ OneTimeSecretID: secret, AccessorID: accessor, ExpiresAt: new Date(expires).toISOString() });
   }
 
   /** The token that a one-time secret stands for, and its accessor. The secret is used up. @throws Sealed */
   exchange(secret: string, now: number): Result<{ accessor: string; secret: string }> {
-    const { sql, keys, tokens, commit } = this.deps;
-    const [row] = sql
+    const [row] = this.sql
       .exec<{ accessor: string; expires: number; token: ArrayBuffer }>(
         "SELECT accessor, expires, token FROM one_time_tokens WHERE hash = ?",
-        tokens.hashOf(secret),
+        this.tokens.hashOf(secret),
       )
       .toArray();
-    if (!row || row.expires <= now || !tokens.byAccessor(row.accessor, now)) {
+    if (!row || row.expires <= now || !this.tokens.byAccessor(row.accessor, now)) {
       return refuse("denied", "permission denied");
     }
     const { accessor } = row;
-    const token = keys.openText(row.token, context(accessor));
-    commit(() => {
-      sql.exec("DELETE FROM one_time_tokens WHERE accessor = ?", accessor);
+    const token = this.keys.openText(row.token, context(accessor));
+    this.commit(() => {
+      this.sql.exec("DELETE FROM one_time_tokens WHERE accessor = ?", accessor);
       recordAction("one-time-token-exchanged", { accessor });
     }, NOTHING);
     return ok({ accessor, secret: token });
@@ -69,15 +65,15 @@ export class OneTimeTokens {
 
   /** Deletes the one-time token of a token that has ended. Runs inside the ending transaction. */
   ended(accessor: string): void {
-    this.deps.sql.exec("DELETE FROM one_time_tokens WHERE accessor = ?", accessor);
+    this.sql.exec("DELETE FROM one_time_tokens WHERE accessor = ?", accessor);
   }
 
   nextExpiry(): number | null {
-    return this.deps.sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM one_time_tokens").one().at;
+    return this.sql.exec<{ at: number | null }>("SELECT min(expires) AS at FROM one_time_tokens").one().at;
   }
 
   expire(now: number): void {
     if ((this.nextExpiry() ?? now + 1) > now) return;
-    this.deps.commit(() => this.deps.sql.exec("DELETE FROM one_time_tokens WHERE expires <= ?", now), NOTHING);
+    this.commit(() => this.sql.exec("DELETE FROM one_time_tokens WHERE expires <= ?", now), NOTHING);
   }
 }

@@ -1,16 +1,10 @@
 import type { WriteRights } from "../../contracts/kv-store.ts";
 import type { TokenRole, TokenRoleBody } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
+import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { TokenMethods } from "../auth-methods/token-methods.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { policyNames, SYSTEM_MAX_TTL } from "./token.ts";
-
-interface TokenRolesDependencies {
-  readonly sql: SqlStorage;
-  readonly namespaces: NamespaceTree;
-  readonly methods: TokenMethods;
-  commit<T>(change: () => T): T;
-}
 
 const NAME = /^\w(?:[\w.-]{0,126}\w)?$/;
 const SUFFIX = /^\w[\w.-]+\w$/;
@@ -42,17 +36,22 @@ const NEW_ROLE: Omit<TokenRole, "name"> = {
  * read when a token of the role is created or renewed.
  */
 export class TokenRoles {
-  constructor(private readonly deps: TokenRolesDependencies) {}
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly namespaces: NamespaceTree,
+    private readonly methods: TokenMethods,
+    private readonly commit: ObjectContext["commit"],
+  ) {}
 
   get(namespace: string, name: string): TokenRole | null {
-    const [row] = this.deps.sql
+    const [row] = this.sql
       .exec<{ value: string }>("SELECT value FROM token_roles WHERE namespace = ? AND name = ?", namespace, name)
       .toArray();
     return row ? { ...NEW_ROLE, ...(JSON.parse(row.value) as TokenRole) } : null;
   }
 
   names(namespace: string): string[] {
-    return this.deps.sql
+    return this.sql
       .exec<{ name: string }>("SELECT name FROM token_roles WHERE namespace = ? ORDER BY name", namespace)
       .toArray()
       .map(({ name }) => name);
@@ -63,9 +62,8 @@ export class TokenRoles {
    * @returns warnings about fields that have no effect
    */
   put(namespace: string, name: string, body: TokenRoleBody, rights?: WriteRights): Result<string[]> {
-    const { sql, namespaces, methods, commit } = this.deps;
     if (!NAME.test(name)) return refuse("invalid", "role_name: must be 1 to 128 of A-Z a-z 0-9 _ . -");
-    const admitted = namespaces.admit(namespace);
+    const admitted = this.namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
     const before = this.get(namespace, name);
     // A Worker of the version before does not say its caller's.
@@ -75,8 +73,8 @@ export class TokenRoles {
     }
     const role = changed(before ?? { ...NEW_ROLE, name }, body);
     if (!role.ok) return role;
-    commit(() =>
-      sql.exec(
+    this.commit(() =>
+      this.sql.exec(
         `INSERT INTO token_roles (namespace, name, value) VALUES (?, ?, ?)
          ON CONFLICT (namespace, name) DO UPDATE SET value = excluded.value`,
         namespace,
@@ -84,19 +82,18 @@ export class TokenRoles {
         JSON.stringify(role.value),
       ),
     );
-    return ok(warningsOf(role.value, body, methods.limits(namespace).max_lease_ttl || SYSTEM_MAX_TTL));
+    return ok(warningsOf(role.value, body, this.methods.limits(namespace).max_lease_ttl || SYSTEM_MAX_TTL));
   }
 
   /** Idempotent. Tokens of the role live on; they are not renewed. */
   delete(namespace: string, name: string): void {
-    const { sql, commit } = this.deps;
-    commit(() => sql.exec("DELETE FROM token_roles WHERE namespace = ? AND name = ?", namespace, name));
+    this.commit(() => this.sql.exec("DELETE FROM token_roles WHERE namespace = ? AND name = ?", namespace, name));
   }
 
   /** Deletes the roles of a namespace and the settings of its method, inside the caller's transaction. */
   deleteNamespace(namespace: string): void {
-    this.deps.sql.exec("DELETE FROM token_roles WHERE namespace = ?", namespace);
-    this.deps.methods.deleteNamespace(namespace);
+    this.sql.exec("DELETE FROM token_roles WHERE namespace = ?", namespace);
+    this.methods.deleteNamespace(namespace);
   }
 }
 

@@ -2,7 +2,7 @@ import type { Unwrapped, WrapInfo, WrapLookup, WrapRequest } from "../../contrac
 import { randomText } from "../../lib/random-text.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
-import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
+import { NOTHING, type ObjectContext } from "../../platform/durable/object-context.ts";
 import { isWrapping, type TokenRow, WRAPPING_POLICIES } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
 
@@ -14,14 +14,6 @@ const MAX_OF_TOKEN = 5_000;
 
 const NOT_VALID = "wrapping token is not valid or does not exist";
 
-interface WrappingsDependencies {
-  readonly sql: SqlStorage;
-  readonly keys: DataKeys;
-  readonly tokens: TokenStore;
-  /** Wrapping tokens have one use, so no replica holds an answer about them. */
-  commit<T>(change: () => T, keys?: ChangedKeys): T;
-}
-
 /**
  * Wrapped answers (https://developer.hashicorp.com/vault/docs/concepts/response-wrapping): the sealed body of an
  * answer, one row each, readable once with its wrapping token. The token has no parent, so it outlives its creator's
@@ -31,7 +23,13 @@ export class Wrappings {
   /** Number and bytes of the stored answers; undefined until they are counted. */
   #held: { n: number; bytes: number } | undefined;
 
-  constructor(private readonly deps: WrappingsDependencies) {}
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly keys: DataKeys,
+    private readonly tokens: TokenStore,
+    /** Wrapping tokens have one use, so no replica holds an answer about them. */
+    private readonly commit: ObjectContext["commit"],
+  ) {}
 
   /** Drops the cached totals, after a rollback. */
   forget(): void {
@@ -50,12 +48,11 @@ export class Wrappings {
     if (request.asker !== null && this.#waitingOf(request.asker) >= MAX_OF_TOKEN) {
       return refuse("exhausted", `wrapped answers: at most ${MAX_OF_TOKEN} of one token wait at a time`);
     }
-    return ok(this.deps.commit(() => this.#insert(request, now), NOTHING));
+    return ok(this.commit(() => this.#insert(request, now), NOTHING));
   }
 
   #waitingOf(asker: string): number {
-    return this.deps.sql.exec<{ n: number }>("SELECT count(*) AS n FROM wrapped_answers WHERE asker = ?", asker).one()
-      .n;
+    return this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM wrapped_answers WHERE asker = ?", asker).one().n;
   }
 
   /** Describes a wrapped answer without opening it. @throws Sealed */
@@ -69,14 +66,14 @@ export class Wrappings {
   /** Returns the body of a wrapped answer, and deletes it with its token in one transaction. @throws Sealed */
   unwrap(token: string, now: number): Result<Unwrapped> {
     const row = this.#find(token, now);
-    return row ? ok(this.deps.commit(() => this.#take(row), NOTHING)) : refuse("invalid", NOT_VALID);
+    return row ? ok(this.commit(() => this.#take(row), NOTHING)) : refuse("invalid", NOT_VALID);
   }
 
   /** Like `unwrap`, by accessor; null unless it is the accessor of a wrapping token. @throws Sealed */
   unwrapByAccessor(accessor: string, now: number): Unwrapped | null {
-    const row = this.deps.tokens.byAccessor(accessor, now);
+    const row = this.tokens.byAccessor(accessor, now);
     return row && isWrapping(row) && this.#accessorsOf(accessor) !== null
-      ? this.deps.commit(() => this.#take(row), NOTHING)
+      ? this.commit(() => this.#take(row), NOTHING)
       : null;
   }
 
@@ -86,7 +83,7 @@ export class Wrappings {
     if (!row) return refuse("invalid", NOT_VALID);
     const { namespace, path, ttl } = row;
     return ok(
-      this.deps.commit(() => {
+      this.commit(() => {
         const { wrapped = "", asker = null } = this.#accessorsOf(row.accessor) ?? {};
         const { body } = this.#take(row);
         return this.#insert({ namespace, path, ttl, body, accessor: wrapped, asker }, now);
@@ -96,7 +93,7 @@ export class Wrappings {
 
   /** Deletes the answer of an ended token, inside the transaction that ends it. */
   ended(accessor: string): void {
-    const deleted = this.deps.sql
+    const deleted = this.sql
       .exec<{ bytes: number }>("DELETE FROM wrapped_answers WHERE token = ? RETURNING bytes", accessor)
       .toArray();
     for (const { bytes } of deleted) {
@@ -105,13 +102,13 @@ export class Wrappings {
   }
 
   #find(token: string, now: number): TokenRow | null {
-    const row = this.deps.tokens.find(token, now);
+    const row = this.tokens.find(token, now);
     return row && isWrapping(row) && this.#accessorsOf(row.accessor) !== null ? row : null;
   }
 
   /** Accessors of an answer's row; null without an answer, as for a token that only has the policy's name. */
   #accessorsOf(accessor: string): { wrapped: string; asker: string | null } | null {
-    const [row] = this.deps.sql
+    const [row] = this.sql
       .exec<{ wrapped: string; asker: string | null }>(
         "SELECT wrapped, asker FROM wrapped_answers WHERE token = ?",
         accessor,
@@ -122,7 +119,7 @@ export class Wrappings {
 
   #insert({ namespace, path, ttl, body, accessor: wrapped, asker }: WrapRequest, now: number): WrapInfo {
     const token = `hvs.${randomText(24)}`;
-    const row = this.deps.tokens.insert(token, {
+    const row = this.tokens.insert(token, {
       namespace,
       path,
       ttl,
@@ -147,12 +144,12 @@ export class Wrappings {
       bound_cidrs: null,
     });
     const bytes = Buffer.byteLength(body);
-    this.deps.sql.exec(
+    this.sql.exec(
       "INSERT INTO wrapped_answers (token, bytes, wrapped, body, asker) VALUES (?, ?, ?, ?, ?)",
       row.accessor,
       bytes,
       wrapped,
-      this.deps.keys.seal(body, context(row)),
+      this.keys.seal(body, context(row)),
       asker,
     );
     if (this.#held) this.#held = { n: this.#held.n + 1, bytes: this.#held.bytes + bytes };
@@ -161,16 +158,16 @@ export class Wrappings {
   }
 
   #take(row: TokenRow): Unwrapped {
-    const { body } = this.deps.sql
+    const { body } = this.sql
       .exec<{ body: ArrayBuffer }>("SELECT body FROM wrapped_answers WHERE token = ?", row.accessor)
       .one();
-    const text = this.deps.keys.openText(body, context(row));
-    this.deps.tokens.delete([row]);
+    const text = this.keys.openText(body, context(row));
+    this.tokens.delete([row]);
     return { accessor: row.accessor, body: text };
   }
 
   #totals(): { n: number; bytes: number } {
-    this.#held ??= this.deps.sql
+    this.#held ??= this.sql
       .exec<{ n: number; bytes: number }>("SELECT count(*) AS n, ifnull(sum(bytes), 0) AS bytes FROM wrapped_answers")
       .one();
     return this.#held;
