@@ -25,7 +25,7 @@ import { ClusterLoginStates } from "./cluster-acl/cluster-login-states.ts";
 import { ClusterLogins } from "./cluster-acl/cluster-logins.ts";
 import { ClusterRoles } from "./cluster-acl/cluster-roles.ts";
 import { ClusterTokens } from "./cluster-acl/cluster-tokens.ts";
-import type { AccessPublisher, IndexBackfill } from "./event-publisher.ts";
+import { type AccessPublisher, setIndex } from "./event-publisher.ts";
 import { Entities } from "./identity/entities.ts";
 import { EntityMerges } from "./identity/entity-merges.ts";
 import { IdentityAdmin } from "./identity/identity-admin.ts";
@@ -90,7 +90,7 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
   const publisher: AccessPublisher = new EventPublisher({
     source: aclIndex,
     outbox,
-    rows: { setIndex },
+    rows: { setIndex: (backfill, index) => setIndex(sql, backfill, index) },
     commit,
   });
   const changes = new PublishedChanges(publisher, outbox, ctx);
@@ -192,15 +192,6 @@ export function accessParts({ ctx, env, outbox, commit }: AccessHost) {
     if (rootToken !== undefined) bootstrap.local(rootToken);
     tokenSecrets.purge();
   };
-
-  function setIndex(backfill: IndexBackfill, index: number): void {
-    if ("token" in backfill) store.backfillIndex(backfill.token, index);
-    else if ("policy" in backfill) policies.backfillIndex(...backfill.policy, index);
-    else if ("clusterAuthMethod" in backfill) clusterAuthMethods.backfillIndex(backfill.clusterAuthMethod, index);
-    else if ("bindingRule" in backfill) bindingRules.backfillIndex(backfill.bindingRule, index);
-    else if ("clusterRole" in backfill) clusterRoles.backfillIndex(backfill.clusterRole, index);
-    else clusterNamespaces.backfillIndex(backfill.clusterNamespace, index);
-  }
 
   return {
     aclIndex,

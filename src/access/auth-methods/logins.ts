@@ -97,23 +97,19 @@ function newToken(
   const named = policies.filter((name) => name !== "root");
   const names = settings.token_no_default_policy ? named : [...named, "default"];
   const token: NewToken = {
-    parent: null,
     namespace: mount.namespace,
     policies: JSON.stringify(dedupe(names).sort()),
     name: displayName === "" ? mount.path.slice(0, -1) : `${mount.path.slice(0, -1)}-${displayName}`,
     meta: Object.keys(metadata).length > 0 ? JSON.stringify(metadata) : null,
     path,
     family: isBatch ? "batch" : "secrets",
-    global: 0,
     created: now,
     expires,
-    renewed: null,
     ttl,
     explicit_max_ttl: explicitMaxTtl,
     max_ttl: maxTtl,
     period,
     uses: settings.token_num_uses,
-    orphan: 1,
     renewable: isBatch ? 0 : 1,
     entity_id: entity,
     auth_mount: mount.uuid,

@@ -125,15 +125,6 @@ export class BindingRules {
     return ok({ management: false, roles: [...roles], policies: [...policies] });
   }
 
-  backfillIndex(id: string, index: number): void {
-    this.sql.exec(
-      "UPDATE binding_rules SET create_index = ifnull(create_index, ?), modify_index = ? WHERE id = ?",
-      index,
-      index,
-      id,
-    );
-  }
-
   #count(): number {
     return this.sql.exec<{ n: number }>("SELECT count(*) AS n FROM binding_rules").one().n;
   }

@@ -112,15 +112,6 @@ export class ClusterAuthMethods {
     return ok({ index: await this.publisher.indexOf(line) });
   }
 
-  backfillIndex(name: string, index: number): void {
-    this.sql.exec(
-      "UPDATE cluster_auth_methods SET create_index = ifnull(create_index, ?), modify_index = ? WHERE name = ?",
-      index,
-      index,
-      name,
-    );
-  }
-
   #row(name: string): MethodRow | null {
     return this.sql.exec<MethodRow>("SELECT * FROM cluster_auth_methods WHERE name = ?", name).toArray()[0] ?? null;
   }

@@ -117,15 +117,6 @@ export class ClusterRoles {
     };
   }
 
-  backfillIndex(id: string, index: number): void {
-    this.sql.exec(
-      "UPDATE cluster_roles SET create_index = ifnull(create_index, ?), modify_index = ? WHERE id = ?",
-      index,
-      index,
-      id,
-    );
-  }
-
   /** The policies of a body, without repetitions. */
   #checked({ Name, Description, Policies }: AclRoleBody): Result<string[]> {
     if (!NAME.test(Name)) return invalid(`invalid name '${Name.slice(0, 130)}'`);

@@ -123,15 +123,6 @@ export class ClusterNamespaces implements DeletableNamespaces {
     this.sql.exec("DELETE FROM cluster_namespaces WHERE name = ?", name);
   }
 
-  backfillIndex(name: string, index: number): void {
-    this.sql.exec(
-      "UPDATE cluster_namespaces SET create_index = ifnull(create_index, ?), modify_index = ? WHERE name = ?",
-      index,
-      index,
-      name,
-    );
-  }
-
   #row(name: string): ClusterNamespaceRow | null {
     const rows = this.sql.exec<ClusterNamespaceRow>("SELECT * FROM cluster_namespaces WHERE name = ?", name);
     return rows.toArray()[0] ?? null;

@@ -188,16 +188,6 @@ export class PolicyStore {
     this.forget();
   }
 
-  backfillIndex(namespace: string, name: string, index: number): void {
-    this.sql.exec(
-      "UPDATE policies SET create_index = ifnull(create_index, ?), modify_index = ? WHERE namespace = ? AND name = ?",
-      index,
-      index,
-      namespace,
-      name,
-    );
-  }
-
   /** Drops cached rights, after a write or a rollback. */
   forget(): void {
     this.#sets.clear();

@@ -11,7 +11,7 @@ import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { Sealed } from "../../platform/crypto/keyring.ts";
 import type { AuthMountTable } from "../auth-methods/auth-mounts.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
-import type { NewToken, TokenRow } from "./token.ts";
+import { type NewToken, type TokenRow, tokenRow } from "./token.ts";
 import type { TokenHashKey } from "./token-hash-key.ts";
 
 /** Format of a statement; a later format gets another number. */
@@ -64,18 +64,23 @@ export class BatchTokens {
    * @returns null when the token would be longer than accepted
    */
   seal(token: NewToken, parent: string | null): string | null {
-    const login: [mount?: string] = token.auth_mount === null ? [] : [token.auth_mount as string];
+    const { namespace, policies, name, path, role, meta, created, expires, ...row } = tokenRow(token, "", "");
+    const login: [mount?: string] = row.auth_mount === null ? [] : [row.auth_mount];
     const statement: Statement = [
       VERSION,
       randomText(16),
-      this.namespaces.idOf(token.namespace as string) ?? "",
-      token.namespace as string,
-      JSON.parse(token.policies as string),
-      token.created as number,
-      token.expires as number,
+      this.namespaces.idOf(namespace) ?? "",
+      namespace,
+      JSON.parse(policies),
+      created,
+      expires as number,
       parent,
-      ...([token.name, token.path, token.entity_id] as [string, string, string]),
-      ...([token.role ?? null, token.bound_cidrs, token.meta] as [string | null, string | null, string | null]),
+      name,
+      path,
+      row.entity_id,
+      role,
+      row.bound_cidrs,
+      meta,
       ...login,
     ];
     const sealed = this.keys.seal(JSON.stringify(statement), CONTEXT);
@@ -110,9 +115,7 @@ export class BatchTokens {
     if (version !== VERSION || this.namespaces.idOf(namespace) !== namespaceId) return null;
     const [, , , , , , , , name, path, entity, role, networks, meta, mount] = statement;
     if (mount !== undefined && !this.authMounts.byUuid(mount)) return null;
-    return {
-      hash: "",
-      accessor: this.#accessorOf(statement),
+    const token: NewToken = {
       parent,
       namespace,
       policies: JSON.stringify(policies),
@@ -120,27 +123,16 @@ export class BatchTokens {
       meta,
       path,
       family: "batch",
-      global: 0,
       created,
       expires,
-      renewed: null,
       ttl: Math.round((expires - created) / 1000),
-      explicit_max_ttl: 0,
-      period: 0,
-      uses: 0,
       orphan: parent === null ? 1 : 0,
-      renewable: 0,
-      create_index: null,
-      modify_index: null,
-      secret: null,
-      max_ttl: 0,
       entity_id: entity,
       auth_mount: mount ?? null,
-      auth_entry: null,
       bound_cidrs: networks,
       role,
-      roles: null,
     };
+    return tokenRow(token, "", this.#accessorOf(statement));
   }
 
   #accessorOf(statement: Statement): string {

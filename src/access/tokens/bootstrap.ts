@@ -48,31 +48,22 @@ export class Bootstrap {
 
   #insert(secret: string, name: string, family: TokenRow["family"], path: string): TokenRow {
     const accessor = newAccessor(family);
-    const row = this.tokens.insert(secret, {
+    this.state.set("bootstrapped", "1");
+    return this.tokens.insert(secret, {
       accessor,
       secret: family === "cluster" ? this.secrets.seal(accessor, secret) : null,
-      parent: null,
-      namespace: "",
       policies: '["root"]',
       name,
-      meta: null,
       path,
       family,
       global: 1,
       created: Date.now(),
       expires: null,
-      renewed: null,
       ttl: 0,
-      explicit_max_ttl: 0,
-      period: 0,
-      uses: 0,
-      orphan: 1,
-      renewable: 0,
+      // Upstream sends no event for a bootstrap, so the indexes are set here.
+      create_index: 1,
+      modify_index: 1,
     });
-    // Upstream sends no event for a bootstrap, so the indexes are set here.
-    this.tokens.backfillIndex(row.accessor, 1);
-    this.state.set("bootstrapped", "1");
-    return { ...row, create_index: 1, modify_index: 1 };
   }
 }
 

@@ -1,7 +1,6 @@
 import { type Authed, TOO_LONG_BATCH_TOKEN, type TokenBody, type TokenKind } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { NOTHING } from "../../platform/durable/object-context.ts";
-import { tokenMountAccessor } from "../auth-methods/auth-mounts.ts";
 import { tokenUpserted } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import { type NamespaceTree, namespaceMissing } from "../namespaces/namespaces.ts";
@@ -36,12 +35,12 @@ export class TokenIssuer {
     return this.publisher.commit(
       () => {
         const entity = request.entity_alias
-          ? this.#entityOf(namespace, request.entity_alias, now)
-          : ok(token.entity_id as string);
+          ? this.rules.entityOfAlias(namespace, request.entity_alias, now)
+          : ok(token.entity_id ?? "");
         if (!entity.ok) return entity;
         const drafted = { ...token, entity_id: entity.value };
         if (token.family === "batch") {
-          const sealed = this.store.seal(drafted, token.parent === null ? null : parent.accessor, now);
+          const sealed = this.store.seal(drafted, token.parent ? parent.accessor : null, now);
           if (!sealed) return refuse("invalid", TOO_LONG_BATCH_TOKEN);
           return ok({ auth: this.rules.authBlock(sealed.row, sealed.secret, now), warnings });
         }
@@ -51,11 +50,5 @@ export class TokenIssuer {
       },
       isNew ? NOTHING : null,
     );
-  }
-
-  /** The entity of an alias at the token method of a namespace, created with it. Runs inside a transaction. */
-  #entityOf(namespace: string, alias: string, now: number): Result<string> {
-    const mount = tokenMountAccessor(this.namespaces.idOf(namespace) ?? "");
-    return this.rules.entityOfAlias(namespace, mount, alias, now);
   }
 }

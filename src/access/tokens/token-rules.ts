@@ -104,17 +104,14 @@ export class TokenRules {
         meta: request.meta && Object.keys(request.meta).length > 0 ? JSON.stringify(request.meta) : null,
         path: role?.path_suffix ? `${path}/${role.path_suffix}` : path,
         family: isBatch ? "batch" : "secrets",
-        global: 0,
         created: now,
         expires,
-        renewed: null,
         ttl: expires === null ? 0 : Math.round((expires - now) / 1000),
         explicit_max_ttl: explicitMaxTtl,
         period,
         uses: lesserOf(request.num_uses, role?.token_num_uses ?? 0),
         orphan: isOrphan ? 1 : 0,
         renewable: request.renewable && role?.renewable !== false && expires !== null && !isBatch ? 1 : 0,
-        ...NO_LOGIN,
         entity_id: isOrphan ? "" : parent.entity_id,
         bound_cidrs: expires === null ? null : boundNetworks(role, isOrphan ? null : parent),
         role: role?.name ?? null,
@@ -122,8 +119,9 @@ export class TokenRules {
     });
   }
 
-  /** The entity of an alias at the token method, created with it. Runs inside a transaction. */
-  entityOfAlias(namespace: string, mount: string, alias: string, now: number): Result<string> {
+  /** The entity of an alias at the token method of a namespace, created with it. Runs inside a transaction. */
+  entityOfAlias(namespace: string, alias: string, now: number): Result<string> {
+    const mount = this.methods.get(namespace).accessor;
     const caller = { namespace, mount, name: alias, metadata: {}, roleMetadata: {}, groups: [] };
     const entity = this.entities.signIn(caller, now);
     return entity.ok ? ok(entity.value.id) : entity;
@@ -141,25 +139,15 @@ export class TokenRules {
       return refuse("invalid", "token 0 invalid: expiration must be between 1m0s and 24h0m0s from now");
     }
     return ok({
-      parent: null,
-      namespace: "",
       policies: JSON.stringify(policies.value),
       roles: roleColumn(roles),
       name: request.Name,
-      meta: null,
       path,
       family: "cluster",
       global: request.Global ? 1 : 0,
       created: now,
       expires: seconds === 0 ? null : now + seconds * 1000,
-      renewed: null,
       ttl: seconds,
-      explicit_max_ttl: 0,
-      period: 0,
-      uses: 0,
-      orphan: 1,
-      renewable: 0,
-      ...NO_LOGIN,
     });
   }
 
@@ -304,9 +292,6 @@ export class TokenRules {
 
 /** The column of a token's roles. */
 export const roleColumn = (ids: readonly string[]): string | null => (ids.length > 0 ? JSON.stringify(ids) : null);
-
-/** Columns that only logins set. */
-const NO_LOGIN = { max_ttl: 0, entity_id: "", auth_mount: null, auth_entry: null, bound_cidrs: null } as const;
 
 /** The accessor as answers show it: batch tokens have none. */
 const accessorOf = (row: TokenRow): string => (row.family === "batch" ? "" : row.accessor);

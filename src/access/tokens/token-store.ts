@@ -4,7 +4,7 @@ import { Lru } from "../../lib/lru.ts";
 import { randomText } from "../../lib/random-text.ts";
 import { upperBound } from "../../lib/text-range.ts";
 import type { BatchTokens } from "./batch-tokens.ts";
-import type { NewToken, TokenRow } from "./token.ts";
+import { type NewToken, type TokenRow, tokenRow } from "./token.ts";
 import type { TokenHashKey } from "./token-hash-key.ts";
 import { TokenLeaseCounts } from "./token-lease-counts.ts";
 
@@ -149,20 +149,11 @@ export class TokenStore {
   }
 
   insert(secret: string, token: NewToken): TokenRow {
-    const row = {
-      ...token,
-      hash: this.hashOf(secret),
-      accessor: token.accessor ?? newAccessor(token.family as TokenRow["family"]),
-      create_index: null,
-      modify_index: null,
-      secret: token.secret ?? null,
-      role: token.role ?? null,
-      roles: token.roles ?? null,
-    } as TokenRow;
+    const row = tokenRow(token, this.hashOf(secret), token.accessor ?? newAccessor(token.family));
     const columns = Object.keys(row);
     this.sql.exec(
       `INSERT INTO tokens (${columns.join(", ")}) VALUES (${columns.map(() => "?").join(", ")})`,
-      ...columns.map((column) => row[column] ?? null),
+      ...Object.values(row),
     );
     this.leaseCounts.inserted(row);
     return row;
@@ -353,15 +344,6 @@ export class TokenStore {
       )
       .toArray();
     return { rows: rows.slice(0, limit), next: rows[limit]?.accessor ?? null };
-  }
-
-  backfillIndex(accessor: string, index: number): void {
-    this.sql.exec(
-      "UPDATE tokens SET create_index = ifnull(create_index, ?), modify_index = ? WHERE accessor = ?",
-      index,
-      index,
-      accessor,
-    );
   }
 }
 

@@ -19,7 +19,7 @@ import { WRAPPING_POLICY_NAME } from "../policies/policy-parser.ts";
 export const SYSTEM_MAX_TTL = 768 * 3600;
 
 /** A stored token. Only `hash` is derived from the secret. */
-export interface TokenRow extends Record<string, SqlStorageValue> {
+export type TokenRow = {
   hash: string;
   accessor: string;
   /** The hash of the parent; for a batch token its accessor. */
@@ -59,18 +59,42 @@ export interface TokenRow extends Record<string, SqlStorageValue> {
   roles: string | null;
   /** The role of `auth/token/create/:role`, in the token's namespace; null for none. */
   role: string | null;
-}
-
-/** A token to store, without the columns that storing it sets. */
-export type NewToken = Omit<
-  TokenRow,
-  "hash" | "accessor" | "create_index" | "modify_index" | "secret" | "role" | "roles"
-> & {
-  accessor?: string;
-  secret?: TokenRow["secret"];
-  role?: string | null;
-  roles?: string | null;
 };
+
+/** The columns of an orphan of the root namespace without limits, a login, roles and a secret that can be read. */
+const PLAIN = {
+  parent: null,
+  namespace: "",
+  meta: null,
+  global: 0,
+  renewed: null,
+  explicit_max_ttl: 0,
+  period: 0,
+  uses: 0,
+  orphan: 1,
+  renewable: 0,
+  create_index: null,
+  modify_index: null,
+  secret: null,
+  max_ttl: 0,
+  entity_id: "",
+  auth_mount: null,
+  auth_entry: null,
+  bound_cidrs: null,
+  roles: null,
+  role: null,
+} satisfies Partial<TokenRow>;
+
+/** A token to store: columns that it leaves out are those of `PLAIN`. */
+export type NewToken = Omit<TokenRow, keyof typeof PLAIN | "hash" | "accessor"> & Partial<TokenRow>;
+
+/** The row of a new token. */
+export const tokenRow = (token: NewToken, hash: string, accessor: string): TokenRow => ({
+  ...PLAIN,
+  ...token,
+  hash,
+  accessor,
+});
 
 export const policiesOf = (row: TokenRow): string[] => JSON.parse(row.policies) as string[];
 
