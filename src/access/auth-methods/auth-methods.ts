@@ -4,7 +4,7 @@ import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { clusterEvent } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import { refusedTtls, untuned } from "../mounts/mount-admin.ts";
-import { optionsWith, refusedTuning } from "../mounts/mount-fields.ts";
+import { tuned } from "../mounts/mount-fields.ts";
 import { type NamespaceTree, namespacePath } from "../namespaces/namespaces.ts";
 import type { AuthMountContent } from "./auth-mount-content.ts";
 import { type AuthMountTable, authConfigWith, authPath, knownAuthType, newAuthConfig } from "./auth-mounts.ts";
@@ -52,19 +52,12 @@ export class AuthMethods {
   }
 
   tune(namespace: string, path: string, body: AuthTuneBody): Result<AuthMount> {
-    const { description, options, force_no_cache: _, ...config } = body;
+    const { description: _description, options: _options, force_no_cache: _, ...config } = body;
     const mount = this.read(namespace, path);
     if (!mount.ok) return untuned(`auth/${path}`);
-    const changed: AuthMount = {
-      ...mount.value,
-      description: description ?? mount.value.description,
-      options: optionsWith(mount.value.options, options),
-      config: authConfigWith(mount.value.config, config),
-    };
-    const refused = refusedTuning(changed.config);
-    if (refused) return refused;
-    this.commit(() => this.mounts.update(changed));
-    return ok(changed);
+    const changed = tuned(mount.value, body, authConfigWith(mount.value.config, config));
+    if (changed.ok) this.commit(() => this.mounts.update(changed.value));
+    return changed;
   }
 
   /**

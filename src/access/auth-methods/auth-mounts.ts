@@ -1,4 +1,3 @@
-import { randomBytes } from "node:crypto";
 import * as z from "zod";
 import {
   AUTH_TYPES,
@@ -102,20 +101,10 @@ export function authPath(text: string): Result<string> {
 const byUuid = (mounts: readonly AuthMount[]): ReadonlyMap<string, AuthMount> =>
   new Map(mounts.map((mount) => [mount.uuid, mount]));
 
-/**
- * The table of auth mounts: every login resolves one, and every token of a login belongs to one. Writes belong in a
- * transaction.
- */
-export class AuthMountTable {
-  readonly #rows: MountRows<AuthMount, ReadonlyMap<string, AuthMount>>;
-
+/** The table of auth mounts: every login resolves one, and every token of a login belongs to one. */
+export class AuthMountTable extends MountRows<AuthMount, ReadonlyMap<string, AuthMount>> {
   constructor(sql: SqlStorage) {
-    this.#rows = new MountRows(sql, "auth_mounts", byUuid);
-  }
-
-  /** Drops what is cached of rows, after a rollback. */
-  forget(): void {
-    this.#rows.forget();
+    super(sql, "auth_mounts", "auth_", byUuid);
   }
 
   list(namespace: string): AuthMount[] {
@@ -125,7 +114,7 @@ export class AuthMountTable {
   }
 
   every(): AuthMount[] {
-    return [...this.#rows.index.values()];
+    return [...this.index.values()];
   }
 
   get(namespace: string, path: string): AuthMount | null {
@@ -133,7 +122,7 @@ export class AuthMountTable {
   }
 
   byUuid(uuid: string): AuthMount | null {
-    return this.#rows.index.get(uuid) ?? null;
+    return this.index.get(uuid) ?? null;
   }
 
   byAccessor(accessor: string): AuthMount | null {
@@ -148,32 +137,9 @@ export class AuthMountTable {
     return mount ? { mount, path: inside.slice(mount.path.length) } : null;
   }
 
-  insert(mount: Omit<AuthMount, "accessor" | "uuid">, now: number): AuthMount {
-    const made: AuthMount = {
-      ...mount,
-      accessor: `auth_${mount.type}_${randomBytes(4).toString("hex")}`,
-      uuid: crypto.randomUUID(),
-    };
-    this.#rows.insert(made, now);
-    return made;
-  }
-
-  update(mount: AuthMount): void {
-    this.#rows.update(mount);
-  }
-
   /** The mount at a path, above it or below it; null when the path is free. */
   overlapping(namespace: string, path: string): AuthMount | null {
     return this.list(namespace).find((mount) => mount.path.startsWith(path) || path.startsWith(mount.path)) ?? null;
-  }
-
-  /** Moves a mount inside its namespace. */
-  move({ uuid }: AuthMount, path: string): void {
-    this.#rows.move(uuid, path);
-  }
-
-  delete(uuid: string): void {
-    this.#rows.delete(uuid);
   }
 }
 

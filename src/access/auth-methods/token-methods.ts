@@ -2,7 +2,7 @@ import type { AuthMountConfig, AuthTuneBody, ListedAuthMount } from "../../contr
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { Memo } from "../../platform/durable/memo.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
-import { optionsWith, refusedTuning } from "../mounts/mount-fields.ts";
+import { tuned } from "../mounts/mount-fields.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { authConfigWith, newAuthConfig, tokenMountAccessor } from "./auth-mounts.ts";
 
@@ -60,26 +60,25 @@ export class TokenMethods {
 
   /** The lease times of the tokens of a namespace, in seconds; 0 = the system's. */
   limits(namespace: string): Pick<AuthMountConfig, "default_lease_ttl" | "max_lease_ttl"> {
-    return (this.#tuned.get().get(namespace) ?? UNTUNED).config;
+    return this.#settings(namespace).config;
+  }
+
+  #settings(namespace: string): Settings {
+    return this.#tuned.get().get(namespace) ?? UNTUNED;
   }
 
   /** Changes the settings that a request names. Texts of refusals are upstream's. */
   tune(namespace: string, body: AuthTuneBody): Result<ListedAuthMount> {
-    const { description, options, force_no_cache: _, ...config } = body;
-    const before = this.get(namespace);
+    const { description: _description, options: _options, force_no_cache: _, ...config } = body;
+    const before = this.#settings(namespace);
     if (config.token_type && config.token_type !== before.config.token_type) {
       return refuse("invalid", "'token_type' cannot be set for 'token' or 'ns_token' auth mounts");
     }
     if (config.user_lockout_config !== undefined) {
       return refuse("invalid", 'tuning of user lockout configuration for auth type "token" not allowed');
     }
-    const changed: Settings = {
-      description: description ?? before.description,
-      options: optionsWith(before.options, options),
-      config: authConfigWith(before.config, config),
-    };
-    const refused = refusedTuning(changed.config);
-    if (refused) return refused;
+    const changed = tuned(before, body, authConfigWith(before.config, config));
+    if (!changed.ok) return changed;
     const admitted = this.namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
     this.commit(() =>
@@ -87,7 +86,7 @@ export class TokenMethods {
         `INSERT INTO token_methods (namespace, value) VALUES (?, ?)
          ON CONFLICT (namespace) DO UPDATE SET value = excluded.value`,
         namespace,
-        JSON.stringify(changed),
+        JSON.stringify(changed.value),
       ),
     );
     this.forget();

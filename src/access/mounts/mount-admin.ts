@@ -7,9 +7,9 @@ import type { NamespaceTree } from "../namespaces/namespaces.ts";
 import { SYSTEM_MAX_TTL } from "../tokens/token.ts";
 import { builtInPath } from "./built-in-mounts.ts";
 import type { DeletedMounts } from "./deleted-mounts.ts";
-import { optionsWith, refusedTuning } from "./mount-fields.ts";
+import { tuned } from "./mount-fields.ts";
 import type { MountViews } from "./mount-views.ts";
-import { configWith, type MountTable, mountPath } from "./mounts.ts";
+import { configWith, type MountTable, mountPath, NEW_CONFIG } from "./mounts.ts";
 import type { PublishedSecrets } from "./published-secrets.ts";
 
 interface MountAdminDependencies {
@@ -23,27 +23,13 @@ interface MountAdminDependencies {
 
 /** Enables, tunes and disables mounts. */
 export class MountAdmin {
-  readonly #table: MountTable;
-  readonly #views: MountViews;
-  readonly #namespaces: NamespaceTree;
-  readonly #deleted: DeletedMounts;
-  readonly #published: PublishedSecrets;
-  readonly #outbox: Outbox;
-
   constructor(
-    { table, views, namespaces, deleted, published, outbox }: MountAdminDependencies,
+    private readonly deps: MountAdminDependencies,
     private readonly commit: <T>(change: () => T) => T,
-  ) {
-    this.#table = table;
-    this.#views = views;
-    this.#namespaces = namespaces;
-    this.#deleted = deleted;
-    this.#published = published;
-    this.#outbox = outbox;
-  }
+  ) {}
 
   enable(namespace: string, path: string, request: MountBody): Result<Mount> {
-    const admitted = this.#namespaces.admit(namespace);
+    const admitted = this.deps.namespaces.admit(namespace);
     if (!admitted.ok) return admitted;
     const named = mountPath(path);
     if (!named.ok) return named;
@@ -54,13 +40,20 @@ export class MountAdmin {
     if (!options.ok) return options;
     const refused = refusedTtls(request.config ?? {});
     if (refused) return refused;
-    const free = this.#table.conflict(namespace, named.value, (prefix) => this.#namespaces.has(prefix));
+    const free = this.deps.table.conflict(namespace, named.value, (prefix) => this.deps.namespaces.has(prefix));
     if (!free.ok) return free;
-    const whole = { ...request, options: options.value };
+    const { description, local, seal_wrap, config } = request;
+    const settings = {
+      description,
+      options: options.value,
+      local,
+      seal_wrap,
+      config: configWith(NEW_CONFIG, config ?? {}),
+    };
     return ok(
       this.commit(() => {
-        const mount = this.#table.insert(namespace, named.value, known, whole, Date.now());
-        if (known === "kv") this.#published.added(mount.uuid);
+        const mount = this.deps.table.insert({ namespace, path: named.value, type: known, ...settings }, Date.now());
+        if (known === "kv") this.deps.published.added(mount.uuid);
         return mount;
       }),
     );
@@ -73,35 +66,30 @@ export class MountAdmin {
   tune(namespace: string, path: string, request: TuneBody): Result<Mount> {
     const builtIn = builtInPath(path);
     if (builtIn !== null) return refuse("invalid", `cannot tune ${JSON.stringify(builtIn)}`);
-    const mount = this.#views.read(namespace, path);
+    const mount = this.deps.views.read(namespace, path);
     if (!mount.ok) return untuned(path);
-    const { description, options, force_no_cache: _, ...config } = request;
+    const { description: _description, options, force_no_cache: _, ...config } = request;
     const refusedVersion = mount.value.type === "kv" ? refusedChange(mount.value, options?.["version"]) : null;
     if (refusedVersion) return refusedVersion;
-    const changed: Mount = {
-      ...mount.value,
-      description: description ?? mount.value.description,
-      options: optionsWith(mount.value.options, options),
-      config: configWith(mount.value.config, config),
-    };
-    const refused = refusedTuning(changed.config);
-    if (refused) return refused;
+    const changed = tuned(mount.value, request, configWith(mount.value.config, config));
+    if (!changed.ok) return changed;
     this.commit(() => {
-      this.#table.update(changed);
-      if (isVersioned(changed) && !isVersioned(mount.value)) this.#outbox.enlistLatest("upgrade", changed.uuid, null);
+      this.deps.table.update(changed.value);
+      if (isVersioned(changed.value) && !isVersioned(mount.value))
+        this.deps.outbox.enlistLatest("upgrade", mount.value.uuid, null);
     });
-    return ok(changed);
+    return changed;
   }
 
   /** Removes a mount from the table; its data is destroyed later. @returns whether it existed */
   disable(namespace: string, path: string): Result<boolean> {
     const builtIn = builtInPath(path);
     if (builtIn !== null) return refuse("invalid", `cannot unmount ${JSON.stringify(builtIn)}`);
-    const mount = this.#views.read(namespace, path);
+    const mount = this.deps.views.read(namespace, path);
     if (!mount.ok) return ok(false);
     this.commit(() => {
-      this.#table.delete(mount.value.uuid);
-      this.#deleted.add(mount.value, Date.now());
+      this.deps.table.delete(mount.value.uuid);
+      this.deps.deleted.add(mount.value, Date.now());
     });
     return ok(true);
   }

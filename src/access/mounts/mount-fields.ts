@@ -1,6 +1,6 @@
 import * as z from "zod";
-import type { MountConfig } from "../../contracts/mount.ts";
-import { type Refusal, refuse } from "../../lib/result.ts";
+import type { Mount, MountConfig, TuneBody } from "../../contracts/mount.ts";
+import { ok, type Result, refuse } from "../../lib/result.ts";
 import { sentence } from "../../platform/http/errors.ts";
 import { duration, echoed, flag, stringList, stringMap } from "../../platform/http/fields.ts";
 
@@ -60,7 +60,7 @@ export const tunedFields = {
 };
 
 /** Options after a `tune`: an empty one is removed, except the version. */
-export const optionsWith = (
+const optionsWith = (
   before: Readonly<Record<string, string>>,
   given: Readonly<Record<string, string>> = {},
 ): Readonly<Record<string, string>> =>
@@ -68,11 +68,16 @@ export const optionsWith = (
     Object.entries({ ...before, ...given }).filter(([name, value]) => value !== "" || name === "version"),
   );
 
-/** Why a mount or an auth method cannot be tuned to these lease times; null when it can. */
-export function refusedTuning({
-  default_lease_ttl: usual,
-  max_lease_ttl: most,
-}: Pick<MountConfig, "default_lease_ttl" | "max_lease_ttl">): Refusal | null {
-  if (most === 0 || usual <= most) return null;
-  return refuse("invalid", `backend max lease TTL of ${most} would be less than backend default lease TTL of ${usual}`);
+/** The settings of a mount or an auth method after a `tune` that results in a config; refused for its lease times. */
+export function tuned<M extends Pick<Mount, "description" | "options"> & { readonly config: LeaseTimes }>(
+  before: M,
+  { description = before.description, options }: Pick<TuneBody, "description" | "options">,
+  config: M["config"],
+): Result<M> {
+  const { default_lease_ttl: usual, max_lease_ttl: most } = config;
+  return most === 0 || usual <= most
+    ? ok({ ...before, description, options: optionsWith(before.options, options), config })
+    : refuse("invalid", `backend max lease TTL of ${most} would be less than backend default lease TTL of ${usual}`);
 }
+
+type LeaseTimes = Pick<MountConfig, "default_lease_ttl" | "max_lease_ttl">;

@@ -1,6 +1,5 @@
-import { randomBytes } from "node:crypto";
 import * as z from "zod";
-import type { Mount, MountBody, MountConfig, MountSettings, MountType } from "../../contracts/mount.ts";
+import type { Mount, MountConfig, MountSettings } from "../../contracts/mount.ts";
 import { withoutUndefined } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { CLUSTER_ROOTS, SERVICE_ROOTS } from "../../platform/http/areas.ts";
@@ -24,7 +23,8 @@ export const MountRequest = mountRequest(Config);
 /** Body of `POST sys/mounts/:path/tune`: only the settings that change. */
 export const TuneRequest = Config.extend(tunedFields);
 
-const NEW_CONFIG: MountConfig = {
+/** The config of a mount without settings. */
+export const NEW_CONFIG: MountConfig = {
   default_lease_ttl: 0,
   max_lease_ttl: 0,
   force_no_cache: false,
@@ -75,22 +75,15 @@ function byNamespace(mounts: readonly Mount[]): ByNamespace {
   return all;
 }
 
-/** The mount table. Writes belong in a transaction. */
-export class MountTable {
-  readonly #rows: MountRows<Mount, ByNamespace>;
-
+/** The mount table. */
+export class MountTable extends MountRows<Mount, ByNamespace> {
   constructor(sql: SqlStorage) {
-    this.#rows = new MountRows(sql, "mounts", byNamespace);
-  }
-
-  /** Drops what is cached of rows, after a rollback. */
-  forget(): void {
-    this.#rows.forget();
+    super(sql, "mounts", "", byNamespace);
   }
 
   /** The mount of `path` (relative to the namespace): the longest mount path that is a prefix by whole segments. */
   resolve(namespace: string, path: string): Mount | null {
-    const mounts = this.#rows.index.get(namespace);
+    const mounts = this.index.get(namespace);
     if (!mounts) return null;
     for (let end = path.indexOf("/"); ; end = path.indexOf("/", end + 1)) {
       const prefix = end < 0 ? `${path}/` : path.slice(0, end + 1);
@@ -102,15 +95,15 @@ export class MountTable {
   }
 
   list(namespace: string): Mount[] {
-    return [...(this.#rows.index.get(namespace)?.values() ?? [])].sort((a, b) => (a.path < b.path ? -1 : 1));
+    return [...(this.index.get(namespace)?.values() ?? [])].sort((a, b) => (a.path < b.path ? -1 : 1));
   }
 
   get(namespace: string, path: string): Mount | null {
-    return this.#rows.index.get(namespace)?.get(path) ?? null;
+    return this.index.get(namespace)?.get(path) ?? null;
   }
 
   every(): Mount[] {
-    return [...this.#rows.index.values()].flatMap((mounts) => [...mounts.values()]);
+    return [...this.index.values()].flatMap((mounts) => [...mounts.values()]);
   }
 
   /** Refuses a path that overlaps with a mount, or leads into a namespace. */
@@ -127,36 +120,5 @@ export class MountTable {
         return refuse("invalid", `path is already in use by the namespace ${prefix}`);
     }
     return ok(null);
-  }
-
-  insert(namespace: string, path: string, type: MountType, request: MountBody, now: number): Mount {
-    const mount: Mount = {
-      namespace,
-      path,
-      type,
-      accessor: `${type}_${randomBytes(4).toString("hex")}`,
-      uuid: crypto.randomUUID(),
-      description: request.description,
-      options: request.options ?? {},
-      local: request.local,
-      seal_wrap: request.seal_wrap,
-      config: configWith(NEW_CONFIG, request.config ?? {}),
-    };
-    this.#rows.insert(mount, now);
-    return mount;
-  }
-
-  update(mount: Mount): void {
-    this.#rows.update(mount);
-  }
-
-  /** Moves a mount inside its namespace. @returns the mount at its new path */
-  move(mount: Mount, path: string): Mount {
-    this.#rows.move(mount.uuid, path);
-    return { ...mount, path };
-  }
-
-  delete(uuid: string): void {
-    this.#rows.delete(uuid);
   }
 }

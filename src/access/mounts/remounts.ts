@@ -1,4 +1,5 @@
 import type { Mount, Remount } from "../../contracts/mount.ts";
+import type { Place } from "../../contracts/tokens.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { textBefore } from "../../lib/text-before.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
@@ -11,12 +12,6 @@ interface RemountsDependencies {
   readonly sql: SqlStorage;
   readonly outbox: Outbox;
   commit<T>(change: () => T): T;
-}
-
-/** A path inside a namespace. */
-interface Place {
-  readonly namespace: string;
-  readonly path: string;
 }
 
 /**
@@ -67,8 +62,9 @@ export class Remounts {
         mount.uuid,
         now,
       );
-      const { type, uuid, path } = this.table.move(mount, target.value);
-      this.deps.outbox.enlistLatest("moved", `${type} ${uuid}`, (seq: number) => ({ path, seq }));
+      this.table.move(mount.uuid, target.value);
+      const path = target.value;
+      this.deps.outbox.enlistLatest("moved", `${mount.type} ${mount.uuid}`, (seq: number) => ({ path, seq }));
     });
     return ok(id);
   }
@@ -145,7 +141,7 @@ export class Remounts {
     const id = crypto.randomUUID();
     this.deps.commit(() => {
       this.#record(id, { ...mount, path: `auth/${mount.path}` }, `auth/${target.value}`, Date.now());
-      this.authMounts.move(mount, target.value);
+      this.authMounts.move(mount.uuid, target.value);
     });
     return ok(id);
   }
