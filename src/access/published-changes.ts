@@ -1,4 +1,4 @@
-import type { Result } from "../lib/result.ts";
+import { ok, type Result } from "../lib/result.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import type { AccessPublisher } from "./event-publisher.ts";
@@ -38,3 +38,12 @@ export const delivered =
   <Parts extends Publishing, Given extends unknown[], T>(method: (parts: Parts, ...given: Given) => Result<T>) =>
   (parts: Parts, ...given: Given): Promise<Result<T>> =>
     parts.changes.deliver(() => method(parts, ...given));
+
+/** Like `delivered`, for a method that cannot refuse and has no answer. */
+export const done = <Parts extends Publishing, Given extends unknown[]>(
+  method: (parts: Parts, ...given: Given) => void,
+) =>
+  delivered((parts: Parts, ...given: Given): Result<null> => {
+    method(parts, ...given);
+    return ok(null);
+  });

@@ -71,11 +71,6 @@ export class ReplicaReads {
     for (const { seq, keys } of changes) memory.invalidate(owner, seq, keys);
   }
 
-  /** Memory in use. */
-  get size() {
-    return { grants: this.#grants.size, secrets: this.#secrets.size };
-  }
-
   #grantOf(ask: AuthorizeRequest) {
     const { token, namespace, path, list = false, wrapTtl = 0, address = null, again = false } = ask;
     const key = JSON.stringify([token, namespace, path, list, wrapTtl, ...(again ? ["again"] : [])]);

@@ -65,10 +65,6 @@ export class SharedAnswers<V> {
     return this.cache.giveBack(owner, tag);
   }
 
-  get size(): LeaseCache<V>["size"] {
-    return this.cache.size;
-  }
-
   #extend(read: Read<V>, since: number): void {
     if (this.#extending.has(read.owner)) return;
     this.#extending.add(read.owner);

@@ -75,7 +75,7 @@ export class ApproleLogins {
 
   #role(mount: string, role: string): Approle | null {
     const text = this.entries.entry(approleEntry({ mount, role }));
-    return text.ok && text.value !== null ? (JSON.parse(text.value) as Approle) : null;
+    return text === null ? null : (JSON.parse(text) as Approle);
   }
 }
 

@@ -32,15 +32,13 @@ export class Approles {
   ) {}
 
   /** @throws Sealed */
-  read(name: ApproleName): Result<string | null> {
+  read(name: ApproleName): string | null {
     return this.entries.entry(approleEntry(name));
   }
 
   /** See `ApproleApi.putApprole`. @throws Sealed */
   put(name: ApproleName, role: Approle, before: string | null): Result<null> {
-    const current = this.read(name);
-    if (!current.ok) return current;
-    if (current.value !== before) return refuse("conflict", "the role was changed at the same time");
+    if (this.read(name) !== before) return refuse("conflict", "the role was changed at the same time");
     const taken = this.store.byRoleId(name.mount, role.role_id);
     if (taken && taken.role !== name.role) return refuse("invalid", "role_id already in use");
     return this.commit(() => {
@@ -134,9 +132,8 @@ export class Approles {
 
   #found(name: ApproleName): Result<Approle> {
     const text = this.read(name);
-    if (!text.ok) return text;
-    if (text.value === null) return refuse("missing", `role ${JSON.stringify(name.role)} does not exist`);
-    return ok(JSON.parse(text.value) as Approle);
+    if (text === null) return refuse("missing", `role ${JSON.stringify(name.role)} does not exist`);
+    return ok(JSON.parse(text) as Approle);
   }
 }
 

@@ -22,8 +22,8 @@ export class AuthMethodEntries {
   ) {}
 
   /** @throws Sealed */
-  entry(name: AuthEntryName): Result<string | null> {
-    return ok(this.entries.get(name));
+  entry(name: AuthEntryName): string | null {
+    return this.entries.get(name);
   }
 
   /** See `AuthApi.putAuthEntry`. @throws Sealed */

@@ -19,19 +19,10 @@ export class AuthMethods {
     private readonly commit: ObjectContext["commit"],
   ) {}
 
-  list(namespace: string): AuthMount[] {
-    return this.mounts.list(namespace);
-  }
-
   read(namespace: string, path: string): Result<AuthMount> {
     const named = authPath(path);
     const mount = named.ok ? this.mounts.get(namespace, named.value) : null;
     return mount ? ok(mount) : refuse("invalid", `No auth engine at ${path.replace(/\/*$/, "/")}`);
-  }
-
-  /** The mount of a login; null when it is gone. */
-  byUuid(uuid: string): AuthMount | null {
-    return this.mounts.byUuid(uuid);
   }
 
   enable(namespace: string, path: string, body: AuthMountBody): Result<AuthMount> {

@@ -96,11 +96,6 @@ export class Authorizer {
   }
 
   /** Authorizes a request. A use of a limited token is counted even if the request is refused. @throws Sealed */
-  authorize(ask: AuthorizeRequest): Grant | Refusal {
-    return this.explain(ask).answer;
-  }
-
-  /** Like `authorize`. @throws Sealed */
   explain(ask: AuthorizeRequest): Explained {
     const { token } = ask;
     if (token === null) return this.#explainWithoutToken(ask);

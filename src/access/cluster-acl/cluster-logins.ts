@@ -1,6 +1,6 @@
 import type { ClusterLogin } from "../../contracts/cluster-acl.ts";
 import type { AuthMethod } from "../../contracts/cluster-auth-method.ts";
-import type { AclToken, ClusterTokenBody } from "../../contracts/tokens.ts";
+import type { ClusterTokenBody } from "../../contracts/tokens.ts";
 import { type Result, refuse } from "../../lib/result.ts";
 import { filled, readTemplate } from "../../lib/template.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
@@ -37,11 +37,6 @@ export class ClusterLogins {
     const made = this.tokens.create(tokenOf(method, claims.value, given), { path: "v1/acl/login", readable: false });
     if (made.ok) recordAction("login", { accessor: made.value.accessor, method: name });
     return made;
-  }
-
-  /** The token of a login, with its secret. @throws Sealed */
-  issued(made: { readonly accessor: string; readonly secret: string }): Result<AclToken> {
-    return this.tokens.withSecret(made);
   }
 
   /** The ids of roles and names of policies that exist. Nothing but a rule of its own type makes a management token. */

@@ -111,11 +111,6 @@ export class MountViews {
     return Object.fromEntries(mountTypes().map((type) => [type, of(type)]));
   }
 
-  /** The mount of a path inside a namespace. */
-  resolve(namespace: string, path: string): Mount | null {
-    return this.table.resolve(namespace, path);
-  }
-
   read(namespace: string, path: string): Result<Mount> {
     const named = mountPath(path);
     const mount = named.ok ? this.table.get(namespace, named.value) : null;

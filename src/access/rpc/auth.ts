@@ -6,18 +6,18 @@ import { sealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
 import type { AccessParts } from "../access-parts.ts";
 import { isTokenMethod } from "../auth-methods/token-methods.ts";
-import { delivered } from "../published-changes.ts";
+import { delivered, done } from "../published-changes.ts";
 
 /** Counts leases where a quota needs them to admit a login at a mount. */
-async function countLeases({ authMethods, leaseQuotas }: AccessParts, mount: string): Promise<void> {
-  const at = authMethods.byUuid(mount);
+async function countLeases({ authMounts, leaseQuotas }: AccessParts, mount: string): Promise<void> {
+  const at = authMounts.byUuid(mount);
   if (at) await leaseQuotas.prepare({ namespace: at.namespace, path: `auth/${at.path}` });
 }
 
 /** RPC methods about auth methods of the secrets API, and their logins. */
 export const authMethodMethods: MethodTable<AuthApi, AccessParts> = {
-  listAuthMounts: ({ authMethods, tokenMethods }, namespace) => [
-    ...authMethods.list(namespace),
+  listAuthMounts: ({ authMounts, tokenMethods }, namespace) => [
+    ...authMounts.list(namespace),
     tokenMethods.get(namespace),
   ],
   readAuthMount: ({ authMethods, tokenMethods }, namespace, path) =>
@@ -25,15 +25,12 @@ export const authMethodMethods: MethodTable<AuthApi, AccessParts> = {
   enableAuthMount: ({ authMethods }, namespace, path, body) => authMethods.enable(namespace, path, body),
   tuneAuthMount: ({ authMethods, tokenMethods }, namespace, path, body) =>
     isTokenMethod(path) ? tokenMethods.tune(namespace, body) : authMethods.tune(namespace, path, body),
-  disableAuthMount: delivered(({ authMethods }, namespace, path) => {
-    authMethods.disable(namespace, path);
-    return ok(null);
-  }),
+  disableAuthMount: done(({ authMethods }, namespace, path) => authMethods.disable(namespace, path)),
   locateAuth: ({ authMethods, rateLimits }, namespace, path) => {
     const place = authMethods.locate(namespace, path);
     return place && { ...place, counted: rateLimits.exist };
   },
-  authEntry: sealed(({ authEntries }, entry) => authEntries.entry(entry)),
+  authEntry: sealed(({ authEntries }, entry) => ok(authEntries.entry(entry))),
   putAuthEntry: sealed(({ authEntries }, entry, value, before) => authEntries.putEntry(entry, value, before)),
   deleteAuthEntry: ({ authEntries }, entry) => authEntries.deleteEntry(entry),
   authEntryNames: ({ authEntries }, mount, kind) => authEntries.entryNames(mount, kind),
@@ -47,7 +44,7 @@ export const authMethodMethods: MethodTable<AuthApi, AccessParts> = {
 
 /** RPC methods about roles and secret ids of the auth method `approle`, and about names locked after failed logins. */
 export const approleMethods: MethodTable<ApproleApi, AccessParts> = {
-  readApprole: sealed(({ approles }, name) => approles.read(name)),
+  readApprole: sealed(({ approles }, name) => ok(approles.read(name))),
   putApprole: sealed(({ approles }, name, role, before) => approles.put(name, role, before)),
   deleteApprole: ({ approles }, name) => approles.delete(name),
   issueSecretId: sealed(({ approles }, name, request) => approles.issue(name, request, Date.now())),
@@ -70,23 +67,14 @@ export const identityMethods: MethodTable<IdentityApi, AccessParts> = {
   readEntity: ({ identities }, namespace, query) => identities.readEntity(namespace, query),
   readGroup: ({ identities }, namespace, query) => identities.readGroup(namespace, query),
   listIdentities: ({ identities }, namespace, kind) => identities.list(namespace, kind),
-  deleteIdentity: delivered(({ identities }, namespace, kind, key) => {
-    identities.delete(namespace, kind, key);
-    return ok(null);
-  }),
-  deleteEntities: delivered(({ identities }, namespace, ids) => {
-    identities.deleteEntities(namespace, ids);
-    return ok(null);
-  }),
+  deleteIdentity: done(({ identities }, namespace, kind, key) => identities.delete(namespace, kind, key)),
+  deleteEntities: done(({ identities }, namespace, ids) => identities.deleteEntities(namespace, ids)),
   mergeEntities: delivered(({ merges }, namespace, merge) => merges.merge(namespace, merge)),
   writeIdentityAlias: delivered(({ identities }, namespace, kind, change) =>
     identities.writeAlias(namespace, kind, change),
   ),
   readIdentityAlias: ({ aliases }, namespace, kind, id) => aliases.read(namespace, kind, id),
   listIdentityAliases: ({ aliases }, namespace, kind) => aliases.list(namespace, kind),
-  deleteIdentityAlias: delivered(({ aliases }, namespace, kind, id) => {
-    aliases.delete(namespace, kind, id);
-    return ok(null);
-  }),
+  deleteIdentityAlias: done(({ aliases }, namespace, kind, id) => aliases.delete(namespace, kind, id)),
   countEntities: ({ entities }) => entities.count(),
 };

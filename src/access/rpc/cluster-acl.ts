@@ -70,9 +70,9 @@ export const clusterLoginMethods: MethodTable<ClusterLoginsApi, AccessParts> = {
   readBindingRule: ({ bindingRules }, id) => bindingRules.read(id),
   putBindingRule: ({ bindingRules }, id, body) => bindingRules.put(id, body),
   deleteBindingRule: ({ bindingRules }, id) => bindingRules.delete(id),
-  clusterLogin: async ({ clusterLogins, changes }, login) => {
+  clusterLogin: async ({ clusterLogins, clusterTokens, changes }, login) => {
     const made = await changes.publish(() => clusterLogins.login(login));
-    return made.ok ? clusterLogins.issued(made.value) : made;
+    return made.ok ? clusterTokens.withSecret(made.value) : made;
   },
   beginOidc: sealed(({ clusterLoginStates }, request) => ok(clusterLoginStates.begin(request, Date.now()))),
   completeOidc: sealed(({ clusterLoginStates }, request, state) =>

@@ -54,7 +54,7 @@ export const mountMethods: MethodTable<MountsApi, AccessParts> = {
     return viewer ? mountViews.searchable(viewer, namespace, after, limit) : [];
   },
   readMount: ({ mountViews }, namespace, path) => mountViews.readListed(namespace, path),
-  findMount: ({ mountViews }, namespace, path) => mountViews.resolve(namespace, path),
+  findMount: ({ mounts }, namespace, path) => mounts.resolve(namespace, path),
   mountPlace: ({ mountViews }, uuid) => mountViews.place(uuid),
   everyMount: ({ mountViews }, limit) => mountViews.every(limit),
   enableMount: async (parts, namespace, path, request) => {

@@ -7,6 +7,7 @@ import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
 import type { AccessParts } from "../access-parts.ts";
 import { resultantAcl } from "../paths/resultant-acl.ts";
 import { delivered } from "../published-changes.ts";
+import { tokenLease, tokenLeaseNames } from "../tokens/token-leases.ts";
 
 /** RPC methods about tokens of the secrets API. */
 export const tokenMethods: MethodTable<TokensApi, AccessParts> = {
@@ -24,9 +25,9 @@ export const tokenMethods: MethodTable<TokensApi, AccessParts> = {
   revokeToken: delivered(({ tokens }, name, keepChildren = false) => tokens.revoke(name, keepChildren)),
   revokeIssued: delivered(({ tokens }, namespace, path) => tokens.revokeIssued(namespace, path)),
   accessors: ({ tokens }, within, from, limit) => tokens.accessors(within, from, limit),
-  tokenLeaseNames: ({ tokens }, namespace, prefix, after) => tokens.leaseNames(namespace, prefix, after),
-  tokenLease: ({ tokens }, namespace, id) => tokens.lease(namespace, id),
-  countTokens: ({ tokens }) => tokens.count(),
+  tokenLeaseNames: ({ tokenStore }, ...given) => tokenLeaseNames(tokenStore, ...given),
+  tokenLease: ({ tokenStore }, namespace, id) => tokenLease(tokenStore, namespace, id),
+  countTokens: ({ tokenStore }) => tokenStore.count(),
   capabilities: sealed(({ rights }, name, namespace, paths) => rights.capabilities(name, namespace, paths)),
   resultantAcl: ({ rights }, accessor) => {
     const grants = rights.grants(accessor);

@@ -1,4 +1,4 @@
-import type { Authed, TokenLease, TokenName } from "../../contracts/tokens.ts";
+import type { Authed, TokenName } from "../../contracts/tokens.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
@@ -6,10 +6,8 @@ import { textOf, warn } from "../../platform/observability/log.ts";
 import { tokenDeleted, tokenUpserted } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
 import type { RenewalLimits } from "./renewal-limits.ts";
-import type { TokenRow } from "./token.ts";
-import { isWrapping } from "./token.ts";
+import { isWrapping, type TokenRow } from "./token.ts";
 import { knownToken, type TokenCapabilities } from "./token-capabilities.ts";
-import { tokenLease, tokenLeaseNames, tokenOfLease } from "./token-leases.ts";
 import type { TokenRules } from "./token-rules.ts";
 import type { TokenStore } from "./token-store.ts";
 
@@ -36,11 +34,6 @@ export class SecretsTokens {
     private readonly renewalLimits: RenewalLimits,
     private readonly publisher: AccessPublisher,
   ) {}
-
-  /** The number of tokens of all namespaces. */
-  count(): number {
-    return this.store.count();
-  }
 
   /** Counts one use of a token with limited uses. */
   spend(row: TokenRow, now: number): void {
@@ -148,17 +141,6 @@ export class SecretsTokens {
   accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null } {
     const { rows, next } = this.store.page(Date.now(), { from, limit, within });
     return { keys: rows.map(({ accessor }) => accessor), next };
-  }
-
-  /** A page of the names below a prefix of ids of leases of tokens; empty after the last. */
-  leaseNames(namespace: string, prefix: string, after: string): string[] {
-    return tokenLeaseNames(this.store, namespace, prefix, after);
-  }
-
-  /** The lease of a token by its id; null when there is none. */
-  lease(namespace: string, id: string): TokenLease | null {
-    const row = tokenOfLease(this.store, namespace, id);
-    return row && tokenLease(row, id, Date.now());
   }
 
   #endingWith(rows: readonly TokenRow[]): ChangedKeys {

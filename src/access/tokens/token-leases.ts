@@ -1,6 +1,5 @@
 import type { TokenLease } from "../../contracts/tokens.ts";
 import { textBefore } from "../../lib/text-before.ts";
-import type { TokenRow } from "./token.ts";
 import { isWrapping } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
 
@@ -36,15 +35,13 @@ export function tokenLeaseNames(store: TokenStore, namespace: string, prefix: st
     .slice(0, PAGE);
 }
 
-/** The token of a lease's id; null when there is none. */
-export function tokenOfLease(store: TokenStore, namespace: string, id: string): TokenRow | null {
+/** The lease of a token by its id; null when there is none. */
+export function tokenLease(store: TokenStore, namespace: string, id: string): TokenLease | null {
+  const now = Date.now();
   const [, path, accessor = ""] = LEAF.exec(id) ?? [];
-  const row = path === undefined ? null : store.byAccessor(accessor, Date.now());
+  const row = path === undefined ? null : store.byAccessor(accessor, now);
   const isLease = row?.namespace === namespace && row.path === path && row.expires !== null && !isWrapping(row);
-  return isLease && row.family !== "batch" ? row : null;
-}
-
-export function tokenLease(row: TokenRow, id: string, now: number): TokenLease {
+  if (!isLease || row.family === "batch") return null;
   const time = (at: number | null) => (at === null ? null : new Date(at).toISOString());
   return {
     id,
