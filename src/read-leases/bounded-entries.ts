@@ -4,17 +4,23 @@ interface Held<E> {
   readonly group: string;
 }
 
+/** Entries by name, the one whose last use is the oldest first, and their characters. */
+interface Pool<E> {
+  readonly entries: Map<string, Held<E>>;
+  characters: number;
+}
+
+const newPool = <E>(): Pool<E> => ({ entries: new Map(), characters: 0 });
+
 /**
  * A memory of bounded size that drops the entries whose last use is the oldest. Absent things have a bound of their own,
  * so that a flood of unknown names does not drive out what is there.
  */
 export class BoundedEntries<E> {
-  readonly #present = new Map<string, Held<E>>();
-  readonly #absent = new Map<string, Held<E>>();
+  readonly #present = newPool<E>();
+  readonly #absent = newPool<E>();
   /** Names of entries by group, so that a group can be dropped without a walk. */
   readonly #groups = new Map<string, Set<string>>();
-  #characters = 0;
-  #absentCharacters = 0;
 
   /**
    * @param bounds characters of present entries with their names, and again of absent ones, and the number of absent
@@ -23,22 +29,18 @@ export class BoundedEntries<E> {
   constructor(private readonly bounds: { readonly characters: number; readonly absent: number }) {}
 
   get size(): { readonly characters: number; readonly present: number; readonly absent: number } {
-    return { characters: this.#characters, present: this.#present.size, absent: this.#absent.size };
+    const { entries, characters } = this.#present;
+    return { characters, present: entries.size, absent: this.#absent.entries.size };
   }
 
   /** An entry, which counts as a use. */
   get(name: string): E | undefined {
-    const present = this.#present.get(name);
-    if (present) {
-      this.#present.delete(name);
-      this.#present.set(name, present);
-      return present.entry;
-    }
-    const absent = this.#absent.get(name);
-    if (!absent) return undefined;
-    this.#absent.delete(name);
-    this.#absent.set(name, absent);
-    return absent.entry;
+    const { entries } = this.#poolOf(name);
+    const held = entries.get(name);
+    if (!held) return undefined;
+    entries.delete(name);
+    entries.set(name, held);
+    return held.entry;
   }
 
   /** @param group entries that are dropped together */
@@ -49,30 +51,21 @@ export class BoundedEntries<E> {
   ): void {
     this.delete(name);
     const held = { entry, size: size + name.length, group };
-    if (absent) {
-      this.#absent.set(name, held);
-      this.#join(name, group);
-      this.#absentCharacters += held.size;
-      while (this.#absent.size > this.bounds.absent || this.#absentCharacters > this.bounds.characters) {
-        this.#drop(this.#absent);
-      }
-      return;
-    }
-    if (held.size > this.bounds.characters) return;
-    this.#present.set(name, held);
+    const [pool, most] = absent ? [this.#absent, this.bounds.absent] : [this.#present, Number.POSITIVE_INFINITY];
+    // A present entry beyond the bound would drop all others first.
+    if (!absent && held.size > this.bounds.characters) return;
+    pool.entries.set(name, held);
     this.#join(name, group);
-    this.#characters += held.size;
-    while (this.#characters > this.bounds.characters) this.#drop(this.#present);
+    pool.characters += held.size;
+    while (pool.entries.size > most || pool.characters > this.bounds.characters) this.#drop(pool.entries);
   }
 
   delete(name: string): void {
-    const present = this.#present.get(name);
-    const held = present ?? this.#absent.get(name);
+    const pool = this.#poolOf(name);
+    const held = pool.entries.get(name);
     if (!held) return;
-    if (present) this.#characters -= present.size;
-    else this.#absentCharacters -= held.size;
-    this.#present.delete(name);
-    this.#absent.delete(name);
+    pool.characters -= held.size;
+    pool.entries.delete(name);
     const group = this.#groups.get(held.group);
     group?.delete(name);
     if (group?.size === 0) this.#groups.delete(held.group);
@@ -81,17 +74,22 @@ export class BoundedEntries<E> {
   /** Drops the entries of a group that are `stale`. */
   deleteGroup(group: string, stale: (entry: E) => boolean): void {
     for (const name of this.#groups.get(group) ?? []) {
-      const held = this.#present.get(name) ?? this.#absent.get(name);
+      const held = this.#poolOf(name).entries.get(name);
       if (held && stale(held.entry)) this.delete(name);
     }
   }
 
   clear(): void {
-    this.#present.clear();
-    this.#absent.clear();
+    for (const pool of [this.#present, this.#absent]) {
+      pool.entries.clear();
+      pool.characters = 0;
+    }
     this.#groups.clear();
-    this.#characters = 0;
-    this.#absentCharacters = 0;
+  }
+
+  /** A name is in one pool at most. */
+  #poolOf(name: string): Pool<E> {
+    return this.#present.entries.has(name) ? this.#present : this.#absent;
   }
 
   #join(name: string, group: string): void {

@@ -2,6 +2,7 @@ import type { ApproleName, SecretIdName } from "../../contracts/approle.ts";
 import { APPROLE } from "../../contracts/approle.ts";
 import type { AuthEntryName } from "../../contracts/auth.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
+import { column, firstRow } from "../rows.ts";
 import type { TokenStore } from "../tokens/token-store.ts";
 
 /** The sealed part of a secret id. Times in ms since 1970, durations in seconds. */
@@ -42,13 +43,9 @@ export class ApproleStore {
 
   /** The role with a role id; null when there is none. @throws Sealed */
   byRoleId(mount: string, roleId: string): { role: string; bound: boolean } | null {
-    const [row] = this.sql
-      .exec<{ role: string; bound: number }>(
-        "SELECT role, bound FROM approles WHERE mount = ? AND role_id = ?",
-        mount,
-        this.#roleIdHash(mount, roleId),
-      )
-      .toArray();
+    const query = "SELECT role, bound FROM approles WHERE mount = ? AND role_id = ?";
+    const hash = this.#roleIdHash(mount, roleId);
+    const row = firstRow<{ role: string; bound: number }>(this.sql, query, mount, hash);
     return row ? { role: row.role, bound: row.bound === 1 } : null;
   }
 
@@ -76,19 +73,11 @@ export class ApproleStore {
 
   /** A secret id of a role that has not expired; null when there is none. @throws Sealed */
   find({ mount, role }: ApproleName, name: SecretIdName, now: number): StoredSecretId | null {
-    const [column, value] =
+    const [key, value] =
       "accessor" in name ? ["accessor", name.accessor] : ["hash", this.#secretIdHash({ mount, role }, name.secretId)];
-    const [row] = this.sql
-      .exec<StoredSecretId>(
-        `SELECT mount, role, hash, accessor, uses, expires, updated FROM approle_secret_ids
-         WHERE mount = ? AND role = ? AND ${column} = ? AND (expires IS NULL OR expires > ?)`,
-        mount,
-        role,
-        value,
-        now,
-      )
-      .toArray();
-    return row ?? null;
+    const query = `SELECT mount, role, hash, accessor, uses, expires, updated FROM approle_secret_ids
+      WHERE mount = ? AND role = ? AND ${key} = ? AND (expires IS NULL OR expires > ?)`;
+    return firstRow(this.sql, query, mount, role, value, now);
   }
 
   /** @throws Sealed */
@@ -144,16 +133,9 @@ export class ApproleStore {
 
   /** Accessors of the secret ids of a role that have not expired, sorted. */
   accessors({ mount, role }: ApproleName, now: number): string[] {
-    return this.sql
-      .exec<{ accessor: string }>(
-        `SELECT accessor FROM approle_secret_ids WHERE mount = ? AND role = ? AND (expires IS NULL OR expires > ?)
-         ORDER BY accessor`,
-        mount,
-        role,
-        now,
-      )
-      .toArray()
-      .map(({ accessor }) => accessor);
+    const query = `SELECT accessor FROM approle_secret_ids
+      WHERE mount = ? AND role = ? AND (expires IS NULL OR expires > ?) ORDER BY accessor`;
+    return column(this.sql, query, mount, role, now);
   }
 
   /** The number of secret ids of a role, expired ones included. */

@@ -1,5 +1,6 @@
 import type { AuthEntryName } from "../../contracts/auth.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
+import { column, firstRow, hasRow } from "../rows.ts";
 
 const context = ({ mount, kind, name }: AuthEntryName): string => `auth-entry ${mount} ${kind} ${name}`;
 
@@ -15,22 +16,14 @@ export class AuthEntries {
 
   /** @throws Sealed */
   get(entry: AuthEntryName): string | null {
-    const [row] = this.sql
-      .exec<{ value: ArrayBuffer }>(
-        "SELECT value FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?",
-        entry.mount,
-        entry.kind,
-        entry.name,
-      )
-      .toArray();
+    const query = "SELECT value FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?";
+    const row = firstRow<{ value: ArrayBuffer }>(this.sql, query, entry.mount, entry.kind, entry.name);
     return row ? this.keys.openText(row.value, context(entry)) : null;
   }
 
   has({ mount, kind, name }: AuthEntryName): boolean {
-    return (
-      this.sql.exec("SELECT 1 FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?", mount, kind, name).toArray()
-        .length > 0
-    );
+    const query = "SELECT 1 FROM auth_entries WHERE mount = ? AND kind = ? AND name = ?";
+    return hasRow(this.sql, query, mount, kind, name);
   }
 
   /** @throws Sealed */
@@ -54,9 +47,7 @@ export class AuthEntries {
   }
 
   names(mount: string, kind: string): string[] {
-    return this.sql
-      .exec<{ name: string }>("SELECT name FROM auth_entries WHERE mount = ? AND kind = ? ORDER BY name", mount, kind)
-      .toArray()
-      .map(({ name }) => name);
+    const query = "SELECT name FROM auth_entries WHERE mount = ? AND kind = ? ORDER BY name";
+    return column(this.sql, query, mount, kind);
   }
 }

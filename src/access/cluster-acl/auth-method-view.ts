@@ -1,11 +1,7 @@
 import { type AuthMethod, REDACTED } from "../../contracts/cluster-auth-method.ts";
-import { goDuration } from "../../lib/go-duration.ts";
-
-const orNull = <T>(list: readonly T[]): readonly T[] | null => (list.length > 0 ? list : null);
+import { durationText, orNull } from "./cluster-acl.ts";
 
 const mapOrNull = (map: Readonly<Record<string, string>>) => (Object.keys(map).length > 0 ? map : null);
-
-const durationText = (seconds: number): string => (seconds === 0 ? "" : goDuration(seconds));
 
 /** An auth method as answers and events show it (https://developer.hashicorp.com/nomad/api-docs/acl/auth-methods). */
 export function authMethodView({ version: _version, Config: config, ...method }: AuthMethod) {

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { NewEvent } from "../../contracts/event.ts";
 import type { AclPolicy, AclRules, JobAcl, NamedRules, Policy } from "../../contracts/policies.ts";
 import { type AclRoleLink, type AclToken, ANONYMOUS } from "../../contracts/tokens.ts";
+import { goDuration } from "../../lib/go-duration.ts";
 import { accessAccount } from "../../publishing/event-accounts.ts";
 import type { PolicyRow } from "../policies/policy-store.ts";
 import { policiesOf, type TokenRow } from "../tokens/token.ts";
@@ -12,11 +13,8 @@ import { policiesOf, type TokenRow } from "../tokens/token.ts";
  * event log assigns it.
  */
 
-const goDuration = (seconds: number): string => {
-  if (seconds === 0) return "";
-  const [h, m, s] = [Math.floor(seconds / 3600), Math.floor((seconds % 3600) / 60), seconds % 60];
-  return `${h > 0 ? `${h}h` : ""}${h > 0 || m > 0 ? `${m}m` : ""}${s}s`;
-};
+/** Seconds as upstream writes a duration; empty for none. */
+export const durationText = (seconds: number): string => (seconds === 0 ? "" : goDuration(seconds));
 
 /** The `Hash` of an object: it changes with any of the parts. */
 export const digest = (...parts: string[]): string => createHash("sha256").update(parts.join("\0")).digest("base64");
@@ -29,7 +27,7 @@ export function aclToken(row: TokenRow, secret = "", roles: readonly AclRoleLink
     AccessorID: row.accessor,
     CreateIndex: row.create_index,
     CreateTime: new Date(row.created).toISOString(),
-    ExpirationTTL: goDuration(row.ttl),
+    ExpirationTTL: durationText(row.ttl),
     ExpirationTime: row.expires === null ? null : new Date(row.expires).toISOString(),
     Global: row.global === 1,
     Hash: digest(row.name, row.policies, String(row.global), ...(row.roles === null ? [] : [row.roles])),
@@ -63,7 +61,7 @@ const storedRoles = ({ roles }: TokenRow): AclRoleLink[] =>
   roles === null ? [] : (JSON.parse(roles) as string[]).map((ID) => ({ ID, Name: "" }));
 
 /** Null for an empty list, as upstream writes it. */
-const some = <T>(list: readonly T[]): readonly T[] | null => (list.length > 0 ? list : null);
+export const orNull = <T>(list: readonly T[]): readonly T[] | null => (list.length > 0 ? list : null);
 
 function aclRules({ parsed, text }: PolicyRow): AclRules | null {
   if (parsed === "") return null;
@@ -86,9 +84,9 @@ function aclRules({ parsed, text }: PolicyRow): AclRules | null {
       : { Paths: rules.map(({ name, capabilities }) => ({ PathSpec: name, Capabilities: capabilities })) };
   const operates = levels.operator !== undefined || operatorCapabilities.length > 0;
   return {
-    Namespaces: some(namespaces.map((rule) => ({ ...named(rule), Variables: variables(rule.variables) }))),
-    NodePools: some(nodePools.map(named)),
-    HostVolumes: some(hostVolumes.map(named)),
+    Namespaces: orNull(namespaces.map((rule) => ({ ...named(rule), Variables: variables(rule.variables) }))),
+    NodePools: orNull(nodePools.map(named)),
+    HostVolumes: orNull(hostVolumes.map(named)),
     Agent: family(levels.agent),
     Node: family(levels.node),
     Operator: operates ? { Policy: levels.operator ?? "", Capabilities: operatorCapabilities } : null,

@@ -4,15 +4,19 @@ import { comparedPolicies } from "../../rights/policy-names.ts";
 import type { TemplateSubject } from "../paths/path-templates.ts";
 import { comparedName, namedIn } from "./name-case.ts";
 
-export interface EntityRow extends Record<string, SqlStorageValue> {
+/** A row of an entity or of a group. */
+export interface IdentityRow extends Record<string, SqlStorageValue> {
   id: string;
   namespace: string;
   name: string;
   policies: string;
   metadata: string;
-  disabled: number;
   created: number;
   updated: number;
+}
+
+export interface EntityRow extends IdentityRow {
+  disabled: number;
 }
 
 /** A caller's name at an auth mount. */

@@ -14,19 +14,13 @@ import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { comparedPolicies } from "../../rights/policy-names.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
-import { type Entities, type EntityRow, MAX_LOGIN_ENTITIES } from "./entities.ts";
+import { column } from "../rows.ts";
+import { type Entities, type EntityRow, type IdentityRow, MAX_LOGIN_ENTITIES } from "./entities.ts";
 import type { IdentityAliases } from "./identity-aliases.ts";
 import { comparedName, namedIn } from "./name-case.ts";
 
-interface GroupRow extends Record<string, SqlStorageValue> {
-  id: string;
-  namespace: string;
-  name: string;
+interface GroupRow extends IdentityRow {
   type: string;
-  policies: string;
-  metadata: string;
-  created: number;
-  updated: number;
 }
 
 /**
@@ -58,14 +52,15 @@ export class IdentityAdmin {
   readEntity(namespace: string, query: IdentityQuery): EntityRecord | null {
     const row = this.#find<EntityRow>(namespace, "entity", query);
     if (!row) return null;
-    const directGroups = this.#column(
+    const directGroups = column(
+      this.sql,
       "SELECT group_id AS id FROM group_members WHERE kind = 'entity' AND member = ? ORDER BY id",
       row.id,
     );
     const all = this.entities.groupsOf(row.id).map(({ id }) => id);
     const inheritedGroups = all.filter((id) => !directGroups.includes(id)).sort();
     const aliases = this.aliases.of("entity", row.id);
-    const merged = this.#column("SELECT id FROM merged_entities WHERE entity = ? ORDER BY id", row.id);
+    const merged = column(this.sql, "SELECT id FROM merged_entities WHERE entity = ? ORDER BY id", row.id);
     return { ...shared(row), aliases, disabled: row.disabled === 1, merged, directGroups, inheritedGroups };
   }
 
@@ -73,14 +68,20 @@ export class IdentityAdmin {
     const row = this.#find<GroupRow>(namespace, "group", query);
     if (!row) return null;
     const members = (kind: IdentityKind) =>
-      this.#column("SELECT member AS id FROM group_members WHERE group_id = ? AND kind = ? ORDER BY id", row.id, kind);
+      column(
+        this.sql,
+        "SELECT member AS id FROM group_members WHERE group_id = ? AND kind = ? ORDER BY id",
+        row.id,
+        kind,
+      );
     return {
       ...shared(row),
       aliases: this.aliases.of("group", row.id),
       type: row.type,
       entities: members("entity"),
       groups: members("group"),
-      parents: this.#column(
+      parents: column(
+        this.sql,
         "SELECT group_id AS id FROM group_members WHERE kind = 'group' AND member = ? ORDER BY id",
         row.id,
       ),
@@ -165,7 +166,7 @@ export class IdentityAdmin {
 
   /** Deletes an entity or a group with its aliases and memberships. The tokens of a deleted entity are refused. */
   delete(namespace: string, kind: IdentityKind, key: IdentityKey): void {
-    const row = this.#find<EntityRow | GroupRow>(namespace, kind, key);
+    const row = this.#find<IdentityRow>(namespace, kind, key);
     if (row) this.commit(() => this.#erase(kind, row));
   }
 
@@ -180,7 +181,7 @@ export class IdentityAdmin {
     });
   }
 
-  #erase(kind: IdentityKind, { id, namespace }: EntityRow | GroupRow): void {
+  #erase(kind: IdentityKind, { id, namespace }: IdentityRow): void {
     this.aliases.deleteOf(kind, id);
     this.sql.exec("DELETE FROM group_members WHERE kind = ? AND member = ?", kind, id);
     if (kind === "group") this.sql.exec("DELETE FROM group_members WHERE group_id = ?", id);
@@ -220,7 +221,7 @@ export class IdentityAdmin {
    * The row that a write changes, or the id and name of a new one. As upstream, a name without a key selects an entity,
    * and no group.
    */
-  #select<Row extends EntityRow | GroupRow>(
+  #select<Row extends IdentityRow>(
     namespace: string,
     kind: IdentityKind,
     key: IdentityKey | null,
@@ -267,7 +268,8 @@ export class IdentityAdmin {
 
   /** Whether one of `groups` is a group or contains it, at any depth. */
   #reaches(groups: readonly string[], id: string): boolean {
-    const inside = this.#column(
+    const inside = column(
+      this.sql,
       `WITH RECURSIVE inside (id) AS (
          SELECT value FROM json_each(?)
          UNION SELECT member FROM group_members JOIN inside ON group_id = inside.id WHERE kind = 'group')
@@ -285,13 +287,6 @@ export class IdentityAdmin {
       this.sql.exec("INSERT INTO group_members (group_id, kind, member) VALUES (?, ?, ?)", group, kind, member);
     }
   }
-
-  #column(query: string, ...values: string[]): string[] {
-    return this.sql
-      .exec<{ id: string }>(query, ...values)
-      .toArray()
-      .map(({ id }) => id);
-  }
 }
 
 const isKey = (query: IdentityQuery): query is IdentityKey => query.by === "id" || query.by === "name";
@@ -306,7 +301,7 @@ const keyOf = (
 
 const stored = (given: object | null | undefined, before: string): string => (given ? JSON.stringify(given) : before);
 
-const shared = ({ id, name, policies, metadata, created, updated }: EntityRow | GroupRow) => ({
+const shared = ({ id, name, policies, metadata, created, updated }: IdentityRow) => ({
   id,
   name,
   created,

@@ -1,3 +1,4 @@
+import type { ListedAuthMount } from "../../contracts/auth.ts";
 import type { AliasChange, AliasRecord, IdentityKind } from "../../contracts/identity.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
@@ -21,11 +22,7 @@ interface AliasRow extends Record<string, SqlStorageValue> {
 }
 
 /** An auth method as aliases show it. */
-interface AliasMount {
-  readonly accessor: string;
-  readonly path: string;
-  readonly type: string;
-}
+type AliasMount = Pick<ListedAuthMount, "accessor" | "path" | "type">;
 
 /** A query for aliases with the columns of `AliasRow`; conditions follow it. */
 const SELECT = {

@@ -2,9 +2,10 @@ import type { NewEvent } from "../../contracts/event.ts";
 import { type ClusterNamespace, type JobSettings, NAMESPACE_NAME } from "../../contracts/namespaces.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { upperBound } from "../../lib/text-range.ts";
-import { accessAccount } from "../../publishing/event-accounts.ts";
 import { clusterRegistry } from "../../rpc/stubs.ts";
+import { clusterEvent } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
+import { column, firstRow } from "../rows.ts";
 import type { DeletableNamespaces, NamespaceDeletions } from "./namespace-deletions.ts";
 
 interface ClusterNamespaceRow extends Record<string, SqlStorageValue> {
@@ -40,10 +41,7 @@ export class ClusterNamespaces implements DeletableNamespaces {
   }
 
   names(): string[] {
-    return this.sql
-      .exec<{ name: string }>("SELECT name FROM cluster_namespaces")
-      .toArray()
-      .map(({ name }) => name);
+    return column(this.sql, "SELECT name FROM cluster_namespaces");
   }
 
   read(name: string): Result<ClusterNamespace> {
@@ -124,8 +122,7 @@ export class ClusterNamespaces implements DeletableNamespaces {
   }
 
   #row(name: string): ClusterNamespaceRow | null {
-    const rows = this.sql.exec<ClusterNamespaceRow>("SELECT * FROM cluster_namespaces WHERE name = ?", name);
-    return rows.toArray()[0] ?? null;
+    return firstRow(this.sql, "SELECT * FROM cluster_namespaces WHERE name = ?", name);
   }
 }
 
@@ -133,14 +130,9 @@ const quoted = (name: string): string => JSON.stringify(name.slice(0, 130));
 const missing = (name: string) => refuse("missing", `namespace ${quoted(name)} not found`);
 
 /** An event of the topic `Namespace`, which belongs to the namespace: its readers need a capability there. */
-const namespaceEvent = (Type: string, namespace: ClusterNamespace): NewEvent => ({
-  Topic: "Namespace",
-  Type,
-  Key: namespace.Name,
+const namespaceEvent = (type: string, namespace: ClusterNamespace): NewEvent => ({
+  ...clusterEvent("Namespace", type, namespace.Name, "", namespace),
   Namespace: namespace.Name,
-  FilterKeys: null,
-  Account: accessAccount(""),
-  Payload: { Namespace: namespace },
 });
 
 const clusterNamespace = (row: ClusterNamespaceRow): ClusterNamespace => ({

@@ -1,4 +1,5 @@
 import type { Result } from "../../lib/result.ts";
+import { hasRow } from "../rows.ts";
 
 /** `cluster`: flat namespaces of the cluster API, by name. `secrets`: the tree of the secrets API, by path. */
 type NamespaceKind = "cluster" | "secrets";
@@ -36,9 +37,7 @@ export class NamespaceDeletions {
   ) {}
 
   has(kind: NamespaceKind, name: string): boolean {
-    return (
-      this.sql.exec("SELECT 1 FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name).toArray().length > 0
-    );
+    return hasRow(this.sql, "SELECT 1 FROM ending_namespaces WHERE kind = ? AND name = ?", kind, name);
   }
 
   /**

@@ -177,18 +177,15 @@ function readDocument(document: HclObject): Policy {
     const level = readLevel(fields(family).flatMap(blocks));
     if (level !== undefined) levels[family] = level;
   }
-  const volumeRules = readVolumeRules(fields("volume_rule").flatMap(labelledBlocks));
+  const labelled = (name: string) => fields(name).flatMap(labelledBlocks);
+  const volumeRules = readVolumeRules(labelled("volume_rule"));
   return {
     ...(volumeRules.length > 0 && { volumeRules }),
-    paths: fields("path").flatMap(labelledBlocks).map(readPath),
+    paths: labelled("path").map(readPath),
     cluster: {
-      namespaces: fields("namespace").flatMap(labelledBlocks).map(readNamespace),
-      hostVolumes: fields("host_volume")
-        .flatMap(labelledBlocks)
-        .map((block) => readNamed(block, HOST_VOLUME)),
-      nodePools: fields("node_pool")
-        .flatMap(labelledBlocks)
-        .map((block) => readNamed(block, NODE_POOL)),
+      namespaces: labelled("namespace").map(readNamespace),
+      hostVolumes: labelled("host_volume").map((block) => readNamed(block, HOST_VOLUME)),
+      nodePools: labelled("node_pool").map((block) => readNamed(block, NODE_POOL)),
       operatorCapabilities: fields("operator")
         .flatMap(blocks)
         .flatMap((block) => readCapabilities(block, oneOf(OPERATOR_CAPABILITIES))),

@@ -4,6 +4,7 @@ import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { hasClusterRules, mergeClusterRules } from "../../rights/cluster-rights.ts";
 import { compilePaths, type PathAcl } from "../../rights/path-rules.ts";
 import { isTemplated, resolveTemplate, type TemplateSubject } from "../paths/path-templates.ts";
+import { column, firstRow } from "../rows.ts";
 import type { PolicyApi } from "./policy-blocks.ts";
 import { DEFAULT_POLICY, parsePolicy, WRAPPING_POLICY, WRAPPING_POLICY_NAME } from "./policy-parser.ts";
 
@@ -78,18 +79,14 @@ export class PolicyStore {
 
   find(namespace: string, name: string): PolicyRow | null {
     if (name === WRAPPING_POLICY_NAME) return builtIn(namespace, name, WRAPPING_POLICY);
-    const [row] = this.sql
-      .exec<PolicyRow>("SELECT * FROM policies WHERE namespace = ? AND name = ?", namespace, name)
-      .toArray();
+    const query = "SELECT * FROM policies WHERE namespace = ? AND name = ?";
+    const row = firstRow<PolicyRow>(this.sql, query, namespace, name);
     return row ?? (name === "default" ? builtIn(namespace, name, DEFAULT_POLICY) : null);
   }
 
   /** Names in one namespace, sorted, including built-in ones. */
   names(namespace: string): string[] {
-    const stored = this.sql
-      .exec<{ name: string }>("SELECT name FROM policies WHERE namespace = ?", namespace)
-      .toArray()
-      .map(({ name }) => name);
+    const stored = column(this.sql, "SELECT name FROM policies WHERE namespace = ?", namespace);
     const names = new Set([...stored, "default", ...(namespace === "" ? ["root"] : [])]);
     names.delete(WRAPPING_POLICY_NAME);
     return [...names].sort();

@@ -7,6 +7,7 @@ import { type ChangedKeys, NOTHING } from "../../platform/durable/object-context
 import type { Outbox } from "../../platform/durable/outbox.ts";
 import { rowsOf } from "../../platform/durable/outbox-lanes.ts";
 import type { MountTable } from "../mounts/mounts.ts";
+import { column } from "../rows.ts";
 
 interface KeyRotationDependencies {
   readonly sql: SqlStorage;
@@ -59,14 +60,10 @@ export class KeyRotation {
 
   /** The destinations of one namespace as `type/name`, without those of its children. */
   destinationsIn(namespace: string): string[] {
-    return this.deps.sql
-      .exec<{ name: string }>(
-        "SELECT name FROM key_holders WHERE kind = 'sync-destination' AND name >= ? AND name < ? ORDER BY name",
-        namespace,
-        upperBound(namespace),
-      )
-      .toArray()
-      .map(({ name }) => name.slice(namespace.length))
+    const query = `SELECT name FROM key_holders
+      WHERE kind = 'sync-destination' AND name >= ? AND name < ? ORDER BY name`;
+    return column(this.deps.sql, query, namespace, upperBound(namespace))
+      .map((name) => name.slice(namespace.length))
       .filter((rest) => /^[^/]+\/[^/]+$/.test(rest));
   }
 

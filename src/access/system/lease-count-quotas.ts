@@ -4,7 +4,8 @@ import type { DeploymentState } from "../../platform/durable/deployment-state.ts
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { type Series, series } from "../../platform/observability/metrics/series.ts";
 import type { PathResolver } from "../paths/path-resolver.ts";
-import type { CountedLeases, LeaseCounts, LeasePlace } from "./lease-counts.ts";
+import type { LeasePlace } from "../tokens/token-lease-counts.ts";
+import type { CountedLeases, LeaseCounts } from "./lease-counts.ts";
 import { type QuotaKind, QuotaScopes, StoredQuotas } from "./quota-scopes.ts";
 
 interface Stored extends LeaseQuota {

@@ -2,16 +2,7 @@ import type { Mount } from "../../contracts/mount.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
 import { credentialEngine } from "../../rpc/stubs.ts";
 import type { MountTable } from "../mounts/mounts.ts";
-import type { TokenLeaseCounts } from "../tokens/token-lease-counts.ts";
-
-/** The place of leases. */
-export interface LeasePlace {
-  readonly namespace: string;
-  /** The path that issued them, in that namespace. */
-  readonly path: string;
-  /** The role or user of a login; null for other leases. */
-  readonly role: string | null;
-}
+import type { LeasePlace, TokenLeaseCounts } from "../tokens/token-lease-counts.ts";
 
 /** Which leases are counted. */
 export interface CountedLeases {

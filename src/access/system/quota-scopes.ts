@@ -12,7 +12,7 @@ export type QuotaKind = "global" | "namespace" | "mount" | "prefix" | "exact";
 const RANK: Readonly<Record<QuotaKind, number>> = { global: 0, namespace: 1, mount: 2, prefix: 3, exact: 4 };
 
 /** The place of a quota: a namespace, a mount, or paths in one. */
-export interface QuotaScope {
+interface QuotaScope {
   readonly kind: QuotaKind;
   /** From the root; that of a namespace or a mount ends in a slash. */
   readonly path: string;

@@ -2,6 +2,7 @@ import type { CubbyholeOwner, CubbyholeRights } from "../../contracts/cubbyhole.
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { NOTHING, type ObjectContext } from "../../platform/durable/object-context.ts";
+import { column, firstRow } from "../rows.ts";
 import type { TokenStore } from "./token-store.ts";
 
 /** Bounds per token, over all namespaces (docs/reference/limits.md). */
@@ -69,11 +70,10 @@ export class Cubbyholes {
 
   /** The names in a folder, sorted; those of folders end with a slash. @param folder empty, or with a trailing slash */
   list({ accessor, namespaceId }: CubbyholeOwner, folder: string): string[] {
-    const paths = this.sql
-      .exec<{ path: string }>("SELECT path FROM cubbyholes WHERE token = ? AND namespace = ?", accessor, namespaceId)
-      .toArray()
-      .filter(({ path }) => path.startsWith(folder))
-      .map(({ path }) => path.slice(folder.length).replace(/\/.*$/s, "/"));
+    const query = "SELECT path FROM cubbyholes WHERE token = ? AND namespace = ?";
+    const paths = column(this.sql, query, accessor, namespaceId)
+      .filter((path) => path.startsWith(folder))
+      .map((path) => path.slice(folder.length).replace(/\/.*$/s, "/"));
     return [...new Set(paths)].sort();
   }
 
@@ -82,15 +82,9 @@ export class Cubbyholes {
     this.sql.exec("DELETE FROM cubbyholes WHERE token = ?", accessor);
   }
 
-  #row({ accessor, namespaceId }: CubbyholeOwner, path: string): { value: ArrayBuffer; bytes: number } | undefined {
-    return this.sql
-      .exec<{ value: ArrayBuffer; bytes: number }>(
-        "SELECT value, bytes FROM cubbyholes WHERE token = ? AND namespace = ? AND path = ?",
-        accessor,
-        namespaceId,
-        path,
-      )
-      .toArray()[0];
+  #row({ accessor, namespaceId }: CubbyholeOwner, path: string): { value: ArrayBuffer; bytes: number } | null {
+    const query = "SELECT value, bytes FROM cubbyholes WHERE token = ? AND namespace = ? AND path = ?";
+    return firstRow(this.sql, query, accessor, namespaceId, path);
   }
 
   /** @param before bytes of the value that is replaced; null for a new path */

@@ -3,6 +3,7 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { NOTHING, type ObjectContext } from "../../platform/durable/object-context.ts";
 import { recordAction } from "../../platform/observability/audit/actions.ts";
+import { firstRow } from "../rows.ts";
 import type { TokenStore } from "./token-store.ts";
 
 const LIFE_MS = 10 * 60_000;
@@ -45,12 +46,11 @@ export class OneTimeTokens {
 
   /** The token that a one-time secret stands for, and its accessor. The secret is used up. @throws Sealed */
   exchange(secret: string, now: number): Result<{ accessor: string; secret: string }> {
-    const [row] = this.sql
-      .exec<{ accessor: string; expires: number; token: ArrayBuffer }>(
-        "SELECT accessor, expires, token FROM one_time_tokens WHERE hash = ?",
-        this.tokens.hashOf(secret),
-      )
-      .toArray();
+    const row = firstRow<{ accessor: string; expires: number; token: ArrayBuffer }>(
+      this.sql,
+      "SELECT accessor, expires, token FROM one_time_tokens WHERE hash = ?",
+      this.tokens.hashOf(secret),
+    );
     if (!row || row.expires <= now || !this.tokens.byAccessor(row.accessor, now)) {
       return refuse("denied", "permission denied");
     }

@@ -1,11 +1,16 @@
 import { isWrapping, type TokenRow } from "./token.ts";
 
-/** Tokens with an expiry, by the path that issued them and the role or user of their login. */
-export interface TokenLeaseCount {
+/** The place of leases. */
+export interface LeasePlace {
   readonly namespace: string;
+  /** The path that issued them, in that namespace. */
   readonly path: string;
-  /** Null for tokens without a login. */
+  /** The role or user of a login; null for other leases. */
   readonly role: string | null;
+}
+
+/** Tokens with an expiry, by the path that issued them and the role or user of their login. */
+interface TokenLeaseCount extends LeasePlace {
   readonly n: number;
 }
 

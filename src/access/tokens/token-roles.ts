@@ -4,6 +4,7 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { TokenMethods } from "../auth-methods/token-methods.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
+import { column } from "../rows.ts";
 import { policyNames, SYSTEM_MAX_TTL } from "./token.ts";
 
 const NAME = /^\w(?:[\w.-]{0,126}\w)?$/;
@@ -44,17 +45,13 @@ export class TokenRoles {
   ) {}
 
   get(namespace: string, name: string): TokenRole | null {
-    const [row] = this.sql
-      .exec<{ value: string }>("SELECT value FROM token_roles WHERE namespace = ? AND name = ?", namespace, name)
-      .toArray();
-    return row ? { ...NEW_ROLE, ...(JSON.parse(row.value) as TokenRole) } : null;
+    const query = "SELECT value FROM token_roles WHERE namespace = ? AND name = ?";
+    const [value] = column(this.sql, query, namespace, name);
+    return value === undefined ? null : { ...NEW_ROLE, ...(JSON.parse(value) as TokenRole) };
   }
 
   names(namespace: string): string[] {
-    return this.sql
-      .exec<{ name: string }>("SELECT name FROM token_roles WHERE namespace = ? ORDER BY name", namespace)
-      .toArray()
-      .map(({ name }) => name);
+    return column(this.sql, "SELECT name FROM token_roles WHERE namespace = ? ORDER BY name", namespace);
   }
 
   /**

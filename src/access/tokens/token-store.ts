@@ -3,6 +3,7 @@ import { BATCH_ACCESSOR, BATCH_PREFIX } from "../../contracts/tokens.ts";
 import { Lru } from "../../lib/lru.ts";
 import { randomText } from "../../lib/random-text.ts";
 import { upperBound } from "../../lib/text-range.ts";
+import { column, hasRow } from "../rows.ts";
 import type { BatchTokens } from "./batch-tokens.ts";
 import { type NewToken, type TokenRow, tokenRow } from "./token.ts";
 import type { TokenHashKey } from "./token-hash-key.ts";
@@ -145,7 +146,7 @@ export class TokenStore {
   }
 
   exists(hash: string): boolean {
-    return this.sql.exec("SELECT 1 FROM tokens WHERE hash = ?", hash).toArray().length > 0;
+    return hasRow(this.sql, "SELECT 1 FROM tokens WHERE hash = ?", hash);
   }
 
   insert(secret: string, token: NewToken): TokenRow {
@@ -221,47 +222,25 @@ export class TokenStore {
 
   /** Paths of a namespace that begin with `prefix` and have issued living tokens with an expiry. */
   issuers(namespace: string, prefix: string, now: number): string[] {
-    return this.sql
-      .exec<{ path: string }>(
-        `SELECT DISTINCT path FROM tokens WHERE namespace = ? AND path >= ? AND path < ? AND expires > ? AND uses >= 0
-         ORDER BY path`,
-        namespace,
-        prefix,
-        upperBound(prefix),
-        now,
-      )
-      .toArray()
-      .map(({ path }) => path);
+    const query = `SELECT DISTINCT path FROM tokens
+      WHERE namespace = ? AND path >= ? AND path < ? AND expires > ? AND uses >= 0 ORDER BY path`;
+    return column(this.sql, query, namespace, prefix, upperBound(prefix), now);
   }
 
   /** Accessors behind `after` of living tokens with an expiry that a path has issued. */
   issuedBy(namespace: string, path: string, after: string, now: number, limit: number): string[] {
-    return this.sql
-      .exec<{ accessor: string }>(
-        `SELECT accessor FROM tokens WHERE accessor > ? AND namespace = ? AND path = ? AND expires > ? AND uses >= 0
-         ORDER BY accessor LIMIT ?`,
-        after,
-        namespace,
-        path,
-        now,
-        limit,
-      )
-      .toArray()
-      .map(({ accessor }) => accessor);
+    const query = `SELECT accessor FROM tokens
+      WHERE accessor > ? AND namespace = ? AND path = ? AND expires > ? AND uses >= 0 ORDER BY accessor LIMIT ?`;
+    return column(this.sql, query, after, namespace, path, now, limit);
   }
 
   /** The hashes of a token and all its descendants. */
   family(hash: string): string[] {
-    return this.sql
-      .exec<{ hash: string }>(
-        `WITH RECURSIVE family (hash) AS (
-           SELECT hash FROM tokens WHERE hash = ?
-           UNION SELECT tokens.hash FROM tokens JOIN family ON tokens.parent = family.hash)
-         SELECT hash FROM family`,
-        hash,
-      )
-      .toArray()
-      .map((row) => row.hash);
+    const query = `WITH RECURSIVE family (hash) AS (
+        SELECT hash FROM tokens WHERE hash = ?
+        UNION SELECT tokens.hash FROM tokens JOIN family ON tokens.parent = family.hash)
+      SELECT hash FROM family`;
+    return column(this.sql, query, hash);
   }
 
   /** The rows with these hashes, in their order. */

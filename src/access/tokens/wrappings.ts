@@ -3,6 +3,7 @@ import { randomText } from "../../lib/random-text.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { NOTHING, type ObjectContext } from "../../platform/durable/object-context.ts";
+import { firstRow } from "../rows.ts";
 import { isWrapping, type TokenRow, WRAPPING_POLICIES } from "./token.ts";
 import type { TokenStore } from "./token-store.ts";
 
@@ -108,13 +109,7 @@ export class Wrappings {
 
   /** Accessors of an answer's row; null without an answer, as for a token that only has the policy's name. */
   #accessorsOf(accessor: string): { wrapped: string; asker: string | null } | null {
-    const [row] = this.sql
-      .exec<{ wrapped: string; asker: string | null }>(
-        "SELECT wrapped, asker FROM wrapped_answers WHERE token = ?",
-        accessor,
-      )
-      .toArray();
-    return row ?? null;
+    return firstRow(this.sql, "SELECT wrapped, asker FROM wrapped_answers WHERE token = ?", accessor);
   }
 
   #insert({ namespace, path, ttl, body, accessor: wrapped, asker }: WrapRequest, now: number): WrapInfo {
