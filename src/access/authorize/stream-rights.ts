@@ -2,6 +2,7 @@ import type { ClusterRights } from "../../contracts/cluster-rights.ts";
 import type { PathRight } from "../../contracts/service-topics.ts";
 import type { Scope, StreamAnswer, StreamQuestion } from "../../contracts/stream-rights.ts";
 import { ANONYMOUS } from "../../contracts/tokens.ts";
+import { memo } from "../../lib/memo.ts";
 import { isServiceTopic } from "../../rights/path-judge.ts";
 import { granted, ruleFor } from "../../rights/path-rules.ts";
 import { isJudgedByEvent, mayReadTopic } from "../../rights/topic-rights.ts";
@@ -94,11 +95,7 @@ export function streamAnswers(
   clusterNamespaces: ClusterNamespaces,
   now: number,
 ): StreamAnswer[] {
-  let names: readonly string[] | undefined;
-  const existing = () => {
-    names ??= clusterNamespaces.names();
-    return names;
-  };
+  const existing = memo(() => clusterNamespaces.names());
   return questions.map((question) => {
     if (question.accessor === ANONYMOUS) return anonymousAnswer(question, holders, existing, clusterNamespaces);
     const row = tokens.byAccessor(question.accessor, now, true);
