@@ -2,17 +2,7 @@ import type { OutboxRow } from "../platform/durable/outbox-delivery.ts";
 import type { ServiceEvents } from "../publishing/service-events.ts";
 import type { PublishedEvents } from "./published-events.ts";
 
-export type SecretChange =
-  | "SecretWritten"
-  | "SecretPatched"
-  | "SecretDeleted"
-  | "SecretUndeleted"
-  | "SecretDestroyed"
-  | "SecretMetadataWritten"
-  | "SecretMetadataDeleted"
-  | "SecretConfigWritten";
-
-/** The requests that make a change, by upstream's names; the first one unless the request says otherwise. */
+/** Changes, with the requests that make each by upstream's names: the first one unless the request says otherwise. */
 const OPERATIONS = {
   SecretWritten: ["data-write"],
   SecretPatched: ["data-patch"],
@@ -22,16 +12,15 @@ const OPERATIONS = {
   SecretMetadataWritten: ["metadata-write", "metadata-patch"],
   SecretMetadataDeleted: ["metadata-delete"],
   SecretConfigWritten: ["config-write"],
-} as const satisfies Readonly<Record<SecretChange, readonly string[]>>;
+} as const;
 
-export type SecretOperation = (typeof OPERATIONS)[SecretChange][number];
-
+export type SecretChange = keyof typeof OPERATIONS;
 export interface ChangeDetails {
   /** The new version. */
   readonly Version?: number;
   /** Those that the request names. */
   readonly Versions?: readonly number[] | undefined;
-  readonly Operation?: SecretOperation;
+  readonly Operation?: (typeof OPERATIONS)[SecretChange][number];
   readonly CurrentVersion?: number | undefined;
   readonly OldestVersion?: number | undefined;
 }

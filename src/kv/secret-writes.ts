@@ -44,34 +44,33 @@ export class SecretWrites {
   /** Soft-deletes the newest version. A missing path counts as deleted. */
   deleteNewest(path: string, by?: Actor): Result<Written["watchers"]> {
     const secret = this.records.secrets.find(path);
-    return secret ? this.#delete(path, [secret.current_version], by, { Operation: "data-delete" }) : ok([]);
+    return secret ? this.delete(path, [secret.current_version], by, "data-delete") : ok([]);
   }
 
-  delete(path: string, versions: readonly number[], by?: Actor): Result<Written["watchers"]> {
-    return this.#delete(path, versions, by, {});
-  }
-
-  #delete(path: string, versions: readonly number[], by: Actor | undefined, details: ChangeDetails) {
-    const { secrets } = this.records;
-    const named = { Versions: versions, ...details };
-    return this.#change("SecretDeleted", path, (now) => secrets.delete(path, versions, now, by), named);
+  /** @param operation of the event */
+  delete(
+    path: string,
+    versions: readonly number[],
+    by?: Actor,
+    operation: ChangeDetails["Operation"] = "delete",
+  ): Result<Written["watchers"]> {
+    const change: Change = (now) => this.records.secrets.delete(path, versions, now, by);
+    return this.#change("SecretDeleted", path, change, { Versions: versions, Operation: operation });
   }
 
   /** Brings versions back, for the time that `delete_version_after` gives a version that is written now. */
   undelete(path: string, versions: readonly number[]): Result<Written["watchers"]> {
     const { secrets, state } = this.records;
-    const named = { Versions: versions };
     const bringBack: Change = (now) => {
       const after = secrets.find(path)?.delete_version_after ?? 0;
       return secrets.undelete(path, versions, deletionAt(now, after, state.get().config.delete_version_after));
     };
-    return this.#change("SecretUndeleted", path, bringBack, named);
+    return this.#change("SecretUndeleted", path, bringBack, { Versions: versions });
   }
 
   destroy(path: string, versions: readonly number[], by?: Actor): Result<Written["watchers"]> {
-    const { secrets } = this.records;
-    const named = { Versions: versions };
-    return this.#change("SecretDestroyed", path, () => secrets.destroy(path, versions, by), named);
+    const change: Change = () => this.records.secrets.destroy(path, versions, by);
+    return this.#change("SecretDestroyed", path, change, { Versions: versions });
   }
 
   /** Deletes a path with all its versions. */

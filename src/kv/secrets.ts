@@ -15,7 +15,7 @@ export class Secrets {
   constructor(private readonly sql: SqlStorage) {}
 
   find(path: string): SecretRow | null {
-    return this.sql.exec<SecretRow>("SELECT * FROM secrets WHERE path = ?", path).toArray()[0] ?? null;
+    return this.#first<SecretRow>("SELECT * FROM secrets WHERE path = ?", path);
   }
 
   /** Those of the paths that exist. Costs a statement for each `PATHS_AT_ONCE`. */
@@ -76,27 +76,21 @@ export class Secrets {
 
   /** @param version 0 = the newest */
   version(path: string, version: number): FoundVersion | null {
-    const [row] = this.sql
-      .exec<FoundVersion>(
-        `SELECT v.*, s.custom_metadata FROM secrets s
-         JOIN versions v ON v.path = s.path AND v.version = ifnull(nullif(?, 0), s.current_version) WHERE s.path = ?`,
-        version,
-        path,
-      )
-      .toArray();
-    return row ?? null;
+    return this.#first<FoundVersion>(
+      `SELECT v.*, s.custom_metadata FROM secrets s
+       JOIN versions v ON v.path = s.path AND v.version = ifnull(nullif(?, 0), s.current_version) WHERE s.path = ?`,
+      version,
+      path,
+    );
   }
 
   newestLiving(path: string, now: number): VersionRow | null {
-    const [row] = this.sql
-      .exec<VersionRow>(
-        `SELECT * FROM versions WHERE path = ? AND sealed IS NOT NULL AND (deletion IS NULL OR deletion > ?)
-         ORDER BY version DESC LIMIT 1`,
-        path,
-        now,
-      )
-      .toArray();
-    return row ?? null;
+    return this.#first<VersionRow>(
+      `SELECT * FROM versions WHERE path = ? AND sealed IS NOT NULL AND (deletion IS NULL OR deletion > ?)
+       ORDER BY version DESC LIMIT 1`,
+      path,
+      now,
+    );
   }
 
   summaries(path: string): VersionSummary[] {
@@ -164,6 +158,10 @@ export class Secrets {
       path,
       JSON.stringify(versions),
     );
+  }
+
+  #first<Row extends Record<string, SqlStorageValue>>(statement: string, ...values: SqlStorageValue[]): Row | null {
+    return this.sql.exec<Row>(statement, ...values).toArray()[0] ?? null;
   }
 
   #changed(statement: string, ...values: SqlStorageValue[]): boolean {

@@ -43,14 +43,10 @@ export class WatchDelivery {
     this.outbox.enlistLatest("moved", destination, null);
   }
 
-  async changed(destination: string, rows: readonly OutboxRow[]): Promise<void> {
+  /** Delivers the rows of a destination about paths. */
+  async deliver(topic: "changed" | "matching", destination: string, rows: readonly OutboxRow[]): Promise<void> {
     const paths = new Set(rows.map(({ body }) => JSON.parse(body) as string));
-    await syncDestination(this.env, destination).changed(this.mount, [...paths]);
-  }
-
-  async matching(destination: string, rows: readonly OutboxRow[]): Promise<void> {
-    const paths = new Set(rows.map(({ body }) => JSON.parse(body) as string));
-    await syncDestination(this.env, destination).matching(this.mount, [...paths]);
+    await syncDestination(this.env, destination)[topic](this.mount, [...paths]);
   }
 
   async moved(destination: string): Promise<void> {

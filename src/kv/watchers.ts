@@ -1,13 +1,17 @@
+import { Memo } from "../platform/durable/memo.ts";
+
 /**
  * Watches of sync destinations on paths of a mount, and the scheduled deletions of watched versions. Owned by
  * `KvStore`. Costs one row per path and destination, plus one per path with a scheduled deletion. Methods that write
  * are called inside the object's transaction.
  */
 export class Watchers {
-  /** Cache of the next expiry, read after every commit; undefined when it may have changed. */
-  #nextExpiry: number | null | undefined;
+  /** The next expiry, read after every commit. */
+  readonly #nextExpiry: Memo<number | null>;
 
-  constructor(private readonly sql: SqlStorage) {}
+  constructor(private readonly sql: SqlStorage) {
+    this.#nextExpiry = new Memo(() => sql.exec<{ at: number | null }>("SELECT min(at) AS at FROM expiries").one().at);
+  }
 
   add(path: string, destination: string, now: number): void {
     this.sql.exec("INSERT OR IGNORE INTO watchers (path, destination) VALUES (?, ?)", path, destination);
@@ -39,10 +43,7 @@ export class Watchers {
   }
 
   nextExpiry(): number | null {
-    if (this.#nextExpiry === undefined) {
-      this.#nextExpiry = this.sql.exec<{ at: number | null }>("SELECT min(at) AS at FROM expiries").one().at;
-    }
-    return this.#nextExpiry;
+    return this.#nextExpiry.get();
   }
 
   /** Removes and returns paths with a version past its deletion. Called in the transaction that notifies the watchers. */
@@ -51,7 +52,7 @@ export class Watchers {
       .exec<{ path: string }>("SELECT path FROM expiries WHERE at <= ? ORDER BY at LIMIT ?", now, limit)
       .toArray();
     for (const { path } of rows) this.sql.exec("DELETE FROM expiries WHERE path = ?", path);
-    this.#nextExpiry = undefined;
+    this.#nextExpiry.forget();
     return rows.map((row) => row.path);
   }
 
@@ -67,6 +68,6 @@ export class Watchers {
     else {
       this.sql.exec("INSERT INTO expiries VALUES (?, ?) ON CONFLICT (path) DO UPDATE SET at = excluded.at", path, at);
     }
-    this.#nextExpiry = undefined;
+    this.#nextExpiry.forget();
   }
 }

@@ -31,9 +31,9 @@ export class KvStore extends KvMethods implements KvStoreApi {
       { data_keys: dataKeyMigrations, kv: kvMigrations },
       {
         event: eventDelivery(() => this.parts.events),
-        changed: (lane, rows) => this.parts.delivery.changed(lane, rows),
+        changed: (lane, rows) => this.parts.delivery.deliver("changed", lane, rows),
         moved: (destination) => this.parts.delivery.moved(destination),
-        matching: (destination, rows) => this.parts.delivery.matching(destination, rows),
+        matching: (destination, rows) => this.parts.delivery.deliver("matching", destination, rows),
         names: (lane, rows) => this.parts.names.deliver(lane, rows),
       },
     );
