@@ -44,7 +44,10 @@ export const kvMethods: MethodTable<Omit<KvStoreApi, keyof StoredObjectApi>, KvP
   ),
   read: held(sealed(({ reads }, path, version) => reads.version(path, version))),
   readFor: ({ reads, leases }, holder, path, version, question) =>
-    leases.hold(reads.versionFor({ holder, question }, path, version, leases), path),
+    leases.hold(
+      reads.versionFor(path, version, () => leases.grant(holder, path, question)),
+      path,
+    ),
   deleteNewest: quickWrite((parts, path, by, back) => taking(parts, back).writes.deleteNewest(path, by)),
   deleteVersions: quickWrite(({ writes }, path, versions, by) => writes.delete(path, versions, by)),
   undelete: quickWrite(({ writes }, path, versions) => writes.undelete(path, versions)),

@@ -1,18 +1,10 @@
 import type { NewestVersion, ReadVersion } from "../contracts/kv-store.ts";
-import type { Leased } from "../contracts/read-lease.ts";
+import type { Leased, ReadLease } from "../contracts/read-lease.ts";
 import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { refuseIfSealed } from "../platform/crypto/refuse-if-sealed.ts";
-import type { AnswerLeases } from "./kv-records.ts";
 import type { Secrets } from "./secrets.ts";
 import { lives, versionView } from "./version.ts";
 import type { VersionSealing } from "./version-sealing.ts";
-
-/** A question of a replica. */
-interface Asked {
-  /** The instance that asks. */
-  readonly holder: string;
-  readonly question: number | undefined;
-}
 
 /** Reads of the data of versions. Each costs one statement. */
 export class SecretReads {
@@ -30,11 +22,11 @@ export class SecretReads {
     return { ok: true, state: "lives", data: this.sealing.open(row.sealed, path, row.version), metadata };
   }
 
-  /** As `version`, with a lease where the answer may be reused. @param asked by an instance of a replica */
-  versionFor(asked: Asked, path: string, version: number, leases: AnswerLeases): Leased<ReadVersion | Refusal> {
+  /** As `version`, with a lease where the answer may be reused. @param grant a lease of the replica that asks */
+  versionFor(path: string, version: number, grant: () => ReadLease): Leased<ReadVersion | Refusal> {
     const answer = refuseIfSealed(() => this.version(path, version));
     const reusable = answer.ok || answer.reason === "missing";
-    return { answer, lease: reusable ? leases.grant(asked.holder, path, asked.question) : null };
+    return { answer, lease: reusable ? grant() : null };
   }
 
   /** The newest live version, which a destination should hold; `value` is null without one. @throws Sealed */
