@@ -1,30 +1,15 @@
 import { mapLimit } from "../lib/map-limit.ts";
 import {
   type DestinationListing,
-  forgetListing,
-  type ListedAssociation,
-  pageOfAssociations,
-  pageOfDestinations,
+  pagesOfAssociations,
+  pagesOfDestinations,
+  projectDestination,
 } from "../listings/destinations.ts";
 import { countNames, dropNames, nextOwner } from "../listings/names.ts";
 import type { ObjectName } from "../platform/durable/object-kinds.ts";
 import { destinationKeyOf, destinationName } from "../rpc/destination-name.ts";
 import { accessControl, credentialEngine, kvStore, syncDestination } from "../rpc/stubs.ts";
 import { everyObject } from "./directory.ts";
-
-/**
- * Result of a rebuild: existing destinations, and listed rows at the end. `behind`: destinations with undelivered
- * updates, which continue in the background, and which a repeat does not begin again, and mounts with names that are
- * not compared yet.
- */
-export interface Rebuilt {
-  readonly destinations: number;
-  readonly listed_destinations: number;
-  readonly listed_associations: number;
-  /** Names of secrets and roles. */
-  readonly listed_names: number;
-  readonly behind: number;
-}
 
 /** Destinations, or mounts, queried concurrently. */
 const MAX_CONCURRENT = 6;
@@ -35,9 +20,12 @@ const WAIT_MS = 20_000;
  * Reconciles the listings with the objects while both change. First destinations write their rows, ordered with their
  * other updates. Then each destination removes listed rows that it does not have. Correct rows are never missing;
  * repeated or concurrent runs are harmless.
+ * @returns existing destinations, and listed rows at the end, with names of secrets and roles. `behind`: destinations
+ * with undelivered updates, which continue in the background, and which a repeat does not begin again, and mounts with
+ * names that are not compared yet
  * @throws when D1 fails
  */
-export async function rebuildListings(env: Env): Promise<Rebuilt> {
+export async function rebuildListings(env: Env) {
   const db = env.LISTINGS;
   const counts = { destinations: 0, listed_destinations: 0, listed_associations: 0, listed_names: 0, behind: 0 };
   const relisted = new Set<string>();
@@ -62,34 +50,31 @@ export async function rebuildListings(env: Env): Promise<Rebuilt> {
   }
   await relistSome();
 
-  for (let after: DestinationListing | null = null; ; ) {
-    const page: DestinationListing[] = await pageOfDestinations(db, after);
+  const forget = (listed: DestinationListing) => projectDestination(db, listed, false);
+  for await (const page of pagesOfDestinations(db)) {
     for (const listed of page) {
       counts.listed_destinations++;
-      if (!isName(listed)) await forgetListing(db, listed);
+      if (!isName(listed)) await forget(listed);
       else if (!relisted.has(destinationName(listed))) await relist(destinationName(listed));
     }
-    after = page.at(-1) ?? null;
-    if (!after) break;
   }
 
-  for (let after: ListedAssociation | null = null; ; ) {
-    const page: ListedAssociation[] = await pageOfAssociations(db, after);
+  for await (const page of pagesOfAssociations(db)) {
     counts.listed_associations += page.length;
     for (const rows of Map.groupBy(page, (row) => JSON.stringify([row.namespace, row.type, row.name])).values()) {
       const [listed] = rows;
       if (!listed) continue;
       if (isName(listed)) await syncDestination(env, destinationName(listed)).relist(rows);
-      else await forgetListing(db, listed);
+      else await forget(listed);
     }
-    after = page.at(-1) ?? null;
-    if (!after) break;
   }
 
   counts.behind += await relistNames(env, mounts);
   counts.listed_names = await countNames(db);
   return counts;
 }
+
+export type Rebuilt = Readonly<Awaited<ReturnType<typeof rebuildListings>>>;
 
 /** Compares the names of all mounts, and removes those of others. @returns the number of mounts that are behind */
 async function relistNames(env: Env, mounts: readonly ObjectName[]): Promise<number> {

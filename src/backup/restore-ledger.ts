@@ -36,6 +36,7 @@ const LEDGER = '"restore:objects"';
 const PAGE = 16;
 /** Pause between two steps without a caller. */
 const STEP_MS = 1_000;
+const ENDED = refuse("conflict", "the restore has ended: another was begun, or it was undone");
 
 /**
  * Ledger and driver of a restore: it survives a crash of any participant. Belongs to `AccessControl`, which is locked
@@ -82,16 +83,14 @@ export class RestoreLedger {
 
   /** Records an object before it is locked, so that it will be released in any case. */
   join(restore: string, { kind, name }: ObjectName): Result<null> {
-    if (!this.#is(restore, "loading"))
-      return refuse("conflict", "the restore has ended: another was begun, or it was undone");
+    if (!this.#is(restore, "loading")) return ENDED;
     this.#sql.exec(`INSERT OR IGNORE INTO ${LEDGER} (kind, name) VALUES (?, ?)`, kind, name);
     return ok(null);
   }
 
   /** All rows have arrived. */
   complete(restore: string): Result<null> {
-    if (!this.#is(restore, "loading"))
-      return refuse("conflict", "the restore has ended: another was begun, or it was undone");
+    if (!this.#is(restore, "loading")) return ENDED;
     this.#move(restore, "swapping");
     return ok(null);
   }

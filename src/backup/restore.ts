@@ -12,15 +12,6 @@ import { framesOf } from "./frames.ts";
 import { type Rebuilt, rebuildListings } from "./rebuild-listings.ts";
 import { Staging } from "./staging.ts";
 
-interface Restored {
-  readonly snapshot: string;
-  readonly taken: string;
-  readonly objects: number;
-  readonly rows: number;
-  /** The rebuilt listings; null when that is still pending. */
-  readonly listings: Rebuilt | null;
-}
-
 /** Longer final steps continue in the background. */
 const FINISH_MS = 60_000;
 const STEP_AGAIN_MS = 200;
@@ -33,11 +24,7 @@ const MAX_RELEASING = 16;
  * @param judge throws unless the caller may still restore; a file may take hours to arrive
  * @throws RequestError 400 for an incomplete or foreign file, 409 when the deployment is not empty
  */
-export async function restoreSnapshot(
-  env: Env,
-  body: ReadableStream<Uint8Array> | null,
-  judge: () => Promise<void>,
-): Promise<Restored> {
+export async function restoreSnapshot(env: Env, body: ReadableStream<Uint8Array> | null, judge: () => Promise<void>) {
   const frames = framesOf(body);
   const first = await frames.next();
   if (first.done) throw badRequest("snapshot: it is cut off");
@@ -167,6 +154,7 @@ async function finish(env: Env): Promise<void> {
   });
 }
 
+/** The rebuilt listings; null when that is still pending. */
 async function listings(env: Env): Promise<Rebuilt | null> {
   try {
     return await rebuildListings(env);

@@ -1,6 +1,6 @@
 import { giveWay } from "../lib/give-way.ts";
 import { mapLimit } from "../lib/map-limit.ts";
-import { type Refusal, type Result, refuse } from "../lib/result.ts";
+import { ok, type Refusal, type Result, refuse } from "../lib/result.ts";
 import { masterKey } from "../platform/crypto/master-key.ts";
 import { type ObjectName, textOfObject } from "../platform/durable/object-kinds.ts";
 import { QUIESCE_MS } from "../platform/durable/snapshot/frozen.ts";
@@ -30,43 +30,39 @@ interface Frozen {
   readonly view: SnapshotView;
 }
 
+const objectsOf = (frozen: readonly Frozen[]): ObjectName[] => frozen.map(({ object }) => object);
+
 /** A snapshot of all objects, streamed as fast as it is read, and slower beside other requests. @throws Sealed */
-export async function takeSnapshot(env: Env): Promise<{ ok: true; value: ReadableStream<Uint8Array> } | Refusal> {
+export async function takeSnapshot(env: Env): Promise<Result<ReadableStream<Uint8Array>>> {
   const snapshot = crypto.randomUUID();
   const began = new Date();
   const sealer = new Sealer(snapshot, began, masterKey(env));
   const cut = await freezeAll(env, snapshot);
   if (!cut.ok) return cut;
   const pieces = sealed(env, snapshot, sealer, { cut: cut.value, began: began.getTime() });
-  return {
-    ok: true,
-    value: new ReadableStream<Uint8Array>(
-      {
-        async pull(controller) {
-          const { done, value } = await pieces.next();
-          if (done) controller.close();
-          else controller.enqueue(value);
-        },
-        cancel: async () => {
-          await pieces.return(undefined);
-          // A snapshot that was refused has nothing to end.
-          await endAll(
-            env,
-            snapshot,
-            cut.value.map(({ object }) => object),
-          );
-        },
+  const stream = new ReadableStream<Uint8Array>(
+    {
+      async pull(controller) {
+        const { done, value } = await pieces.next();
+        if (done) controller.close();
+        else controller.enqueue(value);
       },
-      { highWaterMark: 0 },
-    ),
-  };
+      cancel: async () => {
+        await pieces.return(undefined);
+        // A snapshot that was refused has nothing to end.
+        await endAll(env, snapshot, objectsOf(cut.value));
+      },
+    },
+    { highWaterMark: 0 },
+  );
+  return ok(stream);
 }
 
 /**
  * Prepares every object while all continue, then freezes them, and resumes all once the last is frozen: at that moment
  * nothing changes in any of them. Writes wait at most `QUIESCE_MS`; a frozen object resumes automatically after that.
  */
-async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value: Frozen[] } | Refusal> {
+async function freezeAll(env: Env, snapshot: string): Promise<Result<Frozen[]>> {
   const frozen = new Map<string, Frozen>();
   const tried = new Map<string, ObjectName>();
   const keepAlive = heartbeat(env, snapshot);
@@ -122,7 +118,7 @@ async function freezeAll(env: Env, snapshot: string): Promise<{ ok: true; value:
     }
     // Prepared, but deleted since.
     await end([...tried].filter(([name]) => !frozen.has(name)).map(([, object]) => object));
-    return { ok: true, value: cut };
+    return ok(cut);
   } catch (failure) {
     await end(tried.values());
     throw failure;
@@ -163,11 +159,7 @@ async function* sealed(
     warn("snapshot-failed", { snapshot, because: textOf(failure) });
     throw failure;
   } finally {
-    await endAll(
-      env,
-      snapshot,
-      left.map(({ object }) => object),
-    );
+    await endAll(env, snapshot, objectsOf(left));
   }
 }
 

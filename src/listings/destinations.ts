@@ -1,4 +1,5 @@
 import type { AssociationListing } from "../contracts/sync-destination.ts";
+import { pick } from "../lib/pick.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import { upperBound } from "../lib/text-range.ts";
 import { textOf, warn } from "../platform/observability/log.ts";
@@ -132,33 +133,30 @@ async function read<T>(db: D1Database, sql: string, ...values: string[]): Promis
 
 const PAGE = 500;
 
-/** Destinations of all namespaces in key order, after one of them. @throws when D1 fails */
-export const pageOfDestinations = (db: D1Database, after: DestinationListing | null): Promise<DestinationListing[]> =>
-  page(db, "destinations", ["namespace", "type", "name"], after);
+/** Destinations of all namespaces in key order, by pages. @throws when D1 fails */
+export const pagesOfDestinations = (db: D1Database): AsyncGenerator<DestinationListing[]> =>
+  pages(db, "destinations", ["namespace", "type", "name"]);
 
-/** Associations of all namespaces in key order, after one of them. @throws when D1 fails */
-export const pageOfAssociations = (db: D1Database, after: ListedAssociation | null): Promise<ListedAssociation[]> =>
-  page(db, "associations", ["namespace", "mount", "secret", "type", "name"], after);
+/** Associations of all namespaces in key order, by pages. @throws when D1 fails */
+export const pagesOfAssociations = (db: D1Database): AsyncGenerator<(DestinationListing & AssociationListing)[]> =>
+  pages(db, "associations", ["namespace", "mount", "secret", "type", "name"]);
 
-export type ListedAssociation = DestinationListing & AssociationListing;
-
-async function page<T extends object>(
+async function* pages<T extends object>(
   db: D1Database,
   table: string,
   key: readonly (keyof T & string)[],
-  after: T | null,
-): Promise<T[]> {
+): AsyncGenerator<T[]> {
   const columns = key.join(", ");
-  const values = after === null ? [] : key.map((column) => after[column]);
-  const behind = after === null ? "" : `WHERE (${columns}) > (${key.map(() => "?").join(", ")})`;
-  const { results } = await db
-    .withSession("first-primary")
-    .prepare(`SELECT ${columns} FROM ${table} ${behind} ORDER BY ${columns} LIMIT ${PAGE}`)
-    .bind(...values)
-    .all<T>();
-  return results;
+  for (let after: T | undefined; ; ) {
+    const values = after === undefined ? [] : Object.values(pick(after, ...key));
+    const behind = after === undefined ? "" : `WHERE (${columns}) > (${key.map(() => "?").join(", ")})`;
+    const { results } = await db
+      .withSession("first-primary")
+      .prepare(`SELECT ${columns} FROM ${table} ${behind} ORDER BY ${columns} LIMIT ${PAGE}`)
+      .bind(...values)
+      .all<T>();
+    after = results.at(-1);
+    if (after === undefined) return;
+    yield results;
+  }
 }
-
-/** Deletes a listed key that cannot be a destination. */
-export const forgetListing = (db: D1Database, key: DestinationListing): Promise<void> =>
-  projectDestination(db, key, false);

@@ -17,18 +17,12 @@ export const clearSnapshotCache = (): void => {
   last = null;
 };
 
-/** Scheduled snapshots: gauges, and whether the newest one is too old. */
-interface SnapshotState {
-  readonly isLate: boolean;
-  readonly series: readonly Series[];
-}
-
 /**
- * Judged by the content of the bucket, which also shows a trigger that never fires. A bucket that cannot be listed
+ * Scheduled snapshots: gauges, and whether the newest one is too old. Judged by the content of the bucket, which also shows a trigger that never fires. A bucket that cannot be listed
  * counts as late.
  * @returns null without a schedule
  */
-export async function snapshotState(env: Env): Promise<SnapshotState | null> {
+export async function snapshotState(env: Env) {
   const schedule = snapshotSchedule(env);
   if (!schedule) return null;
   const stored = await listed(env, schedule.bucket);
