@@ -1,12 +1,13 @@
 import type { Append } from "../contracts/event.ts";
 import type { AccountGap } from "../contracts/event-log.ts";
+import { firstWhere } from "../lib/first-where.ts";
 import type { Migration } from "../platform/durable/migrations.ts";
 import { warn } from "../platform/observability/log.ts";
 import { headersText } from "../publishing/event-headers.ts";
 import { numbered } from "../publishing/numbered-events.ts";
 import type { Slice } from "./group.ts";
 import { Line } from "./line.ts";
-import { accountOf, type Held, mostBytesOf, Shares, withoutPayloads } from "./shares.ts";
+import { type Amount, accountOf, mostBytesOf, Shares, withoutPayloads } from "./shares.ts";
 
 export const lineMigrations: Migration[] = [
   // The buffered lines; `source` and `seq` let a repeated append find its first index.
@@ -82,7 +83,7 @@ export class LineStore {
   #upTo = 0;
   #left = 0;
   /** Bytes and lines evicted between the oldest and the newest line. */
-  #evicted: Held = { bytes: 0, lines: 0 };
+  #evicted: Amount = { bytes: 0, lines: 0 };
   readonly #shares: Shares;
 
   constructor(private readonly sql: SqlStorage) {
@@ -115,20 +116,19 @@ export class LineStore {
 
   /** Append time of the oldest line, ms since 1970; null when unknown or empty. */
   oldestAt(): number | null {
-    const [row] = this.sql.exec<{ at: number | null }>("SELECT at FROM lines WHERE idx = ?", this.#oldest).toArray();
-    return row?.at ?? null;
+    return this.#first<{ at: number | null }>("SELECT at FROM lines WHERE idx = ?", this.#oldest)?.at ?? null;
   }
 
   /** Discards values cached from rows. */
   reload(): void {
     this.#sources.clear();
-    const [newest] = this.#endLine("DESC");
-    const [oldest] = this.#endLine("ASC");
+    const newest = this.#endLine("DESC");
+    const oldest = this.#endLine("ASC");
     this.#newest = newest?.idx ?? 0;
     this.#oldest = oldest?.idx ?? 0;
     this.#upTo = newest?.upto ?? 0;
     this.#left = oldest?.before ?? 0;
-    const [gone] = this.sql.exec<Held & Record<string, SqlStorageValue>>("SELECT bytes, lines FROM books").toArray();
+    const gone = this.#first<{ bytes: number; lines: number }>("SELECT bytes, lines FROM books");
     this.#evicted = gone ?? { bytes: 0, lines: 0 };
     this.#shares.reload();
   }
@@ -172,7 +172,7 @@ export class LineStore {
     const [lines, bytes] = [this.lines, this.bytes];
     const shrunk = this.#shares.shrink(maxLines, maxBytes, this.#newest);
     if (shrunk.lines === 0 && shrunk.bytes === 0) return;
-    const [oldest] = this.#endLine("ASC");
+    const oldest = this.#endLine("ASC");
     this.#oldest = oldest?.idx ?? this.#newest;
     this.#left = oldest?.before ?? this.#left;
     this.#recordEvicted({
@@ -227,7 +227,7 @@ export class LineStore {
 
   /** Advances the sums to the line that becomes the oldest. */
   #advanceOldest(first: number): void {
-    const [line] = this.#endLine("ASC", first);
+    const line = this.#endLine("ASC", first);
     const left = line?.before ?? this.#left;
     if (this.#evicted.bytes > 0 || this.#evicted.lines > 0) {
       const { bytes, lines } = this.sql
@@ -244,7 +244,7 @@ export class LineStore {
     this.#left = left;
   }
 
-  #recordEvicted(gone: Held): void {
+  #recordEvicted(gone: Amount): void {
     if (gone.bytes === this.#evicted.bytes && gone.lines === this.#evicted.lines) return;
     this.#evicted = gone;
     this.sql.exec(
@@ -286,17 +286,13 @@ export class LineStore {
   #lastOf(source: string): Last | undefined {
     return (
       this.#sources.get(source) ??
-      this.sql
-        .exec<Last>("SELECT seq, idx FROM lines WHERE source = ? ORDER BY seq DESC LIMIT 1", source)
-        .toArray()[0] ??
-      this.sql.exec<Last>("SELECT seq, idx FROM sources WHERE source = ?", source).toArray()[0]
+      this.#first<Last>("SELECT seq, idx FROM lines WHERE source = ? ORDER BY seq DESC LIMIT 1", source) ??
+      this.#first<Last>("SELECT seq, idx FROM sources WHERE source = ?", source)
     );
   }
 
   #indexOf(source: string, seq: number): number | undefined {
-    return this.sql
-      .exec<{ idx: number }>("SELECT idx FROM lines WHERE source = ? AND seq = ?", source, seq)
-      .toArray()[0]?.idx;
+    return this.#first<{ idx: number }>("SELECT idx FROM lines WHERE source = ? AND seq = ?", source, seq)?.idx;
   }
 
   #page(cursor: number): Slice {
@@ -382,34 +378,27 @@ export class LineStore {
 
   /** The first of the newest lines that together have at most this many bytes. */
   #firstWithin(bytes: number): number {
-    let [low, high] = [this.#oldest, this.#newest];
-    while (low < high) {
-      const middle = Math.floor((low + high) / 2);
-      if (this.#upTo - this.#upToOf(middle) <= bytes) high = middle;
-      else low = middle + 1;
-    }
-    // Everything after `low` fits; the search ends at the newest when nothing does.
-    return low + 1;
+    // Everything after it fits; the search ends at the newest when nothing does.
+    return 1 + firstWhere(this.#oldest, this.#newest, (at) => this.#upTo - this.#upToOf(at) <= bytes);
   }
 
   /** Bytes of all lines up to this one since the beginning. */
   #upToOf(index: number): number {
-    const rows = this.sql.exec<{ upto: number }>(
-      "SELECT upto FROM lines WHERE idx <= ? ORDER BY idx DESC LIMIT 1",
-      index,
-    );
-    return rows.toArray()[0]?.upto ?? this.#left;
+    const statement = "SELECT upto FROM lines WHERE idx <= ? ORDER BY idx DESC LIMIT 1";
+    return this.#first<{ upto: number }>(statement, index)?.upto ?? this.#left;
   }
 
   /** The oldest line from an index on, or the newest; `before` = bytes of all lines appended before it. */
   #endLine(order: "ASC" | "DESC", from = 0) {
-    return this.sql
-      .exec<{ idx: number; upto: number; before: number }>(
-        `SELECT idx, upto, upto - octet_length(events) - thinned AS before FROM lines
-         WHERE idx >= ? ORDER BY idx ${order} LIMIT 1`,
-        from,
-      )
-      .toArray();
+    return this.#first<{ idx: number; upto: number; before: number }>(
+      `SELECT idx, upto, upto - octet_length(events) - thinned AS before FROM lines
+       WHERE idx >= ? ORDER BY idx ${order} LIMIT 1`,
+      from,
+    );
+  }
+
+  #first<T extends Record<string, SqlStorageValue>>(statement: string, ...values: SqlStorageValue[]): T | undefined {
+    return this.sql.exec<T>(statement, ...values).toArray()[0];
   }
 }
 

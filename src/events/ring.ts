@@ -1,3 +1,4 @@
+import { firstWhere } from "../lib/first-where.ts";
 import type { Line } from "./line.ts";
 
 /** Part of the ring that lines which have left may still take in memory. */
@@ -56,12 +57,7 @@ export class Ring {
    */
   after(cursor: number): readonly Line[] | null {
     if (!this.covers(cursor)) return null;
-    let [low, high] = [this.#first, this.#lines.length];
-    while (low < high) {
-      const middle = Math.floor((low + high) / 2);
-      if ((this.#lines[middle]?.index ?? 0) > cursor) high = middle;
-      else low = middle + 1;
-    }
-    return this.#lines.slice(low);
+    const isAfter = (at: number): boolean => (this.#lines[at]?.index ?? 0) > cursor;
+    return this.#lines.slice(firstWhere(this.#first, this.#lines.length, isAfter));
   }
 }

@@ -1,16 +1,16 @@
-import type { AccountGap, FeedPage } from "../../contracts/event-log.ts";
+import type { FeedPage } from "../../contracts/event-log.ts";
 import type { NotifiedPage } from "../../contracts/event-relay.ts";
 import type { NotificationRequest } from "../../contracts/notification.ts";
 import type { Scope, StreamQuestion } from "../../contracts/stream-rights.ts";
+import { firstWhere } from "../../lib/first-where.ts";
 import { within } from "../../lib/timeout.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { notificationJudge } from "../../rights/notification-rights.ts";
 import { newestGap, notifiesOfAccount } from "../account-gaps.ts";
 import { lineFrom } from "../feed-line.ts";
-import type { Line } from "../line.ts";
 import { type Ask, type Permission, Permissions, PermissionsUnavailable } from "../permissions.ts";
 import { Frames } from "./frames.ts";
-import { Recent } from "./recent.ts";
+import { type Page, Recent } from "./recent.ts";
 import { type Selection, selectionOf } from "./selection.ts";
 import { gapNotice } from "./upstream-events.ts";
 import { framesIn } from "./wanted.ts";
@@ -18,6 +18,7 @@ import { framesIn } from "./wanted.ts";
 /** Close codes of RFC 6455. */
 const NORMAL = 1000;
 const TRY_AGAIN_LATER = 1013;
+const PERMISSION_DENIED = "permission denied";
 
 /** Unsent bytes of a subscriber at which delivery to it pauses. */
 const FULL_BYTES = 256 * 1024;
@@ -42,11 +43,6 @@ export interface Sink {
   close(code: number, reason: string): void;
   /** Stores the last delivered index beside the subscription. */
   keep(cursor: number): void;
-}
-
-/** The log as a notifier reads it. */
-export interface NotifiedLog {
-  lines(cursor: number): Promise<FeedPage>;
 }
 
 export interface Subscriber {
@@ -92,7 +88,7 @@ export class Notifier {
 
   /** @param onAnswers called when the time of the next question changes */
   constructor(
-    private readonly log: NotifiedLog,
+    private readonly log: { lines(cursor: number): Promise<FeedPage> },
     ask: Ask,
     private readonly stallMs: () => number,
     onAnswers: () => void,
@@ -140,18 +136,8 @@ export class Notifier {
 
   /** @param permission null: to be asked for, before anything is sent */
   add(request: NotificationRequest, permission: Permission | null, cursor: number, sink: Sink): Subscriber {
-    const selects = selectionOf(request);
-    const subscriber = {
-      request,
-      sink,
-      selects,
-      permission,
-      cursor,
-      told: 0,
-      isKept: true,
-      unsent: 0,
-      fullSince: null,
-    };
+    const state = { told: 0, isKept: true, unsent: 0, fullSince: null };
+    const subscriber = { request, sink, selects: selectionOf(request), permission, cursor, ...state };
     this.#subscribers.add(subscriber);
     return subscriber;
   }
@@ -168,11 +154,10 @@ export class Notifier {
   }
 
   /** Lines have arrived. */
-  lines(page: NotifiedPage): void {
-    const lines = page.lines.map(lineFrom);
-    this.#observe(lines, page);
-    const { after, upTo, evicted, gaps = [] } = page;
-    this.#recent.push({ after, lines, upTo, evicted, gaps });
+  lines(told: NotifiedPage): void {
+    const page = pageOf(told);
+    this.#observe(page);
+    this.#recent.push(page);
     this.reach(page.upTo);
   }
 
@@ -208,12 +193,10 @@ export class Notifier {
       this.#deliver(this.#recent);
       const behind = this.#furthestBehind();
       if (behind !== null) {
-        const page = await within(TIMEOUT_MS, this.log.lines(behind));
+        const page = pageOf({ ...(await within(TIMEOUT_MS, this.log.lines(behind))), after: behind });
         if (page.upTo <= behind) throw new Error("the log has no line that it told of");
-        const lines = page.lines.map(lineFrom);
-        this.#observe(lines, { ...page, after: behind });
-        const { upTo, evicted, gaps = [] } = page;
-        this.#deliver({ after: behind, lines, upTo, evicted, gaps });
+        this.#observe(page);
+        this.#deliver(page);
         this.#runsAgain = true;
       }
     }
@@ -223,7 +206,7 @@ export class Notifier {
   }
 
   /** Changes of rights apply from the line on that reports them. Lines that were not told of may report others. */
-  #observe(lines: readonly Line[], { after, upTo, evicted, gaps = [] }: Omit<NotifiedPage, "lines">): void {
+  #observe({ after, lines, upTo, evicted, gaps }: Page): void {
     const lost = newestGap([...gaps, { account: "", upTo: evicted }], () => true);
     if (after > this.#observed || (lost > after && lost > this.#observed)) this.#permissions.invalidateAll();
     for (const { index, headers } of lines) if (index > this.#observed) this.#permissions.onHeaders(headers);
@@ -285,7 +268,7 @@ export class Notifier {
   }
 
   /** Sends lines to the subscribers that have all lines before them. */
-  #deliver({ after, lines, upTo, evicted, gaps }: Delivered): void {
+  #deliver({ after, lines, upTo, evicted, gaps }: Page): void {
     const now = Date.now();
     const frames = framesIn(lines);
     for (const subscriber of this.#subscribers) {
@@ -308,8 +291,10 @@ export class Notifier {
    */
   #sendAfter(subscriber: Subscriber, frames: readonly Frames[]): number | null {
     const judge = judgeOf(subscriber.permission?.scope);
-    let last = subscriber.cursor;
-    for (let at = firstAfter(frames, subscriber.cursor); at < frames.length; at += 1) {
+    const { cursor } = subscriber;
+    let last = cursor;
+    const isAfter = (at: number): boolean => (frames[at]?.notification.index ?? 0) > cursor;
+    for (let at = firstWhere(0, frames.length, isAfter); at < frames.length; at += 1) {
       const each = frames[at];
       if (!each || !subscriber.selects(each.notification)) continue;
       const { index, topic, type, namespace, metadata } = each.notification;
@@ -384,26 +369,8 @@ export class Notifier {
   }
 }
 
-/** The place of the first notification after an index. */
-function firstAfter(frames: readonly Frames[], index: number): number {
-  let [low, high] = [0, frames.length];
-  while (low < high) {
-    const middle = (low + high) >>> 1;
-    if ((frames[middle]?.notification.index ?? 0) > index) high = middle;
-    else low = middle + 1;
-  }
-  return low;
-}
-
-const PERMISSION_DENIED = "permission denied";
-
-interface Delivered {
-  readonly after: number;
-  readonly lines: readonly Line[];
-  readonly upTo: number;
-  readonly evicted: number;
-  readonly gaps: readonly AccountGap[];
-}
+/** A page as it is delivered. A log of version 0.2.0 sends no gaps. */
+const pageOf = ({ gaps = [], ...page }: NotifiedPage): Page => ({ ...page, gaps, lines: page.lines.map(lineFrom) });
 
 /** No topic of a stream: an older release answers with rights that show nothing. */
 const questionOf = ({ accessor, namespace, pattern }: NotificationRequest): StreamQuestion => ({

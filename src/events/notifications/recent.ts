@@ -4,7 +4,8 @@ import type { Line } from "../line.ts";
 /** Characters of the lines that are kept. */
 const MAX_SIZE = 1024 * 1024;
 
-interface Page {
+/** Lines of the log with their bounds. */
+export interface Page {
   readonly after: number;
   readonly lines: readonly Line[];
   readonly upTo: number;
