@@ -136,14 +136,8 @@ export class Groups {
   #cacheBytes = 0;
 
   join(filter: Filter, framing: Framing): Group {
-    const key = JSON.stringify([
-      framing.name,
-      filter.topics,
-      filter.namespaces,
-      filter.rules,
-      filter.since,
-      filter.paths,
-    ]);
+    const { topics, namespaces, rules, since, paths } = filter;
+    const key = JSON.stringify([framing.name, topics, namespaces, rules, since, paths]);
     let group = this.#groups.get(key);
     if (!group) {
       group = new Group(key, filter, framing);

@@ -13,14 +13,6 @@ const PIECE_BYTES = 64 * 1024;
 /** Reason for cutting a stream. */
 type CutReason = "slow_consumer" | "permission_denied";
 
-/** Statistics since start. */
-interface StreamStats {
-  /** Open streams and delivered lines, without relays. */
-  readonly streams: number;
-  readonly lines: number;
-  readonly cut: Readonly<Record<CutReason, number>>;
-}
-
 interface OpenedStream {
   readonly body: ReadableStream<Uint8Array>;
   /** The first index of the stream. Greater than the asked one if lines were evicted before it was opened. */
@@ -98,7 +90,8 @@ export class Readers {
     return this.#all.size;
   }
 
-  get stats(): StreamStats {
+  /** Open streams, and since start: delivered lines, both without relays, and streams that were cut. */
+  get stats() {
     let streams = 0;
     for (const { relay } of this.#all) if (relay === null) streams += 1;
     return { streams, lines: this.#lines, cut: { ...this.#cut } };

@@ -21,29 +21,17 @@ export function accountOf({ events }: Append): string | null {
   return others.length > 0 ? null : (account ?? null);
 }
 
-interface Share {
-  /** Fractions of the buffer's bytes and lines. */
-  readonly bytes: number;
-  readonly lines: number;
-}
-
 /** Maximum of all non-root namespaces together: a quarter. */
 const TENANTS_SHARE = 1 / 4;
 const MIN_TENANTS = 4;
 
-export interface Held {
+/** Bytes and lines: of an account, of what shrinking removes from it, or as fractions of the buffer. */
+export interface Amount {
   readonly bytes: number;
   readonly lines: number;
 }
 
-/** Result of shrinking an account. */
-interface Shrunk {
-  /** Bytes of removed payloads, and of evicted lines. */
-  readonly bytes: number;
-  readonly lines: number;
-}
-
-const NOTHING: Shrunk = { bytes: 0, lines: 0 };
+const NOTHING: Amount = { bytes: 0, lines: 0 };
 /** Rows processed per statement. */
 const PAGE = 50;
 /** Accounts are shrunk this far below their share, so that not every append shrinks them. */
@@ -51,7 +39,7 @@ const SLACK = 0.02;
 
 /** Buffer usage by account. Writes belong in a transaction; after a rollback, call `reload`. */
 export class Shares {
-  readonly #held = new Map<string, Held>();
+  readonly #held = new Map<string, Amount>();
   /** Null until read from the rows. */
   #gaps: readonly AccountGap[] | null = null;
 
@@ -67,9 +55,8 @@ export class Shares {
   /** The newest line of each account that was evicted for its share, while older lines are in the buffer. */
   get gaps(): readonly AccountGap[] {
     this.#gaps ??= this.sql
-      .exec<GapRow>("SELECT account, upto FROM account_gaps")
-      .toArray()
-      .map(({ account, upto }) => ({ account, upTo: upto }));
+      .exec<{ account: string; upTo: number }>("SELECT account, upto AS upTo FROM account_gaps")
+      .toArray();
     return this.#gaps;
   }
 
@@ -90,7 +77,7 @@ export class Shares {
   }
 
   /** Adjusts the usage of an account. */
-  count(account: string, { bytes, lines }: Held): void {
+  count(account: string, { bytes, lines }: Amount): void {
     const before = this.#held.get(account) ?? NOTHING;
     const held = { bytes: before.bytes + bytes, lines: before.lines + lines };
     if (held.lines > 0) {
@@ -125,7 +112,7 @@ export class Shares {
    * Shrinks accounts to their shares, oldest lines first: lines lose their payloads and, in accounts with a line bound,
    * are evicted. The newest line of the buffer stays.
    */
-  shrink(maxLines: number, maxBytes: number, newest: number): Shrunk {
+  shrink(maxLines: number, maxBytes: number, newest: number): Amount {
     const total = { bytes: 0, lines: 0 };
     for (const [account, held] of [...this.#held]) {
       const share = this.#shareOf(account);
@@ -138,7 +125,7 @@ export class Shares {
     return total;
   }
 
-  #shareOf(account: string): Share {
+  #shareOf(account: string): Amount {
     if (account === ACCESS_ACCOUNT) return { bytes: 1 / 4, lines: Number.POSITIVE_INFINITY };
     if (account === SERVICE_ACCOUNT) return { bytes: 1 / 4, lines: 1 / 2 };
     if (!account.startsWith(TENANT)) return { bytes: 1 / 2, lines: Number.POSITIVE_INFINITY };
@@ -147,10 +134,10 @@ export class Shares {
     return { bytes: each, lines: each };
   }
 
-  #shrink(account: string, bytes: number, lines: number, newest: number): Shrunk {
+  #shrink(account: string, bytes: number, lines: number, newest: number): Amount {
     const held = () => this.#held.get(account) ?? NOTHING;
     const total = { bytes: 0, lines: 0 };
-    const counted = (shrunk: Shrunk) => {
+    const counted = (shrunk: Amount) => {
       this.count(account, { bytes: -shrunk.bytes, lines: -shrunk.lines });
       total.bytes += shrunk.bytes;
       total.lines += shrunk.lines;
@@ -164,7 +151,7 @@ export class Shares {
   }
 
   /** Removes the payloads of an account's oldest lines that have some. */
-  #removePayloads(account: string, newest: number): Shrunk {
+  #removePayloads(account: string, newest: number): Amount {
     const rows = this.sql
       .exec<{ idx: number; events: string }>(
         "SELECT idx, events FROM lines WHERE account = ? AND fat = 1 AND idx < ? ORDER BY idx LIMIT ?",
@@ -190,7 +177,7 @@ export class Shares {
   }
 
   /** Evicts the oldest lines of an account, at most one page. Lines without payloads are the oldest. */
-  #evict(account: string, wanted: number, newest: number): Shrunk {
+  #evict(account: string, wanted: number, newest: number): Amount {
     const limit = Math.max(1, Math.min(PAGE, Math.ceil(wanted)));
     const oldestOf = (fat: number) =>
       this.sql
@@ -231,16 +218,7 @@ export class Shares {
   }
 }
 
-interface GapRow extends Record<string, SqlStorageValue> {
-  account: string;
-  upto: number;
-}
-
-interface AccountRow extends Record<string, SqlStorageValue> {
-  account: string;
-  bytes: number;
-  lines: number;
-}
+type AccountRow = { account: string; bytes: number; lines: number };
 
 /** A line that reports the change without the object. */
 export const withoutPayloads = (index: number, events: readonly StreamEvent[]): Line =>

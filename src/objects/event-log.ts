@@ -5,7 +5,7 @@ import { Alerts, MAX_RULES } from "../events/alerts/alerts.ts";
 import { channelSubscription } from "../events/alerts/channel-names.ts";
 import { testEvent } from "../events/alerts/message.ts";
 import { alertMigrations } from "../events/alerts/schema.ts";
-import { feedPage } from "../events/feed-page.ts";
+import { feedPage } from "../events/feed-line.ts";
 import type { LogView } from "../events/group.ts";
 import type { Line } from "../events/line.ts";
 import { LineStore, lineMigrations } from "../events/line-store.ts";
@@ -79,18 +79,13 @@ export class EventLog extends StoredObject implements EventLogApi {
       tell: (epoch, on) => accessControl(this.env).publishSecrets(epoch, on),
       publish: (mount, epoch) => kvStore(this.env, mount).publishEvents(epoch),
     });
-    this.#alerts = new Alerts({
-      sql: this.sql,
-      env: () => this.env,
-      append: async (change) => void (await this.#appendOwn(change)),
-    });
+    this.#alerts = new Alerts(
+      this.sql,
+      () => this.env,
+      (change) => this.#appendOwn(change),
+    );
   }
 
-  /**
-   * Appends lines, one per entry, in order. Idempotent by (source, seq): a repeated entry adds nothing and returns its
-   * first index, or the newest index of its source after its line was evicted.
-   * @returns the index of each entry
-   */
   async append(source: string, entries: readonly Append[]): Promise<number[]> {
     return this.#appendWith(source, () => entries);
   }
@@ -116,24 +111,20 @@ export class EventLog extends StoredObject implements EventLogApi {
     return indexes;
   }
 
-  /** The newest assigned index; 1 before the first event, because an index is never 0 on the wire. */
   newest(): number {
     return Math.max(1, this.#store.newest);
   }
 
-  /** Size and bounds of the buffer, and the number of readers. `oldest` is 0 when it is empty. */
-  state(): { lines: number; bytes: number; oldest: number; newest: number; readers: number } {
+  state(): ReturnType<EventLogApi["state"]> {
     const { lines, bytes, oldest, newest } = this.#store;
     return { lines, bytes, oldest, newest, readers: this.#readers.count };
   }
 
-  /** Bounds of the published lines. */
   bounds(): Bounds {
     const { oldest, gaps } = this.#store;
     return { oldest, newest: this.#durable, assigned: this.newest(), gaps };
   }
 
-  /** Lines after a cursor, for a relay. */
   lines(cursor: number, traces: readonly string[] | null): FeedPage {
     return feedPage(this.#view, cursor, traces);
   }
@@ -147,7 +138,6 @@ export class EventLog extends StoredObject implements EventLogApi {
     return new Response(this.#readers.follow(relay, after, request.signal));
   }
 
-  /** Names of the connected relays. */
   relays(): string[] {
     return this.#readers.relays;
   }

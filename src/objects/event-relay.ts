@@ -48,12 +48,10 @@ export class EventRelay extends DurableObject<Env> implements EventRelayApi {
     this.#notifications = new NotificationSubscriptions(ctx, () => this.env, this.#name);
   }
 
-  /** Newest index, number of readers, and whether the feed is connected. */
-  state(): { newest: number; readers: number; following: boolean } {
+  state(): ReturnType<EventRelayApi["state"]> {
     return { newest: this.#feed.newest(), readers: this.#readers.count, following: this.#feed.following };
   }
 
-  /** Health stats: no rows, no deadlines. */
   vitals(): HealthStats {
     return {
       bytes: this.ctx.storage.sql.databaseSize,

@@ -37,7 +37,6 @@ export class Metrics extends StoredObject implements MetricsApi {
     this.#counters = new Counters(this.sql);
   }
 
-  /** Adds the counts of an isolate since its last batch. Idempotent by reporter and batch. */
   add(reporter: string, batch: number, increments: readonly (readonly [Key, number])[], now = false): void {
     this.#counters.add(reporter, batch, increments, Date.now());
     this.#awaitCron();

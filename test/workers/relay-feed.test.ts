@@ -3,7 +3,7 @@ import type { AccountGap } from "../../src/contracts/event-log.ts";
 import type { StreamAnswer } from "../../src/contracts/stream-rights.ts";
 import { Feed } from "../../src/events/feed.ts";
 import { feedText } from "../../src/events/feed-line.ts";
-import { feedPage } from "../../src/events/feed-page.ts";
+import { feedPage } from "../../src/events/feed-line.ts";
 import { encode } from "../../src/events/group.ts";
 import { Line } from "../../src/events/line.ts";
 import { Readers } from "../../src/events/readers.ts";

@@ -1,14 +1,7 @@
-import type { Alert, AlertState, NamedRule, NotificationRule } from "../../contracts/notification-rule.ts";
+import type { Alert, NamedRule, NotificationRule } from "../../contracts/notification-rule.ts";
 import { Memo } from "../../platform/durable/memo.ts";
 
-interface AlertRow extends Record<string, SqlStorageValue> {
-  rule: string;
-  subject: string;
-  state: AlertState;
-  since: number;
-  notified: number | null;
-  detail: string;
-}
+type AlertRow = Alert & { readonly rule: string } & Record<string, SqlStorageValue>;
 
 /** Rows of notification rules and of the alerts they have found. Writes belong in a transaction. */
 export class AlertStore {

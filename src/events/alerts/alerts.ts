@@ -15,14 +15,6 @@ export const MAX_RULES = 100;
 /** Subjects of a rule; further ones are counted in none of its messages. */
 const MAX_SUBJECTS = 1_000;
 
-/** The dependencies of `Alerts`. */
-interface AlertsDependencies {
-  readonly sql: SqlStorage;
-  readonly env: () => Env;
-  /** Stores a change of the alerts and the events about it in one transaction. */
-  readonly append: (change: () => readonly NewEvent[]) => Promise<void>;
-}
-
 /**
  * Notification rules: a minute after the last evaluation, each rule's condition is looked at, and the messages that are
  * due become events of the log, in the transaction that records them as sent. So a crash loses none and repeats none; the
@@ -34,8 +26,13 @@ export class Alerts {
   #evaluatedAt = 0;
   #error: string | null = null;
 
-  constructor(private readonly given: AlertsDependencies) {
-    this.#store = new AlertStore(given.sql);
+  /** @param append stores a change of the alerts and the events about it in one transaction */
+  constructor(
+    sql: SqlStorage,
+    private readonly env: () => Env,
+    private readonly append: (change: () => readonly NewEvent[]) => Promise<unknown>,
+  ) {
+    this.#store = new AlertStore(sql);
   }
 
   rules(): readonly NamedRule[] {
@@ -60,7 +57,7 @@ export class Alerts {
     if (!known && this.rules().length >= MAX_RULES) return false;
     // Due at once, so that the commit arms the alarm.
     this.#evaluatedAt = 0;
-    await this.given.append(() => {
+    await this.append(() => {
       const events = known && !isSameWatch(known, rule) ? this.#close(known) : [];
       this.#store.writeRule(name, rule);
       return events;
@@ -70,7 +67,7 @@ export class Alerts {
 
   /** Idempotent. Open messages of the rule are resolved. */
   async delete(name: string): Promise<void> {
-    await this.given.append(() => {
+    await this.append(() => {
       const known = this.rules().find((each) => each.name === name);
       const events = known ? this.#close(known) : [];
       this.#store.deleteRule(name);
@@ -96,7 +93,7 @@ export class Alerts {
     // Before the first wait: an alarm that comes meanwhile is not due.
     this.#evaluatedAt = Date.now();
     try {
-      const env = this.given.env();
+      const env = this.env();
       const round = { env, series: await within(DEADLINE_MS, metrics(env).read()) };
       const seen = new Map<NamedRule, Seen>();
       let error: string | null = null;
@@ -107,7 +104,7 @@ export class Alerts {
         });
         seen.set(rule, found);
       }
-      await this.given.append(() => this.#judgeAll(seen, Date.now()));
+      await this.append(() => this.#judgeAll(seen, Date.now()));
       this.#error = error;
     } catch (failure) {
       this.#error = failed(failure);

@@ -1,3 +1,4 @@
+import type { NodePage } from "../../contracts/node.ts";
 import type { ConditionName, NotificationRule } from "../../contracts/notification-rule.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
 import { within } from "../../lib/timeout.ts";
@@ -97,6 +98,10 @@ async function engineAnswering(round: Round): Promise<(subject: string) => boole
   return (subject) => hasAnswer(subject) || isGone(subject);
 }
 
+/** The amount of each subject, which is the first label of its series; none for 0. */
+const amounts = (some: readonly Series[], unit: string): Seen["subjects"] =>
+  new Map(some.filter(({ value }) => value !== 0).map(({ labels, value }) => [labels[0] ?? "", `${value} ${unit}`]));
+
 /** One subject, or none. */
 const one = (subject: string, holds: boolean, detail: string): Seen["subjects"] =>
   new Map(holds ? [[subject, detail]] : []);
@@ -133,10 +138,7 @@ async function nodesDown(round: Round): Promise<Seen> {
   const up = new Set<string>();
   let from: string | null = down ? "" : null;
   for (let read = 0; from !== null && read < MAX_NODES; read += PAGE) {
-    const page: {
-      readonly rows: readonly { readonly id: string; readonly body: string }[];
-      readonly next: string | null;
-    } = await clusterRegistry(round.env).nodes({ from, limit: PAGE });
+    const page: NodePage = await clusterRegistry(round.env).nodes({ from, limit: PAGE });
     for (const { id, body } of page.rows) {
       const { Status, Name } = JSON.parse(body) as { readonly Status: string; readonly Name: string };
       const subject = Name === "" ? id : `${Name} (${id.slice(0, 8)})`;
@@ -218,12 +220,9 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
   "lease-irrevocable": {
     limits: {},
     seen: async (round) => {
-      const stuck = ofName(round, "sallyport_leases").filter(
-        ({ labels, value }) => labels[1] === "irrevocable" && value !== 0,
-      );
-      const subjects = new Map(stuck.map(({ labels, value }) => [labels[0] ?? "", `${value} leases`]));
+      const stuck = ofName(round, "sallyport_leases").filter(({ labels }) => labels[1] === "irrevocable");
       const isWhole = hasAnswered(round, "CredentialEngine") && hasAnswered(round, "AccessControl");
-      return { subjects, isWhole, lookedAt: await engineAnswering(round) };
+      return { subjects: amounts(stuck, "leases"), isWhole, lookedAt: await engineAnswering(round) };
     },
   },
   "secret-expires": {
@@ -265,8 +264,7 @@ export const conditions: Readonly<Record<ConditionName, Condition>> = {
   "delivery-failing": {
     limits: {},
     seen: (round) => {
-      const dead = ofName(round, "sallyport_event_dead_letters").filter(({ value }) => value !== 0);
-      const subjects = new Map(dead.map(({ labels, value }) => [labels[0] ?? "", `${value} dead letters`]));
+      const subjects = amounts(ofName(round, "sallyport_event_dead_letters"), "dead letters");
       const kind = "EventSubscription";
       return { subjects, isWhole: hasAnswered(round, kind), lookedAt: answering(round, kind) };
     },

@@ -4,12 +4,7 @@ import { mapLimit } from "../../lib/map-limit.ts";
 const LINGER_MS = 15 * 60_000;
 const MAX_CONCURRENT = 16;
 
-interface SecretDemandRow extends Record<string, SqlStorageValue> {
-  epoch: number;
-  published: number;
-  since: number;
-  idle: number | null;
-}
+type SecretDemandRow = { epoch: number; published: number; since: number; idle: number | null };
 
 interface SecretDemandDependencies {
   readonly sql: SqlStorage;

@@ -4,15 +4,7 @@ import * as kind from "../../lib/bexpr/kinds.ts";
 import { matchesGlob } from "../../lib/glob.ts";
 import { GAP_TYPE } from "./upstream-events.ts";
 
-/** The fields of a filter; a missing value is an empty text. */
-interface FilterFields {
-  readonly event_type: string;
-  readonly operation: string;
-  readonly source_plugin_mount: string;
-  readonly source_plugin_is_local: boolean;
-  readonly data_path: string;
-  readonly namespace: string;
-}
+type FilterFields = ReturnType<typeof rowOf>;
 
 const ROW = kind.record<FilterFields>({
   event_type: kind.string,
@@ -46,7 +38,8 @@ export function selectionOf({
     (matchesGlob(each.type, pattern) && isNear(withoutSlash(each.namespace)) && passes(rowOf(each)));
 }
 
-const rowOf = ({ type, namespace, metadata, plugin }: Notification): FilterFields => ({
+/** The fields of a filter; a missing value is an empty text. */
+const rowOf = ({ type, namespace, metadata, plugin }: Notification) => ({
   event_type: type,
   operation: metadata["operation"] ?? "",
   source_plugin_mount: plugin?.mount_path ?? "",

@@ -2,10 +2,10 @@ import type { StreamEvent } from "../../contracts/event.ts";
 import type { EventHeader } from "../../publishing/event-headers.ts";
 import type { Line } from "../line.ts";
 import { Frames } from "./frames.ts";
-import { gapNotice, notificationOf } from "./upstream-events.ts";
+import { gapNotice, NOTIFICATION_TYPES, notificationOf } from "./upstream-events.ts";
 
 /** Topics with notifications, and those that change rights. */
-const NOTIFIED: ReadonlySet<string> = new Set(["Secret", "Lease", "Engine"]);
+const NOTIFIED: ReadonlySet<string> = new Set(Object.keys(NOTIFICATION_TYPES));
 const RIGHTS: ReadonlySet<string> = new Set(["ACLToken", "ACLPolicy", "ACLRole"]);
 
 /** Whether a line matters to subscribers. One without events stands for a change of entities. */

@@ -22,11 +22,7 @@ const DEADLINE_MS = 15_000;
 const GONE = 410;
 
 /** Delivers the batches of a subscription, in order, until none is ready or the budget for new ones is spent. */
-export async function performDeliveries(
-  env: Env,
-  name: string,
-  { budgetMs }: { readonly budgetMs: number },
-): Promise<void> {
+export async function performDeliveries(env: Env, name: string, { budgetMs }: { budgetMs: number }): Promise<void> {
   const end = Date.now() + budgetMs;
   for (let report: DeliveryReport | null = null; ; ) {
     const outcome: DeliveryReport | null = report;
