@@ -1,32 +1,13 @@
-import type { FeedPage, StoredLine } from "../contracts/event-log.ts";
+import type { StoredLine } from "../contracts/event-log.ts";
 import { within } from "../lib/timeout.ts";
-import { type LogView, SCAN_SIZE } from "./group.ts";
 import { Line } from "./line.ts";
 
 /*
- * Formats of lines between the log and its relays. In a feed: one text line each, with its index, headers and events
- * separated by tabs. JSON contains no raw tab or line feed, so no escaping is needed, and relays parse nothing. In a page:
- * `StoredLine`.
+ * Format of lines between the log and its relays: one text line each, with its index, headers and events separated by
+ * tabs. JSON contains no raw tab or line feed, so no escaping is needed, and relays parse nothing.
  */
 
 export const lineFrom = ([index, headers, events]: StoredLine): Line => Line.stored(index, events, headers);
-
-/** The visible lines after a cursor, within bounds. @param traces as in `LogView.after` */
-export function feedPage(log: LogView, cursor: number, traces: readonly string[] | null): FeedPage {
-  const [newest, evicted] = [log.newest(), log.evicted()];
-  const lines: StoredLine[] = [];
-  const slice = log.after(Math.max(cursor, evicted), traces);
-  let [size, upTo] = [0, Math.min(slice?.upTo ?? 0, newest)];
-  for (const line of slice?.lines ?? []) {
-    if (line.index > newest) break;
-    lines.push([line.index, line.storedHeaders, line.text]);
-    size += line.text.length;
-    if (size < SCAN_SIZE) continue;
-    upTo = line.index;
-    break;
-  }
-  return { lines, upTo, evicted, gaps: log.gaps(Math.max(cursor, evicted)) };
-}
 
 export const feedText = ({ index, storedHeaders, text }: Line): string => `${index}\t${storedHeaders ?? ""}\t${text}\n`;
 

@@ -1,4 +1,4 @@
-import type { AccountGap } from "../contracts/event-log.ts";
+import type { AccountGap, FeedPage, StoredLine } from "../contracts/event-log.ts";
 import { seesAccount } from "./account-gaps.ts";
 import type { Framing } from "./framing.ts";
 import type { Line } from "./line.ts";
@@ -33,7 +33,24 @@ export interface LogView {
 /** Approximate size of one read: a lagging reader neither holds much memory nor delays the others. */
 const CHUNK_SIZE = 32 * 1024;
 /** Amount of scanned text per read for a filter with few matches, so that other readers proceed. */
-export const SCAN_SIZE = 256 * 1024;
+const SCAN_SIZE = 256 * 1024;
+
+/** The visible lines after a cursor, within bounds. @param traces as in `LogView.after` */
+export function feedPage(log: LogView, cursor: number, traces: readonly string[] | null): FeedPage {
+  const [newest, evicted] = [log.newest(), log.evicted()];
+  const lines: StoredLine[] = [];
+  const slice = log.after(Math.max(cursor, evicted), traces);
+  let [size, upTo] = [0, Math.min(slice?.upTo ?? 0, newest)];
+  for (const line of slice?.lines ?? []) {
+    if (line.index > newest) break;
+    lines.push([line.index, line.storedHeaders, line.text]);
+    size += line.text.length;
+    if (size < SCAN_SIZE) continue;
+    upTo = line.index;
+    break;
+  }
+  return { lines, upTo, evicted, gaps: log.gaps(Math.max(cursor, evicted)) };
+}
 
 interface Batch {
   readonly group: Group;
