@@ -43,36 +43,22 @@ async function listMethods(call: Call): Promise<Response> {
 const answer = (call: AuthorisedCall, method: AuthMethod): Response =>
   clusterJson(call, authMethodView(method), { index: method.ModifyIndex });
 
-const writes = { rights: "management", fresh: true, body: AuthMethodBody, handle: write } as const;
+const writes = { rights: "management", fresh: true, body: AuthMethodBody } as const;
 
 export const aclAuthMethodRoutes = [
   // As upstream without a token: a person who logs in chooses a method by its name. Does not wait: anyone may ask.
-  open({
-    verb: "GET",
-    path: "/acl/auth-methods",
-    handle: listMethods,
-  }),
-  cluster({ verb: "POST", path: "/acl/auth-method", ...writes }),
-  cluster({
-    verb: "GET",
-    path: "/acl/auth-method/:name",
-    rights: "management",
-    fresh: true,
-    handle: (call) =>
-      readAcl(
-        call,
-        async () => unwrap(await accessControl(call.env).readAuthMethod(nameOf(call))),
-        "ACL auth-method not found",
-        authMethodView,
-      ),
-  }),
-  cluster({ verb: "POST", path: "/acl/auth-method/:name", ...writes }),
-  cluster({
-    verb: "DELETE",
-    path: "/acl/auth-method/:name",
-    rights: "management",
-    fresh: true,
-    handle: async (call) =>
-      clusterEmpty({ index: unwrap(await accessControl(call.env).deleteAuthMethod(nameOf(call))).index }),
-  }),
+  open("GET /acl/auth-methods", listMethods),
+  cluster("POST /acl/auth-method", writes, write),
+  cluster("GET /acl/auth-method/:name", { rights: "management", fresh: true }, (call) =>
+    readAcl(
+      call,
+      async () => unwrap(await accessControl(call.env).readAuthMethod(nameOf(call))),
+      "ACL auth-method not found",
+      authMethodView,
+    ),
+  ),
+  cluster("POST /acl/auth-method/:name", writes, write),
+  cluster("DELETE /acl/auth-method/:name", { rights: "management", fresh: true }, async (call) =>
+    clusterEmpty({ index: unwrap(await accessControl(call.env).deleteAuthMethod(nameOf(call))).index }),
+  ),
 ];

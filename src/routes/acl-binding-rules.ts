@@ -44,37 +44,22 @@ async function write(call: AuthorisedCall<never, "id">, body: z.output<typeof Ru
   return clusterJson(call, written, { index: written.ModifyIndex });
 }
 
-const writes = { rights: "management", fresh: true, body: RuleBody, handle: write } as const;
+const writes = { rights: "management", fresh: true, body: RuleBody } as const;
 
 export const aclBindingRuleRoutes = [
-  cluster({
-    verb: "GET",
-    path: "/acl/binding-rules",
-    rights: "management",
-    fresh: true,
-    handle: (call) =>
-      listAcl<BindingRuleStub>(call, {
-        rows: async () => accessControl(call.env).listBindingRules(),
-        token: ({ ID }) => ID,
-        fields,
-      }),
-  }),
-  cluster({ verb: "POST", path: "/acl/binding-rule", ...writes }),
-  cluster({
-    verb: "GET",
-    path: "/acl/binding-rule/:id",
-    rights: "management",
-    fresh: true,
-    handle: (call) =>
-      readAcl(call, async () => accessControl(call.env).readBindingRule(idOf(call)), "ACL binding rule not found"),
-  }),
-  cluster({ verb: "POST", path: "/acl/binding-rule/:id", ...writes }),
-  cluster({
-    verb: "DELETE",
-    path: "/acl/binding-rule/:id",
-    rights: "management",
-    fresh: true,
-    handle: async (call) =>
-      clusterEmpty({ index: unwrap(await accessControl(call.env).deleteBindingRule(idOf(call))).index }),
-  }),
+  cluster("GET /acl/binding-rules", { rights: "management", fresh: true }, (call) =>
+    listAcl<BindingRuleStub>(call, {
+      rows: async () => accessControl(call.env).listBindingRules(),
+      token: ({ ID }) => ID,
+      fields,
+    }),
+  ),
+  cluster("POST /acl/binding-rule", writes, write),
+  cluster("GET /acl/binding-rule/:id", { rights: "management", fresh: true }, (call) =>
+    readAcl(call, async () => accessControl(call.env).readBindingRule(idOf(call)), "ACL binding rule not found"),
+  ),
+  cluster("POST /acl/binding-rule/:id", writes, write),
+  cluster("DELETE /acl/binding-rule/:id", { rights: "management", fresh: true }, async (call) =>
+    clusterEmpty({ index: unwrap(await accessControl(call.env).deleteBindingRule(idOf(call))).index }),
+  ),
 ];

@@ -45,7 +45,7 @@ async function exchangeOneTime(call: Call, body: z.output<typeof ExchangeBody>):
 }
 
 export const aclLoginRoutes = [
-  open({ verb: "POST", path: "/acl/login", body: LoginBody, handle: login }),
-  cluster({ verb: "POST", path: "/acl/token/onetime", rights: "any", fresh: true, handle: createOneTime }),
-  open({ verb: "POST", path: "/acl/token/onetime/exchange", body: ExchangeBody, handle: exchangeOneTime }),
+  open("POST /acl/login", { body: LoginBody }, login),
+  cluster("POST /acl/token/onetime", { rights: "any", fresh: true }, createOneTime),
+  open("POST /acl/token/onetime/exchange", { body: ExchangeBody }, exchangeOneTime),
 ];

@@ -72,6 +72,6 @@ async function completeAuth(call: Call, body: z.output<typeof CompleteBody>): Pr
 }
 
 export const aclOidcRoutes = [
-  open({ verb: "POST", path: "/acl/oidc/auth-url", body: AuthUrlBody, handle: authUrl }),
-  open({ verb: "POST", path: "/acl/oidc/complete-auth", body: CompleteBody, handle: completeAuth }),
+  open("POST /acl/oidc/auth-url", { body: AuthUrlBody }, authUrl),
+  open("POST /acl/oidc/complete-auth", { body: CompleteBody }, completeAuth),
 ];

@@ -63,32 +63,23 @@ async function write(call: AuthorisedCall<never, "id">, body: z.output<typeof Ro
   return clusterJson(call, written, { index: written.ModifyIndex });
 }
 
-const writes = { rights: "management", fresh: "owner", body: RoleBody, handle: write } as const;
+const writes = { rights: "management", fresh: "owner", body: RoleBody } as const;
 
 export const aclRoleRoutes = [
-  cluster({ verb: "GET", path: "/acl/roles", rights: "any", fresh: true, query: ListQuery, handle: list }),
-  cluster({ verb: "POST", path: "/acl/role", ...writes }),
-  cluster({
-    verb: "GET",
-    path: "/acl/role/name/:name",
-    rights: (_rights, call) => holds(call, ({ Name }) => Name === call.params.name),
-    fresh: true,
-    handle: (call) => read(call, { name: call.params.name }),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/acl/role/:id",
-    rights: (_rights, call) => holds(call, ({ ID }) => ID === call.params.id),
-    fresh: true,
-    handle: (call) => read(call, { id: call.params.id }),
-  }),
-  cluster({ verb: "POST", path: "/acl/role/:id", ...writes }),
-  cluster({
-    verb: "DELETE",
-    path: "/acl/role/:id",
-    rights: "management",
-    fresh: "owner",
-    handle: async (call) =>
-      clusterEmpty({ index: unwrap(await accessControl(call.env).deleteClusterRole(call.params.id)).index }),
-  }),
+  cluster("GET /acl/roles", { rights: "any", fresh: true, query: ListQuery }, list),
+  cluster("POST /acl/role", writes, write),
+  cluster(
+    "GET /acl/role/name/:name",
+    { rights: (_rights, call) => holds(call, ({ Name }) => Name === call.params.name), fresh: true },
+    (call) => read(call, { name: call.params.name }),
+  ),
+  cluster(
+    "GET /acl/role/:id",
+    { rights: (_rights, call) => holds(call, ({ ID }) => ID === call.params.id), fresh: true },
+    (call) => read(call, { id: call.params.id }),
+  ),
+  cluster("POST /acl/role/:id", writes, write),
+  cluster("DELETE /acl/role/:id", { rights: "management", fresh: "owner" }, async (call) =>
+    clusterEmpty({ index: unwrap(await accessControl(call.env).deleteClusterRole(call.params.id)).index }),
+  ),
 ];

@@ -157,103 +157,59 @@ const maySeeSecrets = (call: AuthorisedCall): boolean =>
   call.dialect === "upstream" && call.grant.cluster.management && settings(call.env).ACL_TOKEN_SECRETS === "on";
 
 export const aclRoutes = [
-  open({
-    verb: "POST",
-    path: "/acl/bootstrap",
-    body: caseless(z.object({ BootstrapSecret: z.string().nullish() })),
-    handle: async (call, body) => {
+  open(
+    "POST /acl/bootstrap",
+    { body: caseless(z.object({ BootstrapSecret: z.string().nullish() })) },
+    async (call, body) => {
       const secret = body.BootstrapSecret ?? null;
       const token = unwrap(await accessControl(call.env).bootstrap(secret));
       return clusterJson(call, token, { index: token.ModifyIndex });
     },
+  ),
+  cluster("GET /acl/policies", { query: z.object({ prefix: query.text() }), rights: "any", fresh: true }, (call) =>
+    listAcl(
+      call,
+      policyList(() => policies(call, ownPolicies(call), call.asked.prefix), policyStub),
+    ),
+  ),
+  cluster("GET /acl/policy/self", { rights: "any", fresh: true }, (call) =>
+    listAcl(
+      call,
+      policyList(() => policies(call, call.grant.identity.policies)),
+    ),
+  ),
+  cluster("GET /acl/capabilities/self", { rights: "any", fresh: true }, async (call) =>
+    clusterJson(call, { Capabilities: ownCapabilities(call.grant.cluster, namespaceOf(call)) }),
+  ),
+  cluster(
+    "GET /acl/policy/:name",
+    { rights: (rights, call) => rights.management || call.grant.identity.policies.includes(name(call)), fresh: true },
+    (call) => readAcl(call, async () => (await policies(call, [name(call)]))[0] ?? null, "ACL policy not found"),
+  ),
+  cluster("POST /acl/policy/:name", { rights: "management", fresh: "owner", body: PolicyBody }, writePolicy),
+  cluster("DELETE /acl/policy/:name", { rights: "management", fresh: "owner" }, async (call) => {
+    const { existed, index } = unwrap(await accessControl(call.env).deletePolicy("", name(call)));
+    if (!existed) throw notFound("ACL policy not found");
+    return clusterEmpty({ index });
   }),
-  cluster({
-    verb: "GET",
-    path: "/acl/policies",
-    query: z.object({ prefix: query.text() }),
-    rights: "any",
-    fresh: true,
-    handle: (call) =>
-      listAcl(
-        call,
-        policyList(() => policies(call, ownPolicies(call), call.asked.prefix), policyStub),
-      ),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/acl/policy/self",
-    rights: "any",
-    fresh: true,
-    handle: (call) =>
-      listAcl(
-        call,
-        policyList(() => policies(call, call.grant.identity.policies)),
-      ),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/acl/capabilities/self",
-    rights: "any",
-    fresh: true,
-    handle: async (call) => clusterJson(call, { Capabilities: ownCapabilities(call.grant.cluster, namespaceOf(call)) }),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/acl/policy/:name",
-    rights: (rights, call) => rights.management || call.grant.identity.policies.includes(name(call)),
-    fresh: true,
-    handle: (call) =>
-      readAcl(call, async () => (await policies(call, [name(call)]))[0] ?? null, "ACL policy not found"),
-  }),
-  cluster({
-    verb: "POST",
-    path: "/acl/policy/:name",
-    rights: "management",
-    fresh: "owner",
-    body: PolicyBody,
-    handle: writePolicy,
-  }),
-  cluster({
-    verb: "DELETE",
-    path: "/acl/policy/:name",
-    rights: "management",
-    fresh: "owner",
-    handle: async (call) => {
-      const { existed, index } = unwrap(await accessControl(call.env).deletePolicy("", name(call)));
-      if (!existed) throw notFound("ACL policy not found");
-      return clusterEmpty({ index });
+  cluster("GET /acl/tokens", { rights: "management", fresh: true, query: TokensQuery }, listTokens),
+  cluster(
+    "GET /acl/token/self",
+    { rights: "any", fresh: true, withoutToken: async (call) => clusterJson(call, ANONYMOUS_TOKEN) },
+    (call) => readToken(call, call.grant.identity.accessor),
+  ),
+  cluster(
+    "GET /acl/token/:accessor",
+    {
+      rights: (rights, call) => rights.management || call.grant.identity.accessor === call.params.accessor,
+      fresh: true,
     },
-  }),
-  cluster({
-    verb: "GET",
-    path: "/acl/tokens",
-    rights: "management",
-    fresh: true,
-    query: TokensQuery,
-    handle: listTokens,
-  }),
-  cluster({
-    verb: "GET",
-    path: "/acl/token/self",
-    rights: "any",
-    fresh: true,
-    withoutToken: async (call) => clusterJson(call, ANONYMOUS_TOKEN),
-    handle: (call) => readToken(call, call.grant.identity.accessor),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/acl/token/:accessor",
-    rights: (rights, call) => rights.management || call.grant.identity.accessor === call.params.accessor,
-    fresh: true,
-    handle: (call) => readToken(call, call.params.accessor, maySeeSecrets(call)),
-  }),
-  cluster({
-    verb: "POST",
-    path: "/acl/token",
-    rights: "management",
-    fresh: true,
-    body: caseless(ClusterTokenRequest),
-    handle: async (call, body) => {
+    (call) => readToken(call, call.params.accessor, maySeeSecrets(call)),
+  ),
+  cluster(
+    "POST /acl/token",
+    { rights: "management", fresh: true, body: caseless(ClusterTokenRequest) },
+    async (call, body) => {
       const { AccessorID: accessor } = body;
       const access = accessControl(call.env);
       // As upstream, a token that exists is changed.
@@ -261,30 +217,21 @@ export const aclRoutes = [
         ? answerToken(call, await access.updateClusterToken(accessor, body, maySeeSecrets(call)))
         : answerToken(call, await access.createClusterToken(body));
     },
-  }),
-  cluster({
-    verb: "POST",
-    path: "/acl/token/:accessor",
-    rights: "management",
-    fresh: true,
-    body: caseless(ClusterTokenRequest),
-    handle: async (call, body) => {
+  ),
+  cluster(
+    "POST /acl/token/:accessor",
+    { rights: "management", fresh: true, body: caseless(ClusterTokenRequest) },
+    async (call, body) => {
       const accessor = call.params.accessor;
       if (body.AccessorID && body.AccessorID !== accessor)
         throw badRequest("ACL token accessor does not match request path");
       const updated = await accessControl(call.env).updateClusterToken(accessor, body, maySeeSecrets(call));
       return answerToken(call, updated);
     },
-  }),
-  cluster({
-    verb: "DELETE",
-    path: "/acl/token/:accessor",
-    rights: "management",
-    fresh: true,
-    handle: async (call) => {
-      unwrap(await accessControl(call.env).deleteClusterToken(call.params.accessor));
-      // Tokens created by it are revoked too, each with its own index: this index covers all.
-      return clusterEmpty({ index: await accessControl(call.env).clusterAclIndex() });
-    },
+  ),
+  cluster("DELETE /acl/token/:accessor", { rights: "management", fresh: true }, async (call) => {
+    unwrap(await accessControl(call.env).deleteClusterToken(call.params.accessor));
+    // Tokens created by it are revoked too, each with its own index: this index covers all.
+    return clusterEmpty({ index: await accessControl(call.env).clusterAclIndex() });
   }),
 ];

@@ -7,6 +7,6 @@ const flags = async (call: Call): Promise<Response> =>
   envelope(call, { data: { activated: ["secrets-sync"], unactivated: [] } });
 
 export const activationRoutes = [
-  open({ verb: "GET", path: "/sys/activation-flags", handle: flags }),
-  secrets({ verb: "POST", path: "/sys/activation-flags/secrets-sync/activate", access: "sudo", handle: flags }),
+  open("GET /sys/activation-flags", flags),
+  secrets("POST /sys/activation-flags/secrets-sync/activate", { access: "sudo" }, flags),
 ];

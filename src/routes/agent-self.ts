@@ -28,19 +28,17 @@ export function reached({ request }: Pick<Call, "request">): Reached {
 const reads = (rights: ClusterRights): boolean => allowsAgent(rights, "read");
 
 const read = (path: string, rights: ClusterRoute["rights"], answer: (call: AuthorisedCall) => unknown): ClusterRoute =>
-  cluster({ verb: "GET", path, rights, handle: async (call) => clusterJson(call, await answer(call)) });
+  cluster(`GET ${path}`, { rights }, async (call) => clusterJson(call, await answer(call)));
 
 /** Agent operations that do not apply to a service without its own servers. */
 const refused = (verb: "GET" | "POST", path: string, because: string): ClusterRoute =>
-  cluster({
-    verb,
-    path,
-    refuses: true,
-    rights: (rights) => allowsAgent(rights, verb === "GET" ? "read" : "write"),
-    handle: async () => {
+  cluster(
+    `${verb} ${path}`,
+    { refuses: true, rights: (rights) => allowsAgent(rights, verb === "GET" ? "read" : "write") },
+    async () => {
       throw new RequestError(400, because);
     },
-  });
+  );
 
 /** Words of agent paths that upstream has and this service has not. */
 const ABSENT: ReadonlySet<string> = new Set("host keyring pprof".split(" "));
@@ -72,7 +70,7 @@ export const agentSelfRoutes = [
   refused("POST", "/agent/force-leave", "force-leave: there are no servers that could leave"),
   refused("POST", "/agent/reload", "reload: settings belong to the deployment, and take effect when it is deployed"),
   refused("POST", "/agent/servers", "servers: the list of servers cannot be changed"),
-  open({ verb: "GET", path: "/status/leader", handle: async (call) => clusterJson(call, leaderOf(reached(call))) }),
-  open({ verb: "GET", path: "/status/peers", handle: async (call) => clusterJson(call, [leaderOf(reached(call))]) }),
-  open({ verb: "GET", path: "/regions", handle: async (call) => clusterJson(call, [REGION]) }),
+  open("GET /status/leader", async (call) => clusterJson(call, leaderOf(reached(call)))),
+  open("GET /status/peers", async (call) => clusterJson(call, [leaderOf(reached(call))])),
+  open("GET /regions", async (call) => clusterJson(call, [REGION])),
 ];

@@ -110,76 +110,49 @@ function removed(): Response {
 }
 
 export const agentRoutes = [
-  cluster({
-    verb: "POST",
-    path: "/agent/tokens",
-    rights: writes,
-    fresh: true,
-    body: NewToken,
-    handle: createToken,
-  }),
-  cluster({
-    verb: "GET",
-    path: "/agent/tokens",
-    rights: writes,
-    fresh: true,
-    handle: (call) =>
-      list(
-        call,
-        listing(
-          (cut) => clusterRegistry(call.env).joinTokens(cut),
-          ({ AccessorID }) => AccessorID,
-        ),
+  cluster("POST /agent/tokens", { rights: writes, fresh: true, body: NewToken }, createToken),
+  cluster("GET /agent/tokens", { rights: writes, fresh: true }, (call) =>
+    list(
+      call,
+      listing(
+        (cut) => clusterRegistry(call.env).joinTokens(cut),
+        ({ AccessorID }) => AccessorID,
       ),
+    ),
+  ),
+  cluster("DELETE /agent/token/:accessor", { rights: writes, fresh: true }, async (call) => {
+    unwrap(await clusterRegistry(call.env).deleteJoinToken(call.params.accessor));
+    return clusterEmpty();
   }),
-  cluster({
-    verb: "DELETE",
-    path: "/agent/token/:accessor",
-    rights: writes,
-    fresh: true,
-    handle: async (call) => {
-      unwrap(await clusterRegistry(call.env).deleteJoinToken(call.params.accessor));
-      return clusterEmpty();
+  open(
+    "POST /agent/join",
+    {
+      // Agents may be newer than the service.
+      body: joinRequest.loose(),
     },
-  }),
-  open({
-    verb: "POST",
-    path: "/agent/join",
-    // Agents may be newer than the service.
-    body: joinRequest.loose(),
-    handle: async (call, request) => {
+    async (call, request) => {
       // Identifies the deployment, independent of the address used.
       const { clusterId } = await accessControl(call.env).status();
       const node = unwrap(await clusterRegistry(call.env).joinAgent(request, clusterId));
       recordAction("agent-joined", { node });
       return clusterJson(call, { NodeID: node, Service: clusterId });
     },
-  }),
-  open({ verb: "GET", path: "/agent/connect", handle: connect }),
-  cluster({
-    verb: "GET",
-    path: "/agents",
-    rights: reads,
-    handle: (call) =>
-      list(
-        call,
-        listing(
-          (cut) => clusterRegistry(call.env).agents(cut),
-          ({ NodeID }) => NodeID,
-        ),
+  ),
+  open("GET /agent/connect", connect),
+  cluster("GET /agents", { rights: reads }, (call) =>
+    list(
+      call,
+      listing(
+        (cut) => clusterRegistry(call.env).agents(cut),
+        ({ NodeID }) => NodeID,
       ),
-  }),
-  cluster({ verb: "GET", path: "/agent/:node", rights: reads, handle: readAgent }),
-  cluster({
-    verb: "DELETE",
-    path: "/agent/:node",
-    rights: writes,
-    fresh: true,
-    handle: async (call) => {
-      const node = nodeOf(call);
-      const { index } = unwrap(await clusterRegistry(call.env).removeAgent(node));
-      recordAction("agent-removed", { node, by: call.grant.identity.accessor });
-      return clusterEmpty({ index });
-    },
+    ),
+  ),
+  cluster("GET /agent/:node", { rights: reads }, readAgent),
+  cluster("DELETE /agent/:node", { rights: writes, fresh: true }, async (call) => {
+    const node = nodeOf(call);
+    const { index } = unwrap(await clusterRegistry(call.env).removeAgent(node));
+    recordAction("agent-removed", { node, by: call.grant.identity.accessor });
+    return clusterEmpty({ index });
   }),
 ];

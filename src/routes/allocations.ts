@@ -41,47 +41,26 @@ const mayReadJobs = (rights: AuthorisedCall["grant"]["cluster"], call: Authorise
   allowsNamespace(rights, namespaceOf(call), "read-job");
 
 export const allocationRoutes = [
-  cluster({
-    verb: "GET",
-    path: "/allocations",
-    rights: mayList("read-job"),
-    query: AllocationsQuery,
-    handle: async (call) => {
-      const fields = allocationFields(call);
-      const stub = (allocation: Parameters<typeof allocationStub>[0]) => allocationStub(allocation, fields);
-      return listReported(call, { topic: "Allocation", right: "read-job", hexPrefix: true, stub });
-    },
+  cluster("GET /allocations", { rights: mayList("read-job"), query: AllocationsQuery }, async (call) => {
+    const fields = allocationFields(call);
+    const stub = (allocation: Parameters<typeof allocationStub>[0]) => allocationStub(allocation, fields);
+    return listReported(call, { topic: "Allocation", right: "read-job", hexPrefix: true, stub });
   }),
-  cluster({
-    verb: "GET",
-    path: "/allocation/:id",
-    rights: (rights) => allowsNamespaceAny(rights, ["read-job"]),
-    handle: (call) =>
-      readOne(call, {
-        topic: "Allocation",
-        id: call.params.id,
-        right: "read-job",
-        missing: "alloc not found",
-      }),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/node/:id/allocations",
-    rights: (rights) => allowsNode(rights, "read"),
-    handle: (call) => listReported(call, { topic: "Allocation", node: call.params.id, right: "read-job" }),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/evaluation/:id/allocations",
-    rights: mayReadJobs,
-    query: AllocationsQuery,
-    handle: (call) => madeBy(call, "Evaluation"),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/deployment/allocations/:id",
-    rights: mayReadJobs,
-    query: AllocationsQuery,
-    handle: (call) => madeBy(call, "Deployment"),
-  }),
+  cluster("GET /allocation/:id", { rights: (rights) => allowsNamespaceAny(rights, ["read-job"]) }, (call) =>
+    readOne(call, {
+      topic: "Allocation",
+      id: call.params.id,
+      right: "read-job",
+      missing: "alloc not found",
+    }),
+  ),
+  cluster("GET /node/:id/allocations", { rights: (rights) => allowsNode(rights, "read") }, (call) =>
+    listReported(call, { topic: "Allocation", node: call.params.id, right: "read-job" }),
+  ),
+  cluster("GET /evaluation/:id/allocations", { rights: mayReadJobs, query: AllocationsQuery }, (call) =>
+    madeBy(call, "Evaluation"),
+  ),
+  cluster("GET /deployment/allocations/:id", { rights: mayReadJobs, query: AllocationsQuery }, (call) =>
+    madeBy(call, "Deployment"),
+  ),
 ];

@@ -46,68 +46,35 @@ async function destroy(call: MethodCall<"name">, name: SecretIdName): Promise<Re
 }
 
 const destroyRoutes = (verb: "POST" | "DELETE") => [
-  inMethod({
-    verb,
-    path: "/role/:name/secret-id/destroy",
-    fresh: true,
-    body: SecretIdBody,
-    handle: (call, body) => destroy(call, { secretId: body.secret_id }),
-  }),
-  inMethod({
-    verb,
-    path: "/role/:name/secret-id-accessor/destroy",
-    fresh: true,
-    body: AccessorBody,
-    handle: (call, body) => destroy(call, { accessor: body.secret_id_accessor }),
-  }),
+  inMethod(`${verb} /role/:name/secret-id/destroy`, { fresh: true, body: SecretIdBody }, (call, body) =>
+    destroy(call, { secretId: body.secret_id }),
+  ),
+  inMethod(`${verb} /role/:name/secret-id-accessor/destroy`, { fresh: true, body: AccessorBody }, (call, body) =>
+    destroy(call, { accessor: body.secret_id_accessor }),
+  ),
 ];
 
 export const secretIdRoutes = [
-  inMethod({
-    verb: "LIST",
-    path: "/role/:name/secret-id",
-    fresh: true,
-    handle: async (call) =>
-      keyList(call, unwrap(await accessControl(call.env).secretIdAccessors(roleOf(call))), {}, APPROLE),
-  }),
-  inMethod({
-    verb: "POST",
-    path: "/role/:name/secret-id",
-    fresh: true,
-    body: SecretIdRequestBody,
-    handle: (call, body) => issue(call, body, null),
-  }),
-  inMethod({
-    verb: "POST",
-    path: "/role/:name/custom-secret-id",
-    fresh: true,
-    body: CustomSecretIdBody,
-    handle: (call, body) => issue(call, body, body.secret_id),
-  }),
-  inMethod({
-    verb: "POST",
-    path: "/role/:name/secret-id/lookup",
-    fresh: true,
-    body: SecretIdBody,
-    handle: (call, body) => lookup(call, { secretId: body.secret_id }),
-  }),
-  inMethod({
-    verb: "POST",
-    path: "/role/:name/secret-id-accessor/lookup",
-    fresh: true,
-    body: AccessorBody,
-    handle: (call, body) => lookup(call, { accessor: body.secret_id_accessor }),
-  }),
+  inMethod("LIST /role/:name/secret-id", { fresh: true }, async (call) =>
+    keyList(call, unwrap(await accessControl(call.env).secretIdAccessors(roleOf(call))), {}, APPROLE),
+  ),
+  inMethod("POST /role/:name/secret-id", { fresh: true, body: SecretIdRequestBody }, (call, body) =>
+    issue(call, body, null),
+  ),
+  inMethod("POST /role/:name/custom-secret-id", { fresh: true, body: CustomSecretIdBody }, (call, body) =>
+    issue(call, body, body.secret_id),
+  ),
+  inMethod("POST /role/:name/secret-id/lookup", { fresh: true, body: SecretIdBody }, (call, body) =>
+    lookup(call, { secretId: body.secret_id }),
+  ),
+  inMethod("POST /role/:name/secret-id-accessor/lookup", { fresh: true, body: AccessorBody }, (call, body) =>
+    lookup(call, { accessor: body.secret_id_accessor }),
+  ),
   ...destroyRoutes("POST"),
   ...destroyRoutes("DELETE"),
-  inMethod({
-    verb: "POST",
-    path: "/tidy/secret-id",
-    fresh: true,
-    handle: async (call) => {
-      await accessControl(call.env).tidySecretIds(call.authMount.uuid);
-      const warnings = ["Tidy operation successfully started. Expired secret ids are removed."];
-      return envelope(call, { warnings, mountType: APPROLE, status: 202 });
-    },
+  inMethod("POST /tidy/secret-id", { fresh: true }, async (call) => {
+    await accessControl(call.env).tidySecretIds(call.authMount.uuid);
+    const warnings = ["Tidy operation successfully started. Expired secret ids are removed."];
+    return envelope(call, { warnings, mountType: APPROLE, status: 202 });
   }),
 ];

@@ -75,78 +75,39 @@ async function login(call: MethodCall, body: z.infer<typeof LoginBody>): Promise
 
 /** The routes of one field of a role. */
 const fieldRoutes = ({ path, body, names, show, reset }: RoleField) => [
-  inMethod({
-    verb: "GET",
-    path: `/role/:name/${path}`,
-    fresh: true,
-    handle: async (call) => envelope(call, { data: show(await found(call)), mountType: APPROLE }),
+  inMethod(`GET /role/:name/${path}`, { fresh: true }, async (call) =>
+    envelope(call, { data: show(await found(call)), mountType: APPROLE }),
+  ),
+  inMethod(`POST /role/:name/${path}`, { fresh: true, body }, async (call, given) => {
+    if (names.every((name) => given[name] === undefined || given[name] === null)) {
+      throw badRequest(`missing ${names[0]}`);
+    }
+    return change(call, given);
   }),
-  inMethod({
-    verb: "POST",
-    path: `/role/:name/${path}`,
-    fresh: true,
-    body,
-    handle: async (call, given) => {
-      if (names.every((name) => given[name] === undefined || given[name] === null)) {
-        throw badRequest(`missing ${names[0]}`);
-      }
-      return change(call, given);
-    },
-  }),
-  inMethod({
-    verb: "DELETE",
-    path: `/role/:name/${path}`,
-    fresh: true,
-    handle: async (call) => ((await read(call)) ? change(call, reset) : noContent()),
-  }),
+  inMethod(`DELETE /role/:name/${path}`, { fresh: true }, async (call) =>
+    (await read(call)) ? change(call, reset) : noContent(),
+  ),
 ];
 
 export const approleRoutes = [
-  inMethod({
-    verb: "LIST",
-    path: "/role",
-    fresh: true,
-    handle: async (call) => keyList(call, await entryNames(call, APPROLE), {}, APPROLE),
+  inMethod("LIST /role", { fresh: true }, async (call) => keyList(call, await entryNames(call, APPROLE), {}, APPROLE)),
+  inMethod("GET /role/:name", { fresh: true }, async (call) =>
+    envelope(call, { data: shownApprole(await found(call)), mountType: APPROLE }),
+  ),
+  inMethod("POST /role/:name", { fresh: true, creates: true, body: ApproleBody }, put),
+  inMethod("DELETE /role/:name", { fresh: true }, async (call) => {
+    unwrap(await accessControl(call.env).deleteApprole(roleOf(call)));
+    return noContent();
   }),
-  inMethod({
-    verb: "GET",
-    path: "/role/:name",
-    fresh: true,
-    handle: async (call) => envelope(call, { data: shownApprole(await found(call)), mountType: APPROLE }),
-  }),
-  inMethod({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: ApproleBody, handle: put }),
-  inMethod({
-    verb: "DELETE",
-    path: "/role/:name",
-    fresh: true,
-    handle: async (call) => {
-      unwrap(await accessControl(call.env).deleteApprole(roleOf(call)));
-      return noContent();
-    },
-  }),
-  inMethod({
-    verb: "GET",
-    path: "/role/:name/role-id",
-    fresh: true,
-    handle: async (call) => envelope(call, { data: { role_id: (await found(call)).role_id }, mountType: APPROLE }),
-  }),
-  inMethod({
-    verb: "POST",
-    path: "/role/:name/role-id",
-    fresh: true,
-    body: RoleIdBody,
-    handle: (call, body) => change(call, body),
-  }),
-  inMethod({
-    verb: "GET",
-    path: "/role/:name/local-secret-ids",
-    fresh: true,
-    handle: async (call) => {
-      const { local_secret_ids } = await found(call);
-      return envelope(call, { data: { local_secret_ids }, mountType: APPROLE });
-    },
+  inMethod("GET /role/:name/role-id", { fresh: true }, async (call) =>
+    envelope(call, { data: { role_id: (await found(call)).role_id }, mountType: APPROLE }),
+  ),
+  inMethod("POST /role/:name/role-id", { fresh: true, body: RoleIdBody }, (call, body) => change(call, body)),
+  inMethod("GET /role/:name/local-secret-ids", { fresh: true }, async (call) => {
+    const { local_secret_ids } = await found(call);
+    return envelope(call, { data: { local_secret_ids }, mountType: APPROLE });
   }),
   ...ROLE_FIELDS.flatMap(fieldRoutes),
   ...secretIdRoutes,
-  openInMethod({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
+  openInMethod("POST /login", { body: LoginBody }, login),
 ];

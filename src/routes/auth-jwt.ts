@@ -134,17 +134,12 @@ export async function issued(call: MethodCall, claims: Claims, verified: Verifie
 }
 
 export const jwtRoutes = [
-  inMethod({
-    verb: "GET",
-    path: "/config",
-    fresh: true,
-    handle: async (call) => {
-      const config = await foundEntry<JwtConfig>(call, CONFIG, CONFIG);
-      return envelope(call, { data: shownConfig(config), mountType: call.authMount.type });
-    },
+  inMethod("GET /config", { fresh: true }, async (call) => {
+    const config = await foundEntry<JwtConfig>(call, CONFIG, CONFIG);
+    return envelope(call, { data: shownConfig(config), mountType: call.authMount.type });
   }),
-  inMethod({ verb: "POST", path: "/config", fresh: true, body: JwtConfigBody, handle: configure }),
+  inMethod("POST /config", { fresh: true, body: JwtConfigBody }, configure),
   ...roleRoutes,
-  inMethod({ verb: "POST", path: "/role/:name", fresh: true, creates: true, body: JwtRoleBody, handle: putRole }),
-  openInMethod({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
+  inMethod("POST /role/:name", { fresh: true, creates: true, body: JwtRoleBody }, putRole),
+  openInMethod("POST /login", { body: LoginBody }, login),
 ];

@@ -89,24 +89,12 @@ async function login(call: MethodCall, body: z.infer<typeof LoginBody>): Promise
 }
 
 export const kubernetesRoutes = [
-  inMethod({
-    verb: "GET",
-    path: "/config",
-    fresh: true,
-    handle: async (call) => {
-      const config = await foundEntry<KubernetesConfig>(call, CONFIG, CONFIG);
-      return envelope(call, { data: shownKubernetesConfig(config), mountType: TYPE });
-    },
+  inMethod("GET /config", { fresh: true }, async (call) => {
+    const config = await foundEntry<KubernetesConfig>(call, CONFIG, CONFIG);
+    return envelope(call, { data: shownKubernetesConfig(config), mountType: TYPE });
   }),
-  inMethod({ verb: "POST", path: "/config", fresh: true, body: KubernetesConfigBody, handle: configure }),
+  inMethod("POST /config", { fresh: true, body: KubernetesConfigBody }, configure),
   ...roleRoutes,
-  inMethod({
-    verb: "POST",
-    path: "/role/:name",
-    fresh: true,
-    creates: true,
-    body: KubernetesRoleBody,
-    handle: putRole,
-  }),
-  openInMethod({ verb: "POST", path: "/login", body: LoginBody, handle: login }),
+  inMethod("POST /role/:name", { fresh: true, creates: true, body: KubernetesRoleBody }, putRole),
+  openInMethod("POST /login", { body: LoginBody }, login),
 ];

@@ -131,7 +131,7 @@ async function complete(call: MethodCall & Asked<typeof CallbackQuery>): Promise
 }
 
 export const oidcRoutes = [
-  openInMethod({ verb: "POST", path: "/oidc/auth_url", body: AuthUrlBody, handle: begin }),
-  openInMethod({ verb: "GET", path: "/oidc/callback", query: CallbackQuery, handle: complete }),
-  openInMethod({ verb: "POST", path: "/oidc/callback", body: FormBody, handle: receiveForm }),
+  openInMethod("POST /oidc/auth_url", { body: AuthUrlBody }, begin),
+  openInMethod("GET /oidc/callback", { query: CallbackQuery }, complete),
+  openInMethod("POST /oidc/callback", { body: FormBody }, receiveForm),
 ];

@@ -35,28 +35,15 @@ export function changeRole<Role extends object>(
 const mountType = (call: MethodCall): string => call.authMount.type;
 
 export const roleRoutes = [
-  inMethod({
-    verb: "LIST",
-    path: "/role",
-    fresh: true,
-    handle: async (call) => keyList(call, await entryNames(call, ROLE), {}, mountType(call)),
+  inMethod("LIST /role", { fresh: true }, async (call) =>
+    keyList(call, await entryNames(call, ROLE), {}, mountType(call)),
+  ),
+  inMethod("GET /role/:name", { fresh: true }, async (call) => {
+    const data = withOlderNames(await foundEntry<TokenSettings>(call, ROLE, roleNameOf(call)));
+    return envelope(call, { data, mountType: mountType(call) });
   }),
-  inMethod({
-    verb: "GET",
-    path: "/role/:name",
-    fresh: true,
-    handle: async (call) => {
-      const data = withOlderNames(await foundEntry<TokenSettings>(call, ROLE, roleNameOf(call)));
-      return envelope(call, { data, mountType: mountType(call) });
-    },
-  }),
-  inMethod({
-    verb: "DELETE",
-    path: "/role/:name",
-    fresh: true,
-    handle: async (call) => {
-      await deleteEntry(call, ROLE, roleNameOf(call));
-      return noContent();
-    },
+  inMethod("DELETE /role/:name", { fresh: true }, async (call) => {
+    await deleteEntry(call, ROLE, roleNameOf(call));
+    return noContent();
   }),
 ];

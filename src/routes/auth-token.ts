@@ -115,51 +115,25 @@ const TokenRoleRequest = z.object({
 const PAGE = 1_000;
 
 export const tokenRoutes = [
-  secrets({
-    verb: "POST",
-    path: "/auth/token/create",
-    fresh: true,
-    body: TokenRequest,
-    handle: (call, body) => create(call, body),
+  secrets("POST /auth/token/create", { fresh: true, body: TokenRequest }, (call, body) => create(call, body)),
+  secrets("POST /auth/token/create-orphan", { fresh: true, body: TokenRequest }, (call, body) =>
+    create(call, body, { orphan: true }),
+  ),
+  secrets("POST /auth/token/create/:role", { fresh: true, body: TokenRequest }, (call, body) =>
+    create(call, body, { role: roleName(call) }),
+  ),
+  secrets("LIST /auth/token/roles", { fresh: true }, async (call) =>
+    keyList(call, await accessControl(call.env).tokenRoleNames(call.grant.namespace), {}, "token"),
+  ),
+  secrets("GET /auth/token/roles/:role", { fresh: true }, async (call) => {
+    const role = await accessControl(call.env).readTokenRole(call.grant.namespace, roleName(call));
+    if (!role) throw new RequestError(404, []);
+    return envelope(call, { data: roleView(role), mountType: "token" });
   }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/create-orphan",
-    fresh: true,
-    body: TokenRequest,
-    handle: (call, body) => create(call, body, { orphan: true }),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/create/:role",
-    fresh: true,
-    body: TokenRequest,
-    handle: (call, body) => create(call, body, { role: roleName(call) }),
-  }),
-  secrets({
-    verb: "LIST",
-    path: "/auth/token/roles",
-    fresh: true,
-    handle: async (call) =>
-      keyList(call, await accessControl(call.env).tokenRoleNames(call.grant.namespace), {}, "token"),
-  }),
-  secrets({
-    verb: "GET",
-    path: "/auth/token/roles/:role",
-    fresh: true,
-    handle: async (call) => {
-      const role = await accessControl(call.env).readTokenRole(call.grant.namespace, roleName(call));
-      if (!role) throw new RequestError(404, []);
-      return envelope(call, { data: roleView(role), mountType: "token" });
-    },
-  }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/roles/:role",
-    fresh: true,
-    creates: true,
-    body: TokenRoleRequest,
-    handle: async (call, body) => {
+  secrets(
+    "POST /auth/token/roles/:role",
+    { fresh: true, creates: true, body: TokenRoleRequest },
+    async (call, body) => {
       const put = await accessControl(call.env).putTokenRole(
         call.grant.namespace,
         roleName(call),
@@ -169,106 +143,57 @@ export const tokenRoutes = [
       const warnings = unwrap(put);
       return warnings.length > 0 ? envelope(call, { warnings, mountType: "token" }) : noContent();
     },
+  ),
+  secrets("DELETE /auth/token/roles/:role", { fresh: true }, async (call) => {
+    await accessControl(call.env).deleteTokenRole(call.grant.namespace, roleName(call));
+    return noContent();
   }),
-  secrets({
-    verb: "DELETE",
-    path: "/auth/token/roles/:role",
-    fresh: true,
-    handle: async (call) => {
-      await accessControl(call.env).deleteTokenRole(call.grant.namespace, roleName(call));
-      return noContent();
-    },
-  }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/tidy",
-    fresh: true,
-    handle: async (call) => envelope(call, { warnings: [TIDY], mountType: "token", status: 202 }),
-  }),
-  secrets({ verb: "GET", path: "/auth/token/lookup-self", fresh: true, self: true, handle: lookupSelf }),
-  secrets({ verb: "POST", path: "/auth/token/lookup-self", fresh: true, self: true, handle: lookupSelf }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/lookup",
-    access: "token",
-    fresh: true,
-    body: Token,
-    handle: (call, given) => lookup(call, byTokenOrOwn(call, given, "update")),
-  }),
-  secrets({
-    verb: "GET",
-    path: "/auth/token/lookup",
-    access: "token",
-    fresh: true,
-    query: z.object({ token: query.text() }),
-    handle: (call) => lookup(call, byTokenOrOwn(call, { ...formFields(call.query), ...call.asked }, "read")),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/lookup-accessor",
-    fresh: true,
-    body: Accessor,
-    handle: (call, { accessor }) => lookup(call, byAccessor(call, accessor)),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/renew-self",
-    fresh: true,
-    body: Increment,
-    handle: (call, { increment }) => renew(call, own(call), increment),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/renew",
-    access: "token",
-    fresh: true,
-    body: Token.extend(Increment.shape),
-    handle: (call, given) => renew(call, byToken(call, given, "update"), given.increment),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/renew-accessor",
-    fresh: true,
-    body: Accessor.extend(Increment.shape),
-    handle: (call, { accessor, increment }) => renew(call, byAccessor(call, accessor), increment),
-  }),
-  secrets({ verb: "POST", path: "/auth/token/revoke-self", fresh: true, handle: (call) => revoke(call, own(call)) }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/revoke",
-    access: "token",
-    fresh: true,
-    body: Token,
-    handle: (call, given) => revoke(call, byToken(call, given, "update")),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/revoke-accessor",
-    fresh: true,
-    body: Accessor,
-    handle: (call, { accessor }) => revoke(call, byAccessor(call, accessor)),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/auth/token/revoke-orphan",
-    access: "token",
-    fresh: true,
-    body: Token,
-    handle: (call, given) => revoke(call, byToken(call, given, "update", "sudo"), true),
-  }),
-  secrets({
-    verb: "LIST",
-    path: "/auth/token/accessors",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) => {
-      const keys: string[] = [];
-      for (let from: string | null = ""; from !== null; ) {
-        const page = await accessControl(call.env).accessors(call.grant.namespace, from, PAGE);
-        keys.push(...page.keys);
-        from = page.next;
-      }
-      return keyList(call, keys);
-    },
+  secrets("POST /auth/token/tidy", { fresh: true }, async (call) =>
+    envelope(call, { warnings: [TIDY], mountType: "token", status: 202 }),
+  ),
+  secrets("GET /auth/token/lookup-self", { fresh: true, self: true }, lookupSelf),
+  secrets("POST /auth/token/lookup-self", { fresh: true, self: true }, lookupSelf),
+  secrets("POST /auth/token/lookup", { access: "token", fresh: true, body: Token }, (call, given) =>
+    lookup(call, byTokenOrOwn(call, given, "update")),
+  ),
+  secrets(
+    "GET /auth/token/lookup",
+    { access: "token", fresh: true, query: z.object({ token: query.text() }) },
+    (call) => lookup(call, byTokenOrOwn(call, { ...formFields(call.query), ...call.asked }, "read")),
+  ),
+  secrets("POST /auth/token/lookup-accessor", { fresh: true, body: Accessor }, (call, { accessor }) =>
+    lookup(call, byAccessor(call, accessor)),
+  ),
+  secrets("POST /auth/token/renew-self", { fresh: true, body: Increment }, (call, { increment }) =>
+    renew(call, own(call), increment),
+  ),
+  secrets(
+    "POST /auth/token/renew",
+    { access: "token", fresh: true, body: Token.extend(Increment.shape) },
+    (call, given) => renew(call, byToken(call, given, "update"), given.increment),
+  ),
+  secrets(
+    "POST /auth/token/renew-accessor",
+    { fresh: true, body: Accessor.extend(Increment.shape) },
+    (call, { accessor, increment }) => renew(call, byAccessor(call, accessor), increment),
+  ),
+  secrets("POST /auth/token/revoke-self", { fresh: true }, (call) => revoke(call, own(call))),
+  secrets("POST /auth/token/revoke", { access: "token", fresh: true, body: Token }, (call, given) =>
+    revoke(call, byToken(call, given, "update")),
+  ),
+  secrets("POST /auth/token/revoke-accessor", { fresh: true, body: Accessor }, (call, { accessor }) =>
+    revoke(call, byAccessor(call, accessor)),
+  ),
+  secrets("POST /auth/token/revoke-orphan", { access: "token", fresh: true, body: Token }, (call, given) =>
+    revoke(call, byToken(call, given, "update", "sudo"), true),
+  ),
+  secrets("LIST /auth/token/accessors", { access: "sudo", fresh: true }, async (call) => {
+    const keys: string[] = [];
+    for (let from: string | null = ""; from !== null; ) {
+      const page = await accessControl(call.env).accessors(call.grant.namespace, from, PAGE);
+      keys.push(...page.keys);
+      from = page.next;
+    }
+    return keyList(call, keys);
   }),
 ];

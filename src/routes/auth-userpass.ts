@@ -116,53 +116,23 @@ async function login(call: MethodCall<"name">, given: string): Promise<Response>
 }
 
 export const userpassRoutes = [
-  inMethod({
-    verb: "LIST",
-    path: "/users",
-    fresh: true,
-    handle: async (call) => keyList(call, await entryNames(call, USER), {}, "userpass"),
+  inMethod("LIST /users", { fresh: true }, async (call) => keyList(call, await entryNames(call, USER), {}, "userpass")),
+  inMethod("GET /users/:name", { fresh: true }, async (call) => {
+    const user = await found(call);
+    return envelope(call, { data: { ...tokenSettingsOf(user), ...olderTokenFields(user) }, mountType: "userpass" });
   }),
-  inMethod({
-    verb: "GET",
-    path: "/users/:name",
-    fresh: true,
-    handle: async (call) => {
-      const user = await found(call);
-      return envelope(call, { data: { ...tokenSettingsOf(user), ...olderTokenFields(user) }, mountType: "userpass" });
-    },
+  inMethod("POST /users/:name", { fresh: true, creates: true, body: UserBody }, put),
+  inMethod("DELETE /users/:name", { fresh: true }, async (call) => {
+    await deleteEntry(call, USER, nameOf(call));
+    return noContent();
   }),
-  inMethod({ verb: "POST", path: "/users/:name", fresh: true, creates: true, body: UserBody, handle: put }),
-  inMethod({
-    verb: "DELETE",
-    path: "/users/:name",
-    fresh: true,
-    handle: async (call) => {
-      await deleteEntry(call, USER, nameOf(call));
-      return noContent();
-    },
+  inMethod("POST /users/:name/password", { fresh: true, body: PasswordBody }, async (call, body) => {
+    await found(call);
+    const hash = await hashPassword(body.password);
+    return update(call, (user) => ({ ...user, password: hash }));
   }),
-  inMethod({
-    verb: "POST",
-    path: "/users/:name/password",
-    fresh: true,
-    body: PasswordBody,
-    handle: async (call, body) => {
-      await found(call);
-      const hash = await hashPassword(body.password);
-      return update(call, (user) => ({ ...user, password: hash }));
-    },
-  }),
-  inMethod({
-    verb: "POST",
-    path: "/users/:name/policies",
-    fresh: true,
-    body: PoliciesBody,
-    handle: (call, body) => update(call, (user) => checked({ ...user, ...tokenSettingsWith(user, body) })),
-  }),
-  openInMethod({
-    verb: "POST",
-    path: "/login/:name",
-    body: LoginBody,
-    handle: (call, body) => login(call, body.password),
-  }),
+  inMethod("POST /users/:name/policies", { fresh: true, body: PoliciesBody }, (call, body) =>
+    update(call, (user) => checked({ ...user, ...tokenSettingsWith(user, body) })),
+  ),
+  openInMethod("POST /login/:name", { body: LoginBody }, (call, body) => login(call, body.password)),
 ];

@@ -14,69 +14,39 @@ const RestoreQuery = z.object({ object: z.string().optional() });
 
 /** Snapshots, restore, and rebuilding the listings (docs/operate/backup.md). */
 export const backupRoutes = [
-  secrets({
-    verb: "GET",
-    path: "/sys/snapshot",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) => {
-      const taken = unwrap(await unsealed(() => takeSnapshot(call.env)));
-      return new Response(whileAllowed(call, taken), {
-        headers: {
-          "Content-Type": "application/octet-stream",
-          "Content-Disposition": 'attachment; filename="sallyport.snapshot"',
-          // Prevents local tooling from compressing, which would buffer the stream.
-          "Content-Encoding": "identity",
-          "Cache-Control": "no-store, no-transform",
-        },
-      });
-    },
+  secrets("GET /sys/snapshot", { access: "sudo", fresh: true }, async (call) => {
+    const taken = unwrap(await unsealed(() => takeSnapshot(call.env)));
+    return new Response(whileAllowed(call, taken), {
+      headers: {
+        "Content-Type": "application/octet-stream",
+        "Content-Disposition": 'attachment; filename="sallyport.snapshot"',
+        // Prevents local tooling from compressing, which would buffer the stream.
+        "Content-Encoding": "identity",
+        "Cache-Control": "no-store, no-transform",
+      },
+    });
   }),
-  secrets({
-    verb: "LIST",
-    path: "/sys/snapshot",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) => {
-      const stored = unwrap(await listSnapshots(call.env));
-      const info = stored.map(({ name, taken, bytes }) => [name, { taken: new Date(taken).toISOString(), bytes }]);
-      const keys = stored.map(({ name }) => name);
-      return keyList(call, keys, { key_info: Object.fromEntries(info) });
-    },
+  secrets("LIST /sys/snapshot", { access: "sudo", fresh: true }, async (call) => {
+    const stored = unwrap(await listSnapshots(call.env));
+    const info = stored.map(({ name, taken, bytes }) => [name, { taken: new Date(taken).toISOString(), bytes }]);
+    const keys = stored.map(({ name }) => name);
+    return keyList(call, keys, { key_info: Object.fromEntries(info) });
   }),
-  secrets({
-    verb: "POST",
-    path: "/sys/snapshot",
-    access: "sudo",
-    fresh: true,
-    query: RestoreQuery,
-    streams: true,
-    handle: async (call) => {
-      const restored = unwrap(
-        await unsealed(async () => ok(await restoreSnapshot(call.env, await given(call), call.recheck))),
-      );
-      const { listings } = restored;
-      const warnings = listings ? [] : ["the lists could not be made yet: POST /v1/sys/listings/rebuild makes them"];
-      return envelope(call, { data: restored, warnings });
-    },
+  secrets("POST /sys/snapshot", { access: "sudo", fresh: true, query: RestoreQuery, streams: true }, async (call) => {
+    const restored = unwrap(
+      await unsealed(async () => ok(await restoreSnapshot(call.env, await given(call), call.recheck))),
+    );
+    const { listings } = restored;
+    const warnings = listings ? [] : ["the lists could not be made yet: POST /v1/sys/listings/rebuild makes them"];
+    return envelope(call, { data: restored, warnings });
   }),
-  secrets({
-    verb: "DELETE",
-    path: "/sys/snapshot",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) => {
-      unwrap(await accessControl(call.env).undoRestore(null));
-      return noContent();
-    },
+  secrets("DELETE /sys/snapshot", { access: "sudo", fresh: true }, async (call) => {
+    unwrap(await accessControl(call.env).undoRestore(null));
+    return noContent();
   }),
-  secrets({
-    verb: "POST",
-    path: "/sys/listings/rebuild",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) => envelope(call, { data: await rebuildListings(call.env) }),
-  }),
+  secrets("POST /sys/listings/rebuild", { access: "sudo", fresh: true }, async (call) =>
+    envelope(call, { data: await rebuildListings(call.env) }),
+  ),
 ];
 
 /** Rights of a download are judged again after so long, ms. */

@@ -60,29 +60,31 @@ async function remove(call: AuthorisedCall<"id">): Promise<Response> {
 }
 
 const deletes = (path: "/volumes/claim/:id" | "/volume/claim/:id") =>
-  cluster({
-    verb: "DELETE",
-    path,
-    // Implied by `host-volume-write`.
-    rights: (rights, call) => allowsNamespace(rights, namespaceOf(call), "host-volume-delete"),
-    fresh: true,
-    handle: remove,
-  });
+  cluster(
+    `DELETE ${path}`,
+    {
+      // Implied by `host-volume-write`.
+      rights: (rights, call) => allowsNamespace(rights, namespaceOf(call), "host-volume-delete"),
+      fresh: true,
+    },
+    remove,
+  );
 
 export const claimRoutes = [
-  cluster({
-    verb: "GET",
-    path: "/volumes/claims",
-    query: ClaimsQuery,
-    // A missing namespace is reported as such.
-    rights: (rights, call) => lacksNamespace(call) || mayList("host-volume-read")(rights, call),
-    handle: (call) =>
+  cluster(
+    "GET /volumes/claims",
+    {
+      query: ClaimsQuery,
+      // A missing namespace is reported as such.
+      rights: (rights, call) => lacksNamespace(call) || mayList("host-volume-read")(rights, call),
+    },
+    (call) =>
       blocking(
         call,
         () => readClaims(call),
         (since, waitMs) => clusterRegistry(call.env).changed([VOLUME_CLAIM], since, waitMs),
       ),
-  }),
+  ),
   deletes("/volumes/claim/:id"),
   // The form in upstream's documentation.
   deletes("/volume/claim/:id"),

@@ -78,44 +78,20 @@ const visible = (call: AuthorisedCall, name: string): boolean =>
   allowsNamespace(call.grant.cluster, name, ANY_CAPABILITY);
 
 export const clusterNamespaceRoutes = [
-  cluster({
-    verb: "GET",
-    path: "/namespaces",
-    query: z.object({ prefix: query.text() }),
-    rights: "any",
-    handle: async (call) => {
-      const found = (await accessControl(call.env).listClusterNamespaces(call.asked.prefix)).filter(({ Name }) =>
-        visible(call, Name),
-      );
-      return list(call, wholeListing(namespaceList, found, await eventLog(call.env).newest()));
-    },
+  cluster("GET /namespaces", { query: z.object({ prefix: query.text() }), rights: "any" }, async (call) => {
+    const found = (await accessControl(call.env).listClusterNamespaces(call.asked.prefix)).filter(({ Name }) =>
+      visible(call, Name),
+    );
+    return list(call, wholeListing(namespaceList, found, await eventLog(call.env).newest()));
   }),
-  cluster({
-    verb: "GET",
-    path: "/namespace/:name",
-    rights: (_rights, call) => visible(call, call.params.name),
-    handle: async (call) => {
-      const found = unwrap(await accessControl(call.env).readClusterNamespace(call.params.name));
-      return clusterJson(call, found, { index: found.ModifyIndex });
-    },
+  cluster("GET /namespace/:name", { rights: (_rights, call) => visible(call, call.params.name) }, async (call) => {
+    const found = unwrap(await accessControl(call.env).readClusterNamespace(call.params.name));
+    return clusterJson(call, found, { index: found.ModifyIndex });
   }),
-  cluster({ verb: "POST", path: "/namespace", rights: "management", fresh: true, body: NamespaceBody, handle: put }),
-  cluster({
-    verb: "POST",
-    path: "/namespace/:name",
-    rights: "management",
-    fresh: true,
-    body: NamespaceBody,
-    handle: put,
-  }),
-  cluster({
-    verb: "DELETE",
-    path: "/namespace/:name",
-    rights: "management",
-    fresh: true,
-    handle: async (call) => {
-      unwrap(await accessControl(call.env).deleteClusterNamespace(call.params.name));
-      return clusterEmpty({ index: await eventLog(call.env).newest() });
-    },
+  cluster("POST /namespace", { rights: "management", fresh: true, body: NamespaceBody }, put),
+  cluster("POST /namespace/:name", { rights: "management", fresh: true, body: NamespaceBody }, put),
+  cluster("DELETE /namespace/:name", { rights: "management", fresh: true }, async (call) => {
+    unwrap(await accessControl(call.env).deleteClusterNamespace(call.params.name));
+    return clusterEmpty({ index: await eventLog(call.env).newest() });
   }),
 ];

@@ -146,14 +146,15 @@ async function report(call: ReportCall, text: string): Promise<Response> {
 }
 
 export const clusterObjectRoutes = [
-  cluster({
-    verb: "POST",
-    path: "/cluster/objects",
-    rights: (rights) => allowsOperator(rights, "write"),
-    fresh: true,
-    query: ReportQuery,
-    raw: true,
-    maxBodyBytes: MAX_REPORT_BYTES,
-    handle: report,
-  }),
+  cluster(
+    "POST /cluster/objects",
+    {
+      rights: (rights) => allowsOperator(rights, "write"),
+      fresh: true,
+      query: ReportQuery,
+      raw: true,
+      maxBodyBytes: MAX_REPORT_BYTES,
+    },
+    report,
+  ),
 ];

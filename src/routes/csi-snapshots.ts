@@ -243,39 +243,31 @@ const mayList = mayAny(CSI_LIST_RIGHTS);
  * changes made at the provider are not observable.
  */
 const asks = (path: string, tables: readonly string[], list: (call: PluginCall, index: number) => Promise<Response>) =>
-  cluster({
-    verb: "GET",
-    path,
-    query: PluginQuery,
-    rights: mayList,
-    handle: (call) => {
-      const changed = (since: number, waitMs: number) => clusterRegistry(call.env).changed(tables, since, waitMs);
-      const read = async () => {
-        const index = (await changed(0, 0)) ?? 0;
-        return { index, respond: () => list(call, index) };
-      };
-      return blocking(call, read, changed);
-    },
+  cluster(`GET ${path}`, { query: PluginQuery, rights: mayList }, (call) => {
+    const changed = (since: number, waitMs: number) => clusterRegistry(call.env).changed(tables, since, waitMs);
+    const read = async () => {
+      const index = (await changed(0, 0)) ?? 0;
+      return { index, respond: () => list(call, index) };
+    };
+    return blocking(call, read, changed);
   });
 
 export const csiSnapshotRoutes = [
   asks("/volumes/external", [CSI_VOLUME], listExternal),
   asks("/volumes/snapshot", [CSI_SNAPSHOT], listSnapshots),
-  cluster({
-    verb: "POST",
-    path: "/volumes/snapshot",
-    // The namespace may be in the body.
-    rights: "any",
-    fresh: true,
-    body: Body,
-    handle: createSnapshots,
-  }),
-  cluster({
-    verb: "DELETE",
-    path: "/volumes/snapshot",
-    rights: (rights, call) => mayWrite(rights, call, namespaceOf(call)),
-    fresh: true,
-    query: SnapshotQuery,
-    handle: deleteSnapshot,
-  }),
+  cluster(
+    "POST /volumes/snapshot",
+    {
+      // The namespace may be in the body.
+      rights: "any",
+      fresh: true,
+      body: Body,
+    },
+    createSnapshots,
+  ),
+  cluster(
+    "DELETE /volumes/snapshot",
+    { rights: (rights, call) => mayWrite(rights, call, namespaceOf(call)), fresh: true, query: SnapshotQuery },
+    deleteSnapshot,
+  ),
 ];

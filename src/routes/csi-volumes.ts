@@ -288,41 +288,38 @@ async function readOperations(call: VolumeCall): Promise<Response> {
 const Body = z.record(z.string(), z.unknown());
 
 const writes = (path: string, intent: Intent) =>
-  cluster({
-    verb: "POST",
-    path,
-    // The namespace is in the body.
-    rights: "any",
-    fresh: true,
-    body: Body,
-    handle: (call, body) => write(call, body, intent),
-  });
+  cluster(
+    `POST ${path}`,
+    {
+      // The namespace is in the body.
+      rights: "any",
+      fresh: true,
+      body: Body,
+    },
+    (call, body) => write(call, body, intent),
+  );
 
 const deletes = <Query extends z.ZodObject = z.ZodObject<Record<never, never>>>(
   path: VolumePath,
   rights: ClusterRoute["rights"],
   handle: (call: VolumeCall & Asked<Query>) => Promise<Response>,
   query?: Query,
-) => cluster({ verb: "DELETE", path, rights, fresh: true, handle, ...(query && { query }) });
+) => cluster(`DELETE ${path}`, { rights, fresh: true, ...(query && { query }) }, handle);
 
 const mayRead = mayAny(CSI_READ_RIGHTS);
 
 /** A blocking read of one volume or of a part of it. */
 const reads = (path: VolumePath, handle: (call: VolumeCall) => Promise<Reading>) =>
-  cluster({
-    verb: "GET",
-    path,
-    rights: mayRead,
-    handle: (call) =>
-      blocking(
-        call,
-        async () => {
-          if (!allowsOne(call.grant.cluster, namespaceOf(call), CSI_READ_RIGHTS)) throw denied();
-          return handle(call);
-        },
-        (since, waitMs) => clusterRegistry(call.env).changed([CSI_VOLUME], since, waitMs),
-      ),
-  });
+  cluster(`GET ${path}`, { rights: mayRead }, (call) =>
+    blocking(
+      call,
+      async () => {
+        if (!allowsOne(call.grant.cluster, namespaceOf(call), CSI_READ_RIGHTS)) throw denied();
+        return handle(call);
+      },
+      (since, waitMs) => clusterRegistry(call.env).changed([CSI_VOLUME], since, waitMs),
+    ),
+  );
 
 export const csiVolumeRoutes = [
   writes("/volumes", "register"),
@@ -330,7 +327,7 @@ export const csiVolumeRoutes = [
   writes("/volume/csi/:id/create", "create"),
   reads("/volume/csi/:id", read),
   reads("/volume/csi/:id/claims", readClaims),
-  cluster({ verb: "GET", path: "/volume/csi/:id/operations", rights: mayRead, handle: readOperations }),
+  cluster("GET /volume/csi/:id/operations", { rights: mayRead }, readOperations),
   deletes(
     "/volume/csi/:id",
     (rights, call) => allowsNamespace(rights, namespaceOf(call), "csi-write-volume"),

@@ -5,22 +5,15 @@ import { cluster } from "./server/route.ts";
 /** Deployments as reported by schedulers. */
 
 export const deploymentRoutes = [
-  cluster({
-    verb: "GET",
-    path: "/deployments",
-    rights: mayList("read-job"),
-    handle: (call) => listReported(call, { topic: "Deployment", right: "read-job", hexPrefix: true }),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/deployment/:id",
-    rights: (rights) => allowsNamespaceAny(rights, ["read-job"]),
-    handle: (call) =>
-      readOne(call, {
-        topic: "Deployment",
-        id: call.params.id,
-        right: "read-job",
-        missing: "deployment not found",
-      }),
-  }),
+  cluster("GET /deployments", { rights: mayList("read-job") }, (call) =>
+    listReported(call, { topic: "Deployment", right: "read-job", hexPrefix: true }),
+  ),
+  cluster("GET /deployment/:id", { rights: (rights) => allowsNamespaceAny(rights, ["read-job"]) }, (call) =>
+    readOne(call, {
+      topic: "Deployment",
+      id: call.params.id,
+      right: "read-job",
+      missing: "deployment not found",
+    }),
+  ),
 ];

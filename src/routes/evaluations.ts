@@ -59,13 +59,14 @@ async function withRelated(call: AuthorisedCall, evaluation: Fields): Promise<Fi
 }
 
 export const evaluationRoutes = [
-  cluster({ verb: "GET", path: "/evaluations", rights: mayList("read-job"), query: ListQuery, handle: list }),
-  cluster({
-    verb: "GET",
-    path: "/evaluation/:id",
-    rights: (rights) => allowsNamespaceAny(rights, ["read-job"]),
-    query: z.object({ related: query.goFlag(undefined, { bare: true }) }),
-    handle: async (call) => {
+  cluster("GET /evaluations", { rights: mayList("read-job"), query: ListQuery }, list),
+  cluster(
+    "GET /evaluation/:id",
+    {
+      rights: (rights) => allowsNamespaceAny(rights, ["read-job"]),
+      query: z.object({ related: query.goFlag(undefined, { bare: true }) }),
+    },
+    async (call) => {
       const extend = call.asked.related && ((evaluation: Fields) => withRelated(call, evaluation));
       return readOne(call, {
         topic: "Evaluation",
@@ -75,5 +76,5 @@ export const evaluationRoutes = [
         ...(extend && { extend }),
       });
     },
-  }),
+  ),
 ];

@@ -117,20 +117,6 @@ function answered(opened: Response): Response {
 }
 
 export const eventNotificationRoutes = [
-  secrets({
-    verb: "GET",
-    path: "/sys/events/subscribe/:eventType+",
-    fresh: true,
-    unwrapped: true,
-    query: SubscribeQuery,
-    handle: subscribe,
-  }),
-  secrets({
-    verb: "GET",
-    path: "/sys/events/subscribe",
-    fresh: true,
-    refuses: true,
-    query: SubscribeQuery,
-    handle: subscribe,
-  }),
+  secrets("GET /sys/events/subscribe/:eventType+", { fresh: true, unwrapped: true, query: SubscribeQuery }, subscribe),
+  secrets("GET /sys/events/subscribe", { fresh: true, refuses: true, query: SubscribeQuery }, subscribe),
 ];

@@ -112,5 +112,5 @@ async function stream(call: AuthorisedCall & Asked<typeof StreamQuery>): Promise
 }
 
 export const eventStreamRoutes = [
-  cluster({ verb: "GET", path: "/event/stream", rights: "any", fresh: true, query: StreamQuery, handle: stream }),
+  cluster("GET /event/stream", { rights: "any", fresh: true, query: StreamQuery }, stream),
 ];

@@ -153,46 +153,21 @@ const ONE = "/event/subscription/:name";
 const MANAGED = { rights: "management", fresh: true } as const satisfies Partial<ClusterRoute>;
 
 export const eventSubscriptionRoutes = [
-  cluster({ verb: "GET", path: "/event/subscriptions", ...MANAGED, handle: list }),
-  cluster({ verb: "POST", path: ONE, ...MANAGED, body: Body, handle: put }),
-  cluster({
-    verb: "GET",
-    path: ONE,
-    ...MANAGED,
-    handle: async (call) => clusterJson(call, shown(nameOf(call), unwrap(await subscriptionOf(call).read()))),
+  cluster("GET /event/subscriptions", { ...MANAGED }, list),
+  cluster(`POST ${ONE}`, { ...MANAGED, body: Body }, put),
+  cluster(`GET ${ONE}`, { ...MANAGED }, async (call) =>
+    clusterJson(call, shown(nameOf(call), unwrap(await subscriptionOf(call).read()))),
+  ),
+  cluster(`DELETE ${ONE}`, { ...MANAGED }, async (call) => {
+    await subscriptionOf(call).delete();
+    return clusterEmpty();
   }),
-  cluster({
-    verb: "DELETE",
-    path: ONE,
-    ...MANAGED,
-    handle: async (call) => {
-      await subscriptionOf(call).delete();
-      return clusterEmpty();
-    },
-  }),
-  cluster({
-    verb: "GET",
-    path: `${ONE}/dead-letters`,
-    ...MANAGED,
-    handle: async (call) => clusterJson(call, unwrap(await subscriptionOf(call).deadLetters()).map(letter)),
-  }),
-  cluster({
-    verb: "POST",
-    path: `${ONE}/replay`,
-    ...MANAGED,
-    body: caseless(z.object({ Index: index })),
-    handle: (call, { Index }) => done(subscriptionOf(call).replay(Index)),
-  }),
-  cluster({
-    verb: "POST",
-    path: `${ONE}/pause`,
-    ...MANAGED,
-    handle: (call) => done(subscriptionOf(call).pause("requested")),
-  }),
-  cluster({
-    verb: "POST",
-    path: `${ONE}/resume`,
-    ...MANAGED,
-    handle: (call) => done(subscriptionOf(call).pause(null)),
-  }),
+  cluster(`GET ${ONE}/dead-letters`, { ...MANAGED }, async (call) =>
+    clusterJson(call, unwrap(await subscriptionOf(call).deadLetters()).map(letter)),
+  ),
+  cluster(`POST ${ONE}/replay`, { ...MANAGED, body: caseless(z.object({ Index: index })) }, (call, { Index }) =>
+    done(subscriptionOf(call).replay(Index)),
+  ),
+  cluster(`POST ${ONE}/pause`, { ...MANAGED }, (call) => done(subscriptionOf(call).pause("requested"))),
+  cluster(`POST ${ONE}/resume`, { ...MANAGED }, (call) => done(subscriptionOf(call).pause(null))),
 ];

@@ -115,40 +115,38 @@ async function remove(call: AuthorisedCall<"id"> & Asked<typeof ForceQuery>): Pr
 const Body = z.record(z.string(), z.unknown());
 
 const writes = (intent: Intent) =>
-  cluster({
-    verb: "POST",
-    path: `/volume/host/${intent}`,
-    // The namespace is in the body.
-    rights: "any",
-    fresh: true,
-    body: Body,
-    handle: (call, body) => write(call, body, intent),
-  });
+  cluster(
+    `POST /volume/host/${intent}`,
+    {
+      // The namespace is in the body.
+      rights: "any",
+      fresh: true,
+      body: Body,
+    },
+    (call, body) => write(call, body, intent),
+  );
 
 const deletes = (path: "/volume/host/:id" | "/volume/host/:id/delete") =>
-  cluster({
-    verb: "DELETE",
-    path,
-    rights: (rights, call) => allowsNamespace(rights, namespaceOf(call), "host-volume-delete"),
-    fresh: true,
-    query: ForceQuery,
-    handle: remove,
-  });
+  cluster(
+    `DELETE ${path}`,
+    {
+      rights: (rights, call) => allowsNamespace(rights, namespaceOf(call), "host-volume-delete"),
+      fresh: true,
+      query: ForceQuery,
+    },
+    remove,
+  );
 
 export const hostVolumeRoutes = [
   writes("create"),
   writes("register"),
-  cluster({
-    verb: "GET",
-    path: "/volume/host/:id",
-    rights: mayList("host-volume-read"),
-    handle: (call) =>
-      blocking(
-        call,
-        () => read(call),
-        (since, waitMs) => clusterRegistry(call.env).changed(["HostVolume"], since, waitMs),
-      ),
-  }),
+  cluster("GET /volume/host/:id", { rights: mayList("host-volume-read") }, (call) =>
+    blocking(
+      call,
+      () => read(call),
+      (since, waitMs) => clusterRegistry(call.env).changed(["HostVolume"], since, waitMs),
+    ),
+  ),
   deletes("/volume/host/:id"),
   deletes("/volume/host/:id/delete"),
 ];

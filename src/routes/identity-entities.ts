@@ -167,92 +167,56 @@ async function listed(call: AuthorisedCall, kind: IdentityKind, by: IdentityKey[
 const keyed = (kind: IdentityKind, by: IdentityKey["by"]): SecretsRoute[] => {
   const path: string = `/identity/${kind}/${by}/:${by === "id" ? "identity" : "name"}`;
   return [
-    secrets({ verb: "LIST", path: `/identity/${kind}/${by}`, fresh: true, handle: (call) => listed(call, kind, by) }),
-    secrets({ verb: "GET", path, fresh: true, handle: (call) => read(call, kind, keyIn(call)) }),
-    secrets({
-      verb: "POST",
-      path,
-      fresh: true,
-      body: BODIES[kind][by],
-      handle: (call, body) => write(call, kind, keyIn(call), body),
-    }),
-    secrets({
-      verb: "DELETE",
-      path,
-      fresh: true,
-      handle: async (call) => {
-        unwrap(await accessControl(call.env).deleteIdentity(call.grant.namespace, kind, keyIn(call)));
-        return noContent();
-      },
+    secrets(`LIST /identity/${kind}/${by}`, { fresh: true }, (call) => listed(call, kind, by)),
+    secrets(`GET ${path}`, { fresh: true }, (call) => read(call, kind, keyIn(call))),
+    secrets(`POST ${path}`, { fresh: true, body: BODIES[kind][by] }, (call, body) =>
+      write(call, kind, keyIn(call), body),
+    ),
+    secrets(`DELETE ${path}`, { fresh: true }, async (call) => {
+      unwrap(await accessControl(call.env).deleteIdentity(call.grant.namespace, kind, keyIn(call)));
+      return noContent();
     }),
   ];
 };
 
 const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
-  secrets({
-    verb: "POST",
-    path: `/identity/${kind}-alias`,
-    fresh: true,
-    body: ALIAS_BODIES[kind],
-    handle: async (call, body) => {
-      const alias = unwrap(await accessControl(call.env).writeIdentityAlias(call.grant.namespace, kind, body));
-      return envelope(call, { data: { id: alias.id, canonical_id: alias.canonical }, mountType: "identity" });
-    },
+  secrets(`POST /identity/${kind}-alias`, { fresh: true, body: ALIAS_BODIES[kind] }, async (call, body) => {
+    const alias = unwrap(await accessControl(call.env).writeIdentityAlias(call.grant.namespace, kind, body));
+    return envelope(call, { data: { id: alias.id, canonical_id: alias.canonical }, mountType: "identity" });
   }),
-  secrets({
-    verb: "POST",
-    path: `/identity/${kind}-alias/id/:identity`,
-    fresh: true,
-    body: CHANGED_ALIAS_BODIES[kind],
-    handle: async (call, body) => {
+  secrets(
+    `POST /identity/${kind}-alias/id/:identity`,
+    { fresh: true, body: CHANGED_ALIAS_BODIES[kind] },
+    async (call, body) => {
       const change = { ...body, id: call.params.identity };
       unwrap(await accessControl(call.env).writeIdentityAlias(call.grant.namespace, kind, change));
       return noContent();
     },
+  ),
+  secrets(`LIST /identity/${kind}-alias/id`, { fresh: true }, async (call) => {
+    const all = await accessControl(call.env).listIdentityAliases(call.grant.namespace, kind);
+    const info = Object.fromEntries(all.map((alias) => [alias.id, aliasData(alias)]));
+    return keyList(call, Object.keys(info), { key_info: info }, "identity");
   }),
-  secrets({
-    verb: "LIST",
-    path: `/identity/${kind}-alias/id`,
-    fresh: true,
-    handle: async (call) => {
-      const all = await accessControl(call.env).listIdentityAliases(call.grant.namespace, kind);
-      const info = Object.fromEntries(all.map((alias) => [alias.id, aliasData(alias)]));
-      return keyList(call, Object.keys(info), { key_info: info }, "identity");
-    },
+  secrets(`GET /identity/${kind}-alias/id/:identity`, { fresh: true }, async (call) => {
+    const { identity } = call.params;
+    const alias = await accessControl(call.env).readIdentityAlias(call.grant.namespace, kind, identity);
+    if (!alias) throw new RequestError(404, []);
+    return envelope(call, { data: aliasData(alias), mountType: "identity" });
   }),
-  secrets({
-    verb: "GET",
-    path: `/identity/${kind}-alias/id/:identity`,
-    fresh: true,
-    handle: async (call) => {
-      const { identity } = call.params;
-      const alias = await accessControl(call.env).readIdentityAlias(call.grant.namespace, kind, identity);
-      if (!alias) throw new RequestError(404, []);
-      return envelope(call, { data: aliasData(alias), mountType: "identity" });
-    },
-  }),
-  secrets({
-    verb: "DELETE",
-    path: `/identity/${kind}-alias/id/:identity`,
-    fresh: true,
-    handle: async (call) => {
-      const { identity } = call.params;
-      unwrap(await accessControl(call.env).deleteIdentityAlias(call.grant.namespace, kind, identity));
-      return noContent();
-    },
+  secrets(`DELETE /identity/${kind}-alias/id/:identity`, { fresh: true }, async (call) => {
+    const { identity } = call.params;
+    unwrap(await accessControl(call.env).deleteIdentityAlias(call.grant.namespace, kind, identity));
+    return noContent();
   }),
 ];
 
 const KINDS = ["entity", "group"] as const;
 
 export const identityEntityRoutes = KINDS.flatMap((kind) => [
-  secrets({
-    verb: "POST",
-    path: `/identity/${kind}`,
-    fresh: true,
-    body: BODIES[kind].any,
-    handle: (call, body) => write(call, kind, null, body),
-  }),
+  secrets(`POST /identity/${kind}`, { fresh: true, body: BODIES[kind].any }, (call, body) =>
+    write(call, kind, null, body),
+  ),
   ...keyed(kind, "id"),
   ...keyed(kind, "name"),
   ...aliasRoutes(kind),

@@ -63,32 +63,20 @@ const NO_FORCE = "force: has no effect, because entities hold no MFA secrets her
 
 export const identityLookupRoutes = [
   ...(["entity", "group"] as const).map((kind) =>
-    secrets({
-      verb: "POST",
-      path: `/identity/lookup/${kind}`,
-      fresh: true,
-      body: LookupBody,
-      handle: (call, body) => looked(call, kind, queryOf(body)),
-    }),
+    secrets(`POST /identity/lookup/${kind}`, { fresh: true, body: LookupBody }, (call, body) =>
+      looked(call, kind, queryOf(body)),
+    ),
   ),
-  secrets({
-    verb: "POST",
-    path: "/identity/entity/merge",
-    fresh: true,
-    body: MergeBody,
-    handle: async (call, { force, ...merge }) => {
-      unwrap(await accessControl(call.env).mergeEntities(call.grant.namespace, merge));
-      return force ? envelope(call, { warnings: [NO_FORCE], mountType: "identity" }) : noContent();
-    },
+  secrets("POST /identity/entity/merge", { fresh: true, body: MergeBody }, async (call, { force, ...merge }) => {
+    unwrap(await accessControl(call.env).mergeEntities(call.grant.namespace, merge));
+    return force ? envelope(call, { warnings: [NO_FORCE], mountType: "identity" }) : noContent();
   }),
-  secrets({
-    verb: "POST",
-    path: "/identity/entity/batch-delete",
-    fresh: true,
-    body: BatchBody,
-    handle: async (call, { entity_ids: entities }) => {
+  secrets(
+    "POST /identity/entity/batch-delete",
+    { fresh: true, body: BatchBody },
+    async (call, { entity_ids: entities }) => {
       unwrap(await accessControl(call.env).deleteEntities(call.grant.namespace, entities));
       return noContent();
     },
-  }),
+  ),
 ];

@@ -39,22 +39,14 @@ async function publishKeys(call: Call): Promise<Response> {
 
 /** The public documents of an issuer. The issuers of mounts and of sync destinations have the same keys. */
 const documentsAt = (path: string, issuerOf: typeof issuerAt) => [
-  open({
-    verb: "GET",
-    path: `${path}/openid-configuration`,
-    handle: async (call) => {
-      const [namespace, origin] = await Promise.all([namespaceAt(call), identityIssuer(call.env).origin()]);
-      const issuer = issuerOf(origin ?? new URL(call.request.url).origin, namespace);
-      return published(discovery(issuer), DISCOVERY_SECONDS);
-    },
+  open(`GET ${path}/openid-configuration`, async (call) => {
+    const [namespace, origin] = await Promise.all([namespaceAt(call), identityIssuer(call.env).origin()]);
+    const issuer = issuerOf(origin ?? new URL(call.request.url).origin, namespace);
+    return published(discovery(issuer), DISCOVERY_SECONDS);
   }),
-  open({
-    verb: "GET",
-    path: `${path}/keys`,
-    handle: async (call) => {
-      await namespaceAt(call);
-      return publishKeys(call);
-    },
+  open(`GET ${path}/keys`, async (call) => {
+    await namespaceAt(call);
+    return publishKeys(call);
   }),
 ];
 
@@ -79,39 +71,27 @@ const RotateBody = z.object({
 
 export const identityRoutes = [
   // The root namespace's keys, where clients of the cluster API look for them.
-  open({ verb: "GET", path: "/.well-known/jwks.json", handle: publishKeys }),
+  open("GET /.well-known/jwks.json", publishKeys),
   ...documentsAt("/identity/oidc/plugins/.well-known", issuerAt),
   ...documentsAt("/identity/oidc/secrets-sync/.well-known", syncIssuerAt),
-  secrets({
-    verb: "GET",
-    path: "/identity/oidc/config",
-    fresh: true,
-    handle: async (call) => envelope(call, { data: { issuer: await identityIssuer(call.env).configured() } }),
+  secrets("GET /identity/oidc/config", { fresh: true }, async (call) =>
+    envelope(call, { data: { issuer: await identityIssuer(call.env).configured() } }),
+  ),
+  secrets("POST /identity/oidc/config", { fresh: true, body: ConfigBody }, async (call, { issuer }) => {
+    if (issuer === undefined) return noContent();
+    await identityIssuer(call.env).configure(issuer);
+    if (issuer === "") return noContent();
+    const warnings = [
+      "tokens name another issuer from now on: federated credentials at the providers must name it, too, and tokens made before may no longer be accepted",
+    ];
+    return envelope(call, { warnings });
   }),
-  secrets({
-    verb: "POST",
-    path: "/identity/oidc/config",
-    fresh: true,
-    body: ConfigBody,
-    handle: async (call, { issuer }) => {
-      if (issuer === undefined) return noContent();
-      await identityIssuer(call.env).configure(issuer);
-      if (issuer === "") return noContent();
-      const warnings = [
-        "tokens name another issuer from now on: federated credentials at the providers must name it, too, and tokens made before may no longer be accepted",
-      ];
-      return envelope(call, { warnings });
-    },
-  }),
-  secrets({
-    verb: "POST",
-    path: "/identity/oidc/key/default/rotate",
-    access: "sudo",
-    fresh: true,
-    body: RotateBody,
-    handle: async (call, { verification_ttl: seconds }) => {
+  secrets(
+    "POST /identity/oidc/key/default/rotate",
+    { access: "sudo", fresh: true, body: RotateBody },
+    async (call, { verification_ttl: seconds }) => {
       unwrap(await identityIssuer(call.env).rotate(seconds === undefined ? undefined : seconds * 1000));
       return noContent();
     },
-  }),
+  ),
 ];

@@ -20,14 +20,8 @@ export const refused = (
   rights: ClusterRoute["rights"],
   because: string,
 ): ClusterRoute =>
-  cluster({
-    verb,
-    path,
-    rights,
-    refuses: true,
-    handle: async () => {
-      throw new RequestError(501, because);
-    },
+  cluster(`${verb} ${path}`, { rights, refuses: true }, async () => {
+    throw new RequestError(501, because);
   });
 
 /** In the namespace of the request. */

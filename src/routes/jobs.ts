@@ -77,12 +77,10 @@ function readNewestDeployment(call: AuthorisedCall<"id">): Promise<Response> {
 }
 
 export const jobRoutes = [
-  cluster({
-    verb: "GET",
-    path: "/jobs",
-    rights: mayList("list-jobs"),
-    query: z.object({ meta: query.goFlag(undefined, { bare: true }) }),
-    handle: async (call) => {
+  cluster(
+    "GET /jobs",
+    { rights: mayList("list-jobs"), query: z.object({ meta: query.goFlag(undefined, { bare: true }) }) },
+    async (call) => {
       const { meta } = call.asked;
       return listReported(call, {
         topic: "Job",
@@ -90,49 +88,25 @@ export const jobRoutes = [
         stub: (job, counts) => jobStub(job, jobSummary(job, counts), meta),
       });
     },
+  ),
+  cluster("GET /job/:id", { rights: mayReadJob }, (call) =>
+    readOne(call, { topic: "Job", id: idOf(call), right: "read-job", named: true, missing: "job not found" }),
+  ),
+  cluster("GET /job/:id/allocations", { rights: mayReadJob, query: AllocationsQuery }, async (call) => {
+    const fields = allocationFields(call);
+    return ofJob(call, { topic: "Allocation", stub: (allocation) => allocationStub(allocation, fields) });
   }),
-  cluster({
-    verb: "GET",
-    path: "/job/:id",
-    rights: mayReadJob,
-    handle: (call) =>
-      readOne(call, { topic: "Job", id: idOf(call), right: "read-job", named: true, missing: "job not found" }),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/job/:id/allocations",
-    rights: mayReadJob,
-    query: AllocationsQuery,
-    handle: async (call) => {
-      const fields = allocationFields(call);
-      return ofJob(call, { topic: "Allocation", stub: (allocation) => allocationStub(allocation, fields) });
+  cluster("GET /job/:id/evaluations", { rights: mayReadJob }, (call) => ofJob(call, { topic: "Evaluation" })),
+  cluster("GET /job/:id/deployments", { rights: mayReadJob }, (call) => ofJob(call, { topic: "Deployment" })),
+  cluster("GET /job/:id/summary", { rights: mayReadJob }, readSummary),
+  cluster("GET /job/:id/versions", { rights: mayReadJob }, readVersions),
+  cluster(
+    "GET /job/:id/scale",
+    {
+      rights: (rights, call) =>
+        mayReadJob(rights, call) || allowsNamespace(rights, namespaceOf(call), "read-job-scaling"),
     },
-  }),
-  cluster({
-    verb: "GET",
-    path: "/job/:id/evaluations",
-    rights: mayReadJob,
-    handle: (call) => ofJob(call, { topic: "Evaluation" }),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/job/:id/deployments",
-    rights: mayReadJob,
-    handle: (call) => ofJob(call, { topic: "Deployment" }),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/job/:id/summary",
-    rights: mayReadJob,
-    handle: readSummary,
-  }),
-  cluster({ verb: "GET", path: "/job/:id/versions", rights: mayReadJob, handle: readVersions }),
-  cluster({
-    verb: "GET",
-    path: "/job/:id/scale",
-    rights: (rights, call) =>
-      mayReadJob(rights, call) || allowsNamespace(rights, namespaceOf(call), "read-job-scaling"),
-    handle: readScale,
-  }),
-  cluster({ verb: "GET", path: "/job/:id/deployment", rights: mayReadJob, handle: readNewestDeployment }),
+    readScale,
+  ),
+  cluster("GET /job/:id/deployment", { rights: mayReadJob }, readNewestDeployment),
 ];

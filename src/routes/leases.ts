@@ -11,7 +11,7 @@ import * as query from "../platform/http/query-fields.ts";
 import { traceText } from "../platform/observability/otlp/trace-context.ts";
 import { accessControl, credentialEngine } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
-import { type Asked, type AuthorisedCall, type SecretsRoute, secrets } from "./server/route.ts";
+import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
 
 /**
  * Leases of all mounts (https://developer.hashicorp.com/vault/api-docs/system/leases). A lease's id begins with the path
@@ -352,58 +352,23 @@ async function listIrrevocable(call: AuthorisedCall & Asked<typeof LeasesQuery>)
   return envelope(call, { data: { lease_count: total, leases: shown }, ...(warnings && { warnings }) });
 }
 
-/** A route under its current path and, where one exists, its legacy path. */
-const under = <const Path extends string, Body = undefined>(
-  paths: readonly Path[],
-  route: Omit<Parameters<typeof secrets<Path, Body>>[0], "path">,
-): SecretsRoute[] => paths.map((path) => secrets({ ...route, path } as Parameters<typeof secrets<Path, Body>>[0]));
-
+/** The paths of an operation on a lease, in path or body: the current ones, and the legacy ones. */
 const both = <const Name extends string>(name: Name) =>
   [`/sys/leases/${name}`, `/sys/leases/${name}/:id+`, `/sys/${name}`, `/sys/${name}/:id+`] as const;
 
 export const leaseRoutes = [
-  secrets({
-    verb: "GET",
-    path: "/sys/leases",
-    access: "sudo",
-    fresh: true,
-    query: LeasesQuery,
-    handle: listIrrevocable,
-  }),
-  secrets({ verb: "GET", path: "/sys/leases/count", access: "sudo", fresh: true, query: CountQuery, handle: count }),
-  ...under(["/sys/leases/lookup", "/sys/leases/lookup/:id+"], {
-    verb: "POST",
-    fresh: true,
-    body: LeaseBody,
-    handle: lookup,
-  }),
-  ...under(["/sys/leases/lookup", "/sys/leases/lookup/:prefix+"], {
-    verb: "LIST",
-    access: "sudo",
-    fresh: true,
-    handle: list,
-  }),
-  ...under(both("renew"), { verb: "POST", fresh: true, body: RenewBody, handle: renew }),
-  ...under(both("revoke"), { verb: "POST", fresh: true, body: RevokeBody, handle: revoke }),
-  ...under(["/sys/leases/revoke-prefix/:prefix+", "/sys/revoke-prefix/:prefix+"], {
-    verb: "POST",
-    access: "sudo",
-    fresh: true,
-    body: PrefixBody,
-    handle: revokePrefix,
-  }),
-  ...under(["/sys/leases/revoke-force/:prefix+", "/sys/revoke-force/:prefix+"], {
-    verb: "POST",
-    access: "sudo",
-    fresh: true,
-    handle: revokeForce,
-  }),
+  secrets("GET /sys/leases", { access: "sudo", fresh: true, query: LeasesQuery }, listIrrevocable),
+  secrets("GET /sys/leases/count", { access: "sudo", fresh: true, query: CountQuery }, count),
+  secrets("POST /sys/leases/lookup", { fresh: true, body: LeaseBody }, lookup),
+  secrets("POST /sys/leases/lookup/:id+", { fresh: true, body: LeaseBody }, lookup),
+  secrets("LIST /sys/leases/lookup", { access: "sudo", fresh: true }, list),
+  secrets("LIST /sys/leases/lookup/:prefix+", { access: "sudo", fresh: true }, list),
+  ...both("renew").map((path) => secrets(`POST ${path}`, { fresh: true, body: RenewBody }, renew)),
+  ...both("revoke").map((path) => secrets(`POST ${path}`, { fresh: true, body: RevokeBody }, revoke)),
+  secrets("POST /sys/leases/revoke-prefix/:prefix+", { access: "sudo", fresh: true, body: PrefixBody }, revokePrefix),
+  secrets("POST /sys/revoke-prefix/:prefix+", { access: "sudo", fresh: true, body: PrefixBody }, revokePrefix),
+  secrets("POST /sys/leases/revoke-force/:prefix+", { access: "sudo", fresh: true }, revokeForce),
+  secrets("POST /sys/revoke-force/:prefix+", { access: "sudo", fresh: true }, revokeForce),
   // Orphaned leases cannot exist here: a lease and its jobs are rows of one object.
-  secrets({
-    verb: "POST",
-    path: "/sys/leases/tidy",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) => accepted(call),
-  }),
+  secrets("POST /sys/leases/tidy", { access: "sudo", fresh: true }, async (call) => accepted(call)),
 ];

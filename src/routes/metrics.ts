@@ -34,13 +34,7 @@ async function show(call: MetricsCall): Promise<Response> {
 }
 
 export const metricsClusterRoutes = [
-  cluster({
-    verb: "GET",
-    path: "/metrics",
-    rights: (rights) => allowsAgent(rights, "read"),
-    query: MetricsQuery,
-    handle: show,
-  }),
+  cluster("GET /metrics", { rights: (rights) => allowsAgent(rights, "read"), query: MetricsQuery }, show),
 ];
 
-export const metricsRoutes = [secrets({ verb: "GET", path: "/sys/metrics", query: MetricsQuery, handle: show })];
+export const metricsRoutes = [secrets("GET /sys/metrics", { query: MetricsQuery }, show)];

@@ -141,50 +141,35 @@ async function put(call: AuthorisedCall<never, "name">, body: z.output<typeof Po
 const written = (result: Result<Written>): Response => clusterEmpty({ index: unwrap(result).index ?? 0 });
 
 export const nodePoolRoutes = [
-  cluster({
-    verb: "GET",
-    path: "/node/pools",
-    rights: "any",
-    query: PoolsQuery,
-    handle: (call) => blocking(call, () => readPools(call), poolsChanged(call)),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/node/pool/:name",
-    rights: (_rights, call) => mayRead(call, nameOf(call)),
-    handle: (call) => blocking(call, () => readPool(call), poolsChanged(call)),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/node/pool/:name/nodes",
-    rights: (rights, call) => allowsNode(rights, "read") && mayRead(call, nameOf(call)),
-    query: NodesQuery,
-    handle: (call) => blocking(call, () => readPoolNodes(call), nodesChanged(call)),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/node/pool/:name/jobs",
-    rights: (rights, call) => mayRead(call, nameOf(call)) && mayList("list-jobs")(rights, call),
-    handle: async (call) => {
+  cluster("GET /node/pools", { rights: "any", query: PoolsQuery }, (call) =>
+    blocking(call, () => readPools(call), poolsChanged(call)),
+  ),
+  cluster("GET /node/pool/:name", { rights: (_rights, call) => mayRead(call, nameOf(call)) }, (call) =>
+    blocking(call, () => readPool(call), poolsChanged(call)),
+  ),
+  cluster(
+    "GET /node/pool/:name/nodes",
+    { rights: (rights, call) => allowsNode(rights, "read") && mayRead(call, nameOf(call)), query: NodesQuery },
+    (call) => blocking(call, () => readPoolNodes(call), nodesChanged(call)),
+  ),
+  cluster(
+    "GET /node/pool/:name/jobs",
+    { rights: (rights, call) => mayRead(call, nameOf(call)) && mayList("list-jobs")(rights, call) },
+    async (call) => {
       if ((await clusterRegistry(call.env).readNodePool(nameOf(call))) === null) throw notFound("node pool not found");
       return listJobs(call);
     },
-  }),
+  ),
   // The name is in the body: the handler authorizes.
-  cluster({ verb: "POST", path: "/node/pools", rights: "any", fresh: true, body: PoolBody, handle: put }),
-  cluster({
-    verb: "POST",
-    path: "/node/pool/:name",
-    rights: (rights, call) => allowsNodePool(rights, nameOf(call), "write"),
-    fresh: true,
-    body: PoolBody,
-    handle: put,
-  }),
-  cluster({
-    verb: "DELETE",
-    path: "/node/pool/:name",
-    rights: (rights, call) => allowsNodePool(rights, nameOf(call), "delete"),
-    fresh: true,
-    handle: async (call) => written(await clusterRegistry(call.env).deleteNodePool(nameOf(call))),
-  }),
+  cluster("POST /node/pools", { rights: "any", fresh: true, body: PoolBody }, put),
+  cluster(
+    "POST /node/pool/:name",
+    { rights: (rights, call) => allowsNodePool(rights, nameOf(call), "write"), fresh: true, body: PoolBody },
+    put,
+  ),
+  cluster(
+    "DELETE /node/pool/:name",
+    { rights: (rights, call) => allowsNodePool(rights, nameOf(call), "delete"), fresh: true },
+    async (call) => written(await clusterRegistry(call.env).deleteNodePool(nameOf(call))),
+  ),
 ];

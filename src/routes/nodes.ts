@@ -165,36 +165,12 @@ const READ: ClusterRoute["rights"] = (rights) => allowsNode(rights, "read");
 const WRITE: ClusterRoute["rights"] = (rights) => allowsNode(rights, "write");
 
 export const nodeRoutes = [
-  cluster({
-    verb: "GET",
-    path: "/nodes",
-    rights: READ,
-    query: NodesQuery,
-    handle: (call) => blocking(call, () => readNodes(call), nodesChanged(call)),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/node/:id",
-    rights: READ,
-    handle: (call) => blocking(call, () => readNode(call), nodesChanged(call)),
-  }),
-  cluster({
-    verb: "POST",
-    path: "/node/:id/drain",
-    rights: WRITE,
-    fresh: true,
-    body: DrainBody,
-    exact: true,
-    handle: drain,
-  }),
-  cluster({
-    verb: "POST",
-    path: "/node/:id/eligibility",
-    rights: WRITE,
-    fresh: true,
-    body: EligibilityBody,
-    handle: setEligibility,
-  }),
-  cluster({ verb: "POST", path: "/node/:id/purge", rights: WRITE, fresh: true, query: ForceQuery, handle: purge }),
-  cluster({ verb: "POST", path: "/node/:id/evaluate", rights: WRITE, handle: evaluate }),
+  cluster("GET /nodes", { rights: READ, query: NodesQuery }, (call) =>
+    blocking(call, () => readNodes(call), nodesChanged(call)),
+  ),
+  cluster("GET /node/:id", { rights: READ }, (call) => blocking(call, () => readNode(call), nodesChanged(call))),
+  cluster("POST /node/:id/drain", { rights: WRITE, fresh: true, body: DrainBody, exact: true }, drain),
+  cluster("POST /node/:id/eligibility", { rights: WRITE, fresh: true, body: EligibilityBody }, setEligibility),
+  cluster("POST /node/:id/purge", { rights: WRITE, fresh: true, query: ForceQuery }, purge),
+  cluster("POST /node/:id/evaluate", { rights: WRITE }, evaluate),
 ];

@@ -50,11 +50,7 @@ async function showPage(call: Call): Promise<Response> {
 
 export const documentRoutes = [
   ...["/openapi.json", "/sys/internal/specs/openapi"].map((path) =>
-    open({
-      verb: "GET",
-      path,
-      handle: async (call) => show(call, await asset(call, "openapi.json"), "application/json"),
-    }),
+    open(`GET ${path}`, async (call) => show(call, await asset(call, "openapi.json"), "application/json")),
   ),
-  open({ verb: "GET", path: "/docs", handle: showPage }),
+  open("GET /docs", showPage),
 ];

@@ -20,7 +20,7 @@ const NO_SCHEDULER = "nothing is scheduled here: a scheduler reports its objects
 const ENTERPRISE_ONLY = "Nomad Enterprise only endpoint";
 
 const read = (path: string, rights: ClusterRoute["rights"], answer: (call: AuthorisedCall) => unknown): ClusterRoute =>
-  cluster({ verb: "GET", path, rights, handle: async (call) => clusterJson(call, answer(call)) });
+  cluster(`GET ${path}`, { rights }, async (call) => clusterJson(call, answer(call)));
 
 const DEFAULT_AUTOPILOT = {
   CleanupDeadServers: false,
@@ -83,7 +83,7 @@ const raft = (call: AuthorisedCall) => {
 
 /** Garbage collection and summaries follow from each report: there is nothing to start. */
 const nothingToDo = (path: string): ClusterRoute =>
-  cluster({ verb: "POST", path, rights: "management", handle: async () => clusterEmpty() });
+  cluster(`POST ${path}`, { rights: "management" }, async () => clusterEmpty());
 
 export const operatorRoutes = [
   read("/operator/raft/configuration", "management", raft),

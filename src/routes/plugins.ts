@@ -79,17 +79,8 @@ async function readPlugin(call: AuthorisedCall<"id">): Promise<Reading> {
 }
 
 export const pluginRoutes = [
-  cluster({
-    verb: "GET",
-    path: "/plugins",
-    rights: (rights) => allowsPlugin(rights, "list"),
-    query: PluginsQuery,
-    handle: listPlugins,
-  }),
-  cluster({
-    verb: "GET",
-    path: "/plugin/csi/:id",
-    rights: (rights) => allowsPlugin(rights, "read"),
-    handle: (call) => blocking(call, () => readPlugin(call), pluginsChanged(call)),
-  }),
+  cluster("GET /plugins", { rights: (rights) => allowsPlugin(rights, "list"), query: PluginsQuery }, listPlugins),
+  cluster("GET /plugin/csi/:id", { rights: (rights) => allowsPlugin(rights, "read") }, (call) =>
+    blocking(call, () => readPlugin(call), pluginsChanged(call)),
+  ),
 ];

@@ -29,35 +29,25 @@ const at = (call: AuthorisedCall<"name">): [namespace: string, name: string] => 
 const shown = (call: AuthorisedCall, app: AppView): Response => envelope(call, { data: { ...app, private_key: MASK } });
 
 export const repoHostAppRoutes = [
-  secrets({
-    verb: "LIST",
-    path: "/sys/sync/repo-host-apps",
-    handle: async (call) => keyList(call, await syncControl(call.env).appNames(call.grant.namespace)),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/sync/repo-host-apps/:name",
-    creates: true,
-    body: App,
-    handle: async (call, { app_id, private_key }) => {
+  secrets("LIST /sys/sync/repo-host-apps", async (call) =>
+    keyList(call, await syncControl(call.env).appNames(call.grant.namespace)),
+  ),
+  secrets(
+    "POST /sys/sync/repo-host-apps/:name",
+    { creates: true, body: App },
+    async (call, { app_id, private_key }) => {
       const [namespace, name] = at(call);
       const { namespaceId } = call.grant;
       const given = [namespaceId, namespace, name, app_id, private_key, writeRights(call)] as const;
       const app = unwrap(await syncControl(call.env).putApp(...given));
       return shown(call, app);
     },
-  }),
-  secrets({
-    verb: "GET",
-    path: "/sys/sync/repo-host-apps/:name",
-    handle: async (call) => shown(call, unwrap(await syncControl(call.env).app(...at(call)))),
-  }),
-  secrets({
-    verb: "DELETE",
-    path: "/sys/sync/repo-host-apps/:name",
-    handle: async (call) => {
-      unwrap(await syncControl(call.env).deleteApp(...at(call)));
-      return noContent();
-    },
+  ),
+  secrets("GET /sys/sync/repo-host-apps/:name", async (call) =>
+    shown(call, unwrap(await syncControl(call.env).app(...at(call)))),
+  ),
+  secrets("DELETE /sys/sync/repo-host-apps/:name", async (call) => {
+    unwrap(await syncControl(call.env).deleteApp(...at(call)));
+    return noContent();
   }),
 ];

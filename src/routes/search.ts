@@ -140,18 +140,6 @@ const maySearchAny = (_rights: unknown, call: AuthorisedCall): boolean =>
   FUZZY_CONTEXTS.some((context) => maySearch(context, scopeOf(call)));
 
 export const searchRoutes = [
-  cluster({
-    verb: "POST",
-    path: "/search",
-    rights: maySearchAny,
-    body: SearchBody,
-    handle: searchPrefix,
-  }),
-  cluster({
-    verb: "POST",
-    path: "/search/fuzzy",
-    rights: maySearchAny,
-    body: FuzzyBody,
-    handle: searchFuzzy,
-  }),
+  cluster("POST /search", { rights: maySearchAny, body: SearchBody }, searchPrefix),
+  cluster("POST /search/fuzzy", { rights: maySearchAny, body: FuzzyBody }, searchFuzzy),
 ];

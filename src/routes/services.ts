@@ -102,23 +102,13 @@ const mayReadJobs = (rights: AuthorisedCall["grant"]["cluster"], call: Authorise
   allowsNamespace(rights, namespaceOf(call), "read-job");
 
 export const serviceRoutes = [
-  cluster({
-    verb: "GET",
-    path: "/services",
-    rights: mayList("read-job"),
-    handle: (call) =>
-      blocking(
-        call,
-        () => readNames(call),
-        (since, waitMs) => clusterRegistry(call.env).changed(["Service"], since, waitMs),
-      ),
-  }),
-  cluster({
-    verb: "GET",
-    path: "/service/:name",
-    query: ChoiceQuery,
-    rights: mayReadJobs,
-    handle: registrationsOf,
-  }),
-  cluster({ verb: "GET", path: "/allocation/:id/services", rights: mayReadJobs, handle: listOfAllocation }),
+  cluster("GET /services", { rights: mayList("read-job") }, (call) =>
+    blocking(
+      call,
+      () => readNames(call),
+      (since, waitMs) => clusterRegistry(call.env).changed(["Service"], since, waitMs),
+    ),
+  ),
+  cluster("GET /service/:name", { query: ChoiceQuery, rights: mayReadJobs }, registrationsOf),
+  cluster("GET /allocation/:id/services", { rights: mayReadJobs }, listOfAllocation),
 ];

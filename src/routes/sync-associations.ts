@@ -288,69 +288,39 @@ function summary(call: AuthorisedCall, type: string, name: string, entries: Entr
 }
 
 export const associationRoutes = [
-  secrets({
-    verb: "GET",
-    path: "/sys/sync/destinations/:type/:name/associations",
-    query: PageQuery,
-    handle: allAssociations,
+  secrets("GET /sys/sync/destinations/:type/:name/associations", { query: PageQuery }, allAssociations),
+  secrets("POST /sys/sync/destinations/:type/:name/associations/set", { body: Associated, query: SetQuery }, set),
+  secrets(
+    "POST /sys/sync/destinations/:type/:name/associations/remove",
+    { body: Association, query: RemovalQuery },
+    remove,
+  ),
+  secrets("LIST /sys/sync/associations", async (call) => {
+    const rows = unwrap(await listAssociatedSecrets(call.env.LISTINGS, call.grant.namespace));
+    const keyed = Map.groupBy(rows, ({ mount, secret }) => `${mount}${secret}`);
+    const info = [...keyed].map(([key, members]): [string, { mount: string; secret_path: string }[]] => [
+      key,
+      members.map(({ mount, secret }) => ({ mount, secret_path: secret })),
+    ]);
+    return keyList(call, [...keyed.keys()], {
+      key_info: Object.fromEntries(info),
+      total_associations: rows.reduce((sum, row) => sum + row.associations, 0),
+      total_secrets: rows.length,
+    });
   }),
-  secrets({
-    verb: "POST",
-    path: "/sys/sync/destinations/:type/:name/associations/set",
-    body: Associated,
-    query: SetQuery,
-    handle: set,
+  secrets("GET /sys/sync/associations/destinations", { query: SecretQuery }, async (call) => {
+    const { mount, secret_name: secret } = call.asked;
+    return destinationsOfSecret(call, [{ mount: `${slashless(mount)}/`, secret }]);
   }),
-  secrets({
-    verb: "POST",
-    path: "/sys/sync/destinations/:type/:name/associations/remove",
-    body: Association,
-    query: RemovalQuery,
-    handle: remove,
+  secrets("GET /sys/sync/associations/:mount/:name", async (call) => {
+    const { mount, name } = call.params;
+    // Encoded slashes mark the end of the mount; but some clients decode all slashes.
+    const exact = { mount: `${slashless(mount)}/`, secret: name };
+    return destinationsOfSecret(call, [exact, ...splits(`${mount}/${name}`)]);
   }),
-  secrets({
-    verb: "LIST",
-    path: "/sys/sync/associations",
-    handle: async (call) => {
-      const rows = unwrap(await listAssociatedSecrets(call.env.LISTINGS, call.grant.namespace));
-      const keyed = Map.groupBy(rows, ({ mount, secret }) => `${mount}${secret}`);
-      const info = [...keyed].map(([key, members]): [string, { mount: string; secret_path: string }[]] => [
-        key,
-        members.map(({ mount, secret }) => ({ mount, secret_path: secret })),
-      ]);
-      return keyList(call, [...keyed.keys()], {
-        key_info: Object.fromEntries(info),
-        total_associations: rows.reduce((sum, row) => sum + row.associations, 0),
-        total_secrets: rows.length,
-      });
-    },
-  }),
-  secrets({
-    verb: "GET",
-    path: "/sys/sync/associations/destinations",
-    query: SecretQuery,
-    handle: async (call) => {
-      const { mount, secret_name: secret } = call.asked;
-      return destinationsOfSecret(call, [{ mount: `${slashless(mount)}/`, secret }]);
-    },
-  }),
-  secrets({
-    verb: "GET",
-    path: "/sys/sync/associations/:mount/:name",
-    handle: async (call) => {
-      const { mount, name } = call.params;
-      // Encoded slashes mark the end of the mount; but some clients decode all slashes.
-      const exact = { mount: `${slashless(mount)}/`, secret: name };
-      return destinationsOfSecret(call, [exact, ...splits(`${mount}/${name}`)]);
-    },
-  }),
-  secrets({
-    verb: "GET",
-    path: "/sys/sync/associations/:path+",
-    handle: async (call) => {
-      const candidates = splits(call.params.path);
-      if (candidates.length === 0) throw badRequest("secret_name: required");
-      return destinationsOfSecret(call, candidates);
-    },
+  secrets("GET /sys/sync/associations/:path+", async (call) => {
+    const candidates = splits(call.params.path);
+    if (candidates.length === 0) throw badRequest("secret_name: required");
+    return destinationsOfSecret(call, candidates);
   }),
 ];

@@ -27,29 +27,16 @@ function control(call: AuthorisedCall) {
 }
 
 export const syncConfigRoutes = [
-  secrets({
-    verb: "GET",
-    path: "/sys/sync/config",
-    handle: async (call) => envelope(call, { data: await control(call).config() }),
+  secrets("GET /sys/sync/config", async (call) => envelope(call, { data: await control(call).config() })),
+  secrets("PATCH /sys/sync/config", { fresh: true, body: Config }, async (call, { disabled, queue_capacity }) => {
+    const changes = {
+      ...(disabled !== undefined && { disabled: disabled ?? DEFAULTS.disabled }),
+      ...(queue_capacity !== undefined && { queue_capacity: queue_capacity ?? DEFAULTS.queue_capacity }),
+    };
+    const data = await control(call).setConfig(changes);
+    return envelope(call, { data });
   }),
-  secrets({
-    verb: "PATCH",
-    path: "/sys/sync/config",
-    fresh: true,
-    body: Config,
-    handle: async (call, { disabled, queue_capacity }) => {
-      const changes = {
-        ...(disabled !== undefined && { disabled: disabled ?? DEFAULTS.disabled }),
-        ...(queue_capacity !== undefined && { queue_capacity: queue_capacity ?? DEFAULTS.queue_capacity }),
-      };
-      const data = await control(call).setConfig(changes);
-      return envelope(call, { data });
-    },
-  }),
-  secrets({
-    verb: "DELETE",
-    path: "/sys/sync/config",
-    fresh: true,
-    handle: async (call) => envelope(call, { data: await control(call).resetConfig() }),
-  }),
+  secrets("DELETE /sys/sync/config", { fresh: true }, async (call) =>
+    envelope(call, { data: await control(call).resetConfig() }),
+  ),
 ];

@@ -103,108 +103,66 @@ function countsByOrigin(
 }
 
 export const destinationRoutes = [
-  secrets({
-    verb: "LIST",
-    path: "/sys/sync/destinations",
-    handle: async (call) => {
-      const rows = unwrap(await listDestinations(call.env.LISTINGS, call.grant.namespace));
-      const types = Map.groupBy(rows, (row) => `${row.type}/`);
-      const info = [...types].map(([type, members]): [string, string[]] => [
-        type,
-        members.map((member) => member.name),
-      ]);
-      const { keys, ...more } = translateDestinationList(call.dialect, {
-        keys: [...types.keys()],
-        key_info: Object.fromEntries(info),
-        total_destinations: rows.length,
-      });
-      return keyList(call, keys, more);
-    },
+  secrets("LIST /sys/sync/destinations", async (call) => {
+    const rows = unwrap(await listDestinations(call.env.LISTINGS, call.grant.namespace));
+    const types = Map.groupBy(rows, (row) => `${row.type}/`);
+    const info = [...types].map(([type, members]): [string, string[]] => [type, members.map((member) => member.name)]);
+    const { keys, ...more } = translateDestinationList(call.dialect, {
+      keys: [...types.keys()],
+      key_info: Object.fromEntries(info),
+      total_destinations: rows.length,
+    });
+    return keyList(call, keys, more);
   }),
-  secrets({
-    verb: "LIST",
-    path: "/sys/sync/destinations/:type",
-    handle: async (call) => {
-      const type = checkedType(call);
-      const rows = unwrap(await listDestinations(call.env.LISTINGS, call.grant.namespace));
-      const names = rows.filter((row) => row.type === type).map((row) => row.name);
-      return keyList(call, names, { total_destinations: names.length });
-    },
+  secrets("LIST /sys/sync/destinations/:type", async (call) => {
+    const type = checkedType(call);
+    const rows = unwrap(await listDestinations(call.env.LISTINGS, call.grant.namespace));
+    const names = rows.filter((row) => row.type === type).map((row) => row.name);
+    return keyList(call, names, { total_destinations: names.length });
   }),
-  secrets({
-    verb: "GET",
-    path: "/sys/sync/destinations/:type/:name",
-    handle: read,
+  secrets("GET /sys/sync/destinations/:type/:name", read),
+  secrets(
+    "POST /sys/sync/destinations/:type/:name",
+    { creates: true, body: Write, query: PlanQuery, exact: true },
+    (call, body) => configure(call, body, "write"),
+  ),
+  secrets("PATCH /sys/sync/destinations/:type/:name", { body: Write, query: PlanQuery, exact: true }, (call, body) =>
+    configure(call, body, "patch"),
+  ),
+  secrets("DELETE /sys/sync/destinations/:type/:name", { body: Deletion, query: DeletionQuery }, async (call, body) => {
+    const { asked } = call;
+    if (body.dry_run || asked.dry_run) throw badRequest(NO_DRY_REMOVAL);
+    const options = { purge: body.purge || asked.purge, force: body.force_delete || asked.force_delete };
+    unwrap(await destinationAt(call, keyOf(call)).delete(options));
+    return noContent();
   }),
-  secrets({
-    verb: "POST",
-    path: "/sys/sync/destinations/:type/:name",
-    creates: true,
-    body: Write,
-    query: PlanQuery,
-    exact: true,
-    handle: (call, body) => configure(call, body, "write"),
+  secrets("POST /sys/sync/destinations/:type/:name/verify", async (call) =>
+    envelope(call, { data: unwrap(await verify(call.env, keyOf(call))) }),
+  ),
+  secrets("GET /sys/sync/destinations/:type/:name/drift", { query: DriftQuery }, async (call) => {
+    const key = keyOf(call);
+    const page = unwrap(await destinationAt(call, key).copyRecords(call.asked.after, call.asked.limit));
+    const objects = unwrap(await drift(call.env, key, page.records));
+    const isLast = page.isLast && objects.length === page.records.length;
+    const next = isLast ? "" : (page.records[objects.length - 1]?.cursor ?? "");
+    const states = objects.map(([, { state }]) => state);
+    const counters = Object.fromEntries(
+      [...Map.groupBy(states, (state) => state)].map(([state, all]) => [state, all.length]),
+    );
+    const origins = countsByOrigin(objects.map(([, found]) => found));
+    return envelope(call, {
+      data: { objects: Object.fromEntries(objects), counters, ...(origins && { origins }), next },
+    });
   }),
-  secrets({
-    verb: "PATCH",
-    path: "/sys/sync/destinations/:type/:name",
-    body: Write,
-    query: PlanQuery,
-    exact: true,
-    handle: (call, body) => configure(call, body, "patch"),
-  }),
-  secrets({
-    verb: "DELETE",
-    path: "/sys/sync/destinations/:type/:name",
-    body: Deletion,
-    query: DeletionQuery,
-    handle: async (call, body) => {
-      const { asked } = call;
-      if (body.dry_run || asked.dry_run) throw badRequest(NO_DRY_REMOVAL);
-      const options = { purge: body.purge || asked.purge, force: body.force_delete || asked.force_delete };
-      unwrap(await destinationAt(call, keyOf(call)).delete(options));
-      return noContent();
-    },
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/sync/destinations/:type/:name/verify",
-    handle: async (call) => envelope(call, { data: unwrap(await verify(call.env, keyOf(call))) }),
-  }),
-  secrets({
-    verb: "GET",
-    path: "/sys/sync/destinations/:type/:name/drift",
-    query: DriftQuery,
-    handle: async (call) => {
-      const key = keyOf(call);
-      const page = unwrap(await destinationAt(call, key).copyRecords(call.asked.after, call.asked.limit));
-      const objects = unwrap(await drift(call.env, key, page.records));
-      const isLast = page.isLast && objects.length === page.records.length;
-      const next = isLast ? "" : (page.records[objects.length - 1]?.cursor ?? "");
-      const states = objects.map(([, { state }]) => state);
-      const counters = Object.fromEntries(
-        [...Map.groupBy(states, (state) => state)].map(([state, all]) => [state, all.length]),
-      );
-      const origins = countsByOrigin(objects.map(([, found]) => found));
-      return envelope(call, {
-        data: { objects: Object.fromEntries(objects), counters, ...(origins && { origins }), next },
-      });
-    },
-  }),
-  secrets({
-    verb: "GET",
-    path: "/sys/sync/destinations/in-mem/:name/objects",
-    fresh: true,
-    handle: async (call) => {
-      const key = keyOf({ ...call, params: { ...call.params, type: "in-mem" } });
-      const objects: [name: string, object: object][] = [];
-      for (let after = ""; ; ) {
-        const page = unwrap(await destinationAt(call, key).storedObjects(after));
-        for (const { name, ...object } of page) objects.push([name, object]);
-        const last = page.at(-1);
-        if (!last) return envelope(call, { data: { objects: Object.fromEntries(objects) } });
-        after = last.name;
-      }
-    },
+  secrets("GET /sys/sync/destinations/in-mem/:name/objects", { fresh: true }, async (call) => {
+    const key = keyOf({ ...call, params: { ...call.params, type: "in-mem" } });
+    const objects: [name: string, object: object][] = [];
+    for (let after = ""; ; ) {
+      const page = unwrap(await destinationAt(call, key).storedObjects(after));
+      for (const { name, ...object } of page) objects.push([name, object]);
+      const last = page.at(-1);
+      if (!last) return envelope(call, { data: { objects: Object.fromEntries(objects) } });
+      after = last.name;
+    }
   }),
 ];

@@ -63,51 +63,33 @@ async function put(call: RuleCall & Asked<typeof PlanQuery>, body: RuleBody): Pr
 }
 
 export const ruleRoutes = [
-  secrets({
-    verb: "LIST",
-    path: "/sys/sync/destinations/:type/:name/rules",
-    handle: async (call) => keyList(call, [...unwrap(await destinationAt(call, keyOf(call)).ruleNames())]),
+  secrets("LIST /sys/sync/destinations/:type/:name/rules", async (call) =>
+    keyList(call, [...unwrap(await destinationAt(call, keyOf(call)).ruleNames())]),
+  ),
+  secrets("GET /sys/sync/destinations/:type/:name/rules/:rule", async (call) =>
+    envelope(call, { data: view(call, unwrap(await destinationAt(call, keyOf(call)).readRule(ruleName(call)))) }),
+  ),
+  secrets("POST /sys/sync/destinations/:type/:name/rules/:rule", { body: RuleBody, query: PlanQuery }, put),
+  secrets("DELETE /sys/sync/destinations/:type/:name/rules/:rule", { query: DeletionQuery }, async (call) => {
+    const { on_unmatch = null } = call.asked;
+    unwrap(await destinationAt(call, keyOf(call)).deleteRule(ruleName(call), on_unmatch));
+    return noContent();
   }),
-  secrets({
-    verb: "GET",
-    path: "/sys/sync/destinations/:type/:name/rules/:rule",
-    handle: async (call) =>
-      envelope(call, { data: view(call, unwrap(await destinationAt(call, keyOf(call)).readRule(ruleName(call)))) }),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/sync/destinations/:type/:name/rules/:rule",
-    body: RuleBody,
-    query: PlanQuery,
-    handle: put,
-  }),
-  secrets({
-    verb: "DELETE",
-    path: "/sys/sync/destinations/:type/:name/rules/:rule",
-    query: DeletionQuery,
-    handle: async (call) => {
-      const { on_unmatch = null } = call.asked;
-      unwrap(await destinationAt(call, keyOf(call)).deleteRule(ruleName(call), on_unmatch));
-      return noContent();
-    },
-  }),
-  secrets({
-    verb: "GET",
-    path: "/sys/sync/destinations/:type/:name/rules/:rule/matches",
-    query: z.object({ after: query.text(), limit: query.limit(MATCHES).default(MATCHES) }),
-    handle: async (call) => {
+  secrets(
+    "GET /sys/sync/destinations/:type/:name/rules/:rule/matches",
+    { query: z.object({ after: query.text(), limit: query.limit(MATCHES).default(MATCHES) }) },
+    async (call) => {
       const { after, limit } = call.asked;
       const page = unwrap(await destinationAt(call, keyOf(call)).ruleMatches(ruleName(call), after, limit));
       return envelope(call, { data: { matches: page.matches, next: page.next ?? "" } });
     },
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/sync/destinations/:type/:name/rules/:rule/confirm",
-    body: Confirmation,
-    handle: async (call, { plan_id }) => {
+  ),
+  secrets(
+    "POST /sys/sync/destinations/:type/:name/rules/:rule/confirm",
+    { body: Confirmation },
+    async (call, { plan_id }) => {
       const confirmed = unwrap(await destinationAt(call, keyOf(call)).confirmRule(ruleName(call), plan_id));
       return envelope(call, { data: view(call, confirmed) });
     },
-  }),
+  ),
 ];

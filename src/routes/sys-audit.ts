@@ -69,46 +69,21 @@ async function search(call: AuthorisedCall & Asked<typeof Search>): Promise<Resp
 }
 
 export const auditRoutes = [
-  secrets({
-    verb: "GET",
-    path: "/sys/audit",
-    access: "sudo",
-    handle: async (call) => {
-      const outputs = outputsOf(call.env).map((name) => [
-        `${name}/`,
-        { type: name, description: "", local: false, options: {}, path: `${name}/` },
-      ]);
-      return envelope(call, { data: Object.fromEntries(outputs), flat: true });
-    },
+  secrets("GET /sys/audit", { access: "sudo" }, async (call) => {
+    const outputs = outputsOf(call.env).map((name) => [
+      `${name}/`,
+      { type: name, description: "", local: false, options: {}, path: `${name}/` },
+    ]);
+    return envelope(call, { data: Object.fromEntries(outputs), flat: true });
   }),
-  secrets({ verb: "GET", path: "/sys/audit/lines", access: "sudo", fresh: true, query: Search, handle: search }),
+  secrets("GET /sys/audit/lines", { access: "sudo", fresh: true, query: Search }, search),
   ...(["POST", "DELETE"] as const).map((verb) =>
-    secrets({
-      verb,
-      path: "/sys/audit/:output",
-      access: "sudo",
-      refuses: true,
-      handle: async () => {
-        throw badRequest(
-          "audit: the outputs are those of the deployment; change AUDIT_LOG or AUDIT_HTTP_URL, or bind AUDIT_QUEUE or AUDIT_BUCKET (docs/operate/audit.md)",
-        );
-      },
+    secrets(`${verb} /sys/audit/:output`, { access: "sudo", refuses: true }, async () => {
+      throw badRequest(
+        "audit: the outputs are those of the deployment; change AUDIT_LOG or AUDIT_HTTP_URL, or bind AUDIT_QUEUE or AUDIT_BUCKET (docs/operate/audit.md)",
+      );
     }),
   ),
-  secrets({
-    verb: "POST",
-    path: "/sys/audit-hash",
-    access: "sudo",
-    fresh: true,
-    body: Input,
-    handle: hash,
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/audit-hash/:output",
-    access: "sudo",
-    fresh: true,
-    body: Input,
-    handle: hash,
-  }),
+  secrets("POST /sys/audit-hash", { access: "sudo", fresh: true, body: Input }, hash),
+  secrets("POST /sys/audit-hash/:output", { access: "sudo", fresh: true, body: Input }, hash),
 ];

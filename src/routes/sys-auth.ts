@@ -74,71 +74,38 @@ async function find(call: AuthorisedCall<"path">): Promise<ListedAuthMount> {
 
 /** The routes that read and tune a method at a path. */
 const methodRoutes = (path: "/sys/auth/:path+" | "/sys/mounts/auth/:path+", access: "path" | "sudo") => [
-  secrets({
-    verb: "GET",
-    path: `${path}/tune`,
-    access,
-    fresh: true,
-    handle: async (call) => envelope(call, { data: tuned(await find(call)), flat: true }),
+  secrets(`GET ${path}/tune`, { access, fresh: true }, async (call) =>
+    envelope(call, { data: tuned(await find(call)), flat: true }),
+  ),
+  secrets(`POST ${path}/tune`, { access, fresh: true, body: AuthTuneRequest }, async (call, body) => {
+    unwrap(await accessControl(call.env).tuneAuthMount(call.grant.namespace, pathOf(call), body));
+    return noContent();
   }),
-  secrets({
-    verb: "POST",
-    path: `${path}/tune`,
-    access,
-    fresh: true,
-    body: AuthTuneRequest,
-    handle: async (call, body) => {
-      unwrap(await accessControl(call.env).tuneAuthMount(call.grant.namespace, pathOf(call), body));
-      return noContent();
-    },
-  }),
-  secrets({
-    verb: "GET",
-    path,
-    access,
-    fresh: true,
-    handle: async (call) => envelope(call, { data: authRecord(await find(call)), flat: true }),
-  }),
+  secrets(`GET ${path}`, { access, fresh: true }, async (call) =>
+    envelope(call, { data: authRecord(await find(call)), flat: true }),
+  ),
 ];
 
 /** A method by the path of its mount: the Go client, `vault auth tune` and Terraform use it, without `sudo`. */
 export const mountedMethodRoutes = methodRoutes("/sys/mounts/auth/:path+", "path");
 
 export const authMountRoutes = [
-  secrets({
-    verb: "GET",
-    path: "/sys/auth",
-    fresh: true,
-    handle: async (call) => {
-      const { namespace, namespaceId } = call.grant;
-      const mounts = await accessControl(call.env).listAuthMounts(namespace);
-      // An object of version 0.2.0 lists the others alone.
-      const all = [untunedTokenMethod(namespace, namespaceId), ...mounts];
-      const data = Object.fromEntries(all.map((mount) => [mount.path, authRecord(mount)]));
-      return envelope(call, { data, flat: true });
-    },
+  secrets("GET /sys/auth", { fresh: true }, async (call) => {
+    const { namespace, namespaceId } = call.grant;
+    const mounts = await accessControl(call.env).listAuthMounts(namespace);
+    // An object of version 0.2.0 lists the others alone.
+    const all = [untunedTokenMethod(namespace, namespaceId), ...mounts];
+    const data = Object.fromEntries(all.map((mount) => [mount.path, authRecord(mount)]));
+    return envelope(call, { data, flat: true });
   }),
   ...methodRoutes("/sys/auth/:path+", "sudo"),
-  secrets({
-    verb: "POST",
-    path: "/sys/auth/:path+",
-    access: "sudo",
-    fresh: true,
-    body: AuthMountRequest,
-    handle: async (call, body) => {
-      unwrap(await accessControl(call.env).enableAuthMount(call.grant.namespace, pathOf(call), body));
-      return noContent();
-    },
+  secrets("POST /sys/auth/:path+", { access: "sudo", fresh: true, body: AuthMountRequest }, async (call, body) => {
+    unwrap(await accessControl(call.env).enableAuthMount(call.grant.namespace, pathOf(call), body));
+    return noContent();
   }),
-  secrets({
-    verb: "DELETE",
-    path: "/sys/auth/:path+",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) => {
-      if (isTokenMethod(pathOf(call))) throw badRequest("token credential backend cannot be disabled");
-      unwrap(await accessControl(call.env).disableAuthMount(call.grant.namespace, pathOf(call)));
-      return noContent();
-    },
+  secrets("DELETE /sys/auth/:path+", { access: "sudo", fresh: true }, async (call) => {
+    if (isTokenMethod(pathOf(call))) throw badRequest("token credential backend cannot be disabled");
+    unwrap(await accessControl(call.env).disableAuthMount(call.grant.namespace, pathOf(call)));
+    return noContent();
   }),
 ];

@@ -40,41 +40,26 @@ const CorsBody = z.object({
 });
 
 export const corsRoutes = [
-  secrets({
-    verb: "GET",
-    path: "/sys/config/cors",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) => {
-      const settings = await accessControl(call.env).cors();
-      const shown = settings && {
-        allowed_origins: settings.origins,
-        allowed_headers: [...SHOWN_HEADERS, ...settings.headers],
-      };
-      return envelope(call, { data: { enabled: settings !== null, ...shown }, flat: true });
-    },
+  secrets("GET /sys/config/cors", { access: "sudo", fresh: true }, async (call) => {
+    const settings = await accessControl(call.env).cors();
+    const shown = settings && {
+      allowed_origins: settings.origins,
+      allowed_headers: [...SHOWN_HEADERS, ...settings.headers],
+    };
+    return envelope(call, { data: { enabled: settings !== null, ...shown }, flat: true });
   }),
-  secrets({
-    verb: "POST",
-    path: "/sys/config/cors",
-    access: "sudo",
-    fresh: true,
-    body: CorsBody,
-    handle: async (call, { allowed_origins, allowed_headers }) => {
+  secrets(
+    "POST /sys/config/cors",
+    { access: "sudo", fresh: true, body: CorsBody },
+    async (call, { allowed_origins, allowed_headers }) => {
       await accessControl(call.env).setCors({ origins: allowed_origins, headers: allowed_headers });
       clearCorsCache();
       return noContent();
     },
-  }),
-  secrets({
-    verb: "DELETE",
-    path: "/sys/config/cors",
-    access: "sudo",
-    fresh: true,
-    handle: async (call) => {
-      await accessControl(call.env).setCors(null);
-      clearCorsCache();
-      return noContent();
-    },
+  ),
+  secrets("DELETE /sys/config/cors", { access: "sudo", fresh: true }, async (call) => {
+    await accessControl(call.env).setCors(null);
+    clearCorsCache();
+    return noContent();
   }),
 ];

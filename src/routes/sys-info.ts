@@ -93,11 +93,7 @@ const refusePlugin = async (): Promise<Response> => {
 };
 
 const read = (path: string, data: (call: AuthorisedCall) => object | Promise<object>) =>
-  secrets({
-    verb: "GET",
-    path,
-    handle: async (call) => envelope(call, { data: await data(call), flat: true }),
-  });
+  secrets(`GET ${path}`, async (call) => envelope(call, { data: await data(call), flat: true }));
 
 export const infoRoutes = [
   read("/sys/host-info", () => ({
@@ -111,11 +107,9 @@ export const infoRoutes = [
   // No license is needed: the features are those of this service that upstream sells.
   read("/sys/license/features", () => ({ features: ["Namespaces", "Secrets Sync"] })),
   read("/sys/license/status", () => ({ autoloading_used: false, autoloaded: null, persisted_autoload: null })),
-  open({
-    verb: "GET",
-    path: "/sys/replication/status",
-    handle: async (call) => envelope(call, { data: { dr: NO_REPLICATION, performance: NO_REPLICATION } }),
-  }),
+  open("GET /sys/replication/status", async (call) =>
+    envelope(call, { data: { dr: NO_REPLICATION, performance: NO_REPLICATION } }),
+  ),
   // Not upstream's: there, a server has one version, which this service reports for compatibility.
   read("/sys/version", () => ({
     version: RELEASE,
@@ -125,11 +119,7 @@ export const infoRoutes = [
   read("/sys/experiments", () => ({ available: [], enabled: [] })),
   read("/sys/ha-status", (call) => ({ nodes: [node(call)] })),
   read("/sys/config/state/sanitized", sanitized),
-  secrets({
-    verb: "LIST",
-    path: "/sys/version-history",
-    handle: async (call) => keyList(call, [VERSION], { key_info: VERSIONS }),
-  }),
+  secrets("LIST /sys/version-history", async (call) => keyList(call, [VERSION], { key_info: VERSIONS })),
   // Requests are counted in the metrics; upstream's own counter has been empty since it was deprecated.
   read("/sys/internal/counters/requests", () => ({ counters: [] })),
   read("/sys/internal/counters/tokens", async (call) => ({
@@ -140,7 +130,7 @@ export const infoRoutes = [
   })),
   // Clients are not counted: the same answer as upstream's before the first count.
   ...["/sys/internal/counters/activity", "/sys/internal/counters/activity/monthly"].map((path) =>
-    secrets({ verb: "GET", path, handle: async () => noContent() }),
+    secrets(`GET ${path}`, async () => noContent()),
   ),
   read("/sys/internal/counters/config", () => ({
     enabled: "disable",
@@ -150,31 +140,16 @@ export const infoRoutes = [
     reporting_enabled: false,
     billing_start_timestamp: null,
   })),
-  secrets({
-    verb: "GET",
-    path: "/sys/plugins/catalog",
-    handle: async (call) => {
-      const plugins = pluginsOf(call.dialect);
-      const detailed = Object.entries(plugins).flatMap(([type, names]) =>
-        names.map((name) => ({ name, type, ...PLUGIN })),
-      );
-      return envelope(call, { data: { ...plugins, detailed } });
-    },
+  secrets("GET /sys/plugins/catalog", async (call) => {
+    const plugins = pluginsOf(call.dialect);
+    const detailed = Object.entries(plugins).flatMap(([type, names]) =>
+      names.map((name) => ({ name, type, ...PLUGIN })),
+    );
+    return envelope(call, { data: { ...plugins, detailed } });
   }),
-  secrets({
-    verb: "LIST",
-    path: "/sys/plugins/catalog/:type",
-    access: "sudo",
-    handle: async (call) => keyList(call, namesOf(call)),
-  }),
-  secrets({ verb: "GET", path: "/sys/plugins/catalog/:type/:name", access: "sudo", handle: readPlugin }),
+  secrets("LIST /sys/plugins/catalog/:type", { access: "sudo" }, async (call) => keyList(call, namesOf(call))),
+  secrets("GET /sys/plugins/catalog/:type/:name", { access: "sudo" }, readPlugin),
   ...(["POST", "DELETE"] as const).map((verb) =>
-    secrets({
-      verb,
-      path: "/sys/plugins/catalog/:type/:name",
-      access: "sudo",
-      refuses: true,
-      handle: refusePlugin,
-    }),
+    secrets(`${verb} /sys/plugins/catalog/:type/:name`, { access: "sudo", refuses: true }, refusePlugin),
   ),
 ];

@@ -32,15 +32,10 @@ async function locked(call: AuthorisedCall & Asked<typeof LockedQuery>): Promise
 }
 
 export const lockedUserRoutes = [
-  secrets({ verb: "GET", path: "/sys/locked-users", fresh: true, query: LockedQuery, handle: locked }),
-  secrets({
-    verb: "POST",
-    path: "/sys/locked-users/:accessor/unlock/:alias+",
-    fresh: true,
-    handle: async (call) => {
-      const { accessor, alias } = call.params;
-      unwrap(await accessControl(call.env).unlockName(call.grant.namespace, accessor, alias));
-      return noContent();
-    },
+  secrets("GET /sys/locked-users", { fresh: true, query: LockedQuery }, locked),
+  secrets("POST /sys/locked-users/:accessor/unlock/:alias+", { fresh: true }, async (call) => {
+    const { accessor, alias } = call.params;
+    unwrap(await accessControl(call.env).unlockName(call.grant.namespace, accessor, alias));
+    return noContent();
   }),
 ];

@@ -114,65 +114,32 @@ async function readVisible(call: AuthorisedCall<"path">): Promise<Response> {
 }
 
 export const mountTableRoutes = [
-  secrets({
-    verb: "GET",
-    path: "/sys/mounts",
-    fresh: true,
-    handle: async (call) =>
-      envelope(call, {
-        data: byPath(call, await accessControl(call.env).listMounts(call.grant.namespace)),
-        flat: true,
-      }),
+  secrets("GET /sys/mounts", { fresh: true }, async (call) =>
+    envelope(call, {
+      data: byPath(call, await accessControl(call.env).listMounts(call.grant.namespace)),
+      flat: true,
+    }),
+  ),
+  secrets("GET /sys/mounts/:path+/tune", { fresh: true }, async (call) =>
+    envelope(call, { data: tuned(await find(call)), flat: true }),
+  ),
+  secrets("POST /sys/mounts/:path+/tune", { fresh: true, body: TuneRequest }, async (call, body) => {
+    unwrap(await accessControl(call.env).tuneMount(call.grant.namespace, wirePath(call), body));
+    return withoutEffect(call, body.options);
   }),
-  secrets({
-    verb: "GET",
-    path: "/sys/mounts/:path+/tune",
-    fresh: true,
-    handle: async (call) => envelope(call, { data: tuned(await find(call)), flat: true }),
+  secrets("GET /sys/mounts/:path+", { fresh: true }, async (call) =>
+    envelope(call, { data: record(call, await find(call)), flat: true }),
+  ),
+  secrets("POST /sys/mounts/:path+", { fresh: true, body: MountRequest }, async (call, body) => {
+    unwrap(await accessControl(call.env).enableMount(call.grant.namespace, wirePath(call), body));
+    return withoutEffect(call, body.options);
   }),
-  secrets({
-    verb: "POST",
-    path: "/sys/mounts/:path+/tune",
-    fresh: true,
-    body: TuneRequest,
-    handle: async (call, body) => {
-      unwrap(await accessControl(call.env).tuneMount(call.grant.namespace, wirePath(call), body));
-      return withoutEffect(call, body.options);
-    },
+  secrets("DELETE /sys/mounts/:path+", { fresh: true }, async (call) => {
+    const mount = await accessControl(call.env).readMount(call.grant.namespace, wirePath(call));
+    if (mount.ok && isEngine(mount.value)) unwrap(await emptyEngine(call.env, mount.value));
+    unwrap(await accessControl(call.env).disableMount(call.grant.namespace, wirePath(call)));
+    return noContent();
   }),
-  secrets({
-    verb: "GET",
-    path: "/sys/mounts/:path+",
-    fresh: true,
-    handle: async (call) => envelope(call, { data: record(call, await find(call)), flat: true }),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/mounts/:path+",
-    fresh: true,
-    body: MountRequest,
-    handle: async (call, body) => {
-      unwrap(await accessControl(call.env).enableMount(call.grant.namespace, wirePath(call), body));
-      return withoutEffect(call, body.options);
-    },
-  }),
-  secrets({
-    verb: "DELETE",
-    path: "/sys/mounts/:path+",
-    fresh: true,
-    handle: async (call) => {
-      const mount = await accessControl(call.env).readMount(call.grant.namespace, wirePath(call));
-      if (mount.ok && isEngine(mount.value)) unwrap(await emptyEngine(call.env, mount.value));
-      unwrap(await accessControl(call.env).disableMount(call.grant.namespace, wirePath(call)));
-      return noContent();
-    },
-  }),
-  open({ verb: "GET", path: "/sys/internal/ui/mounts", handle: listVisible }),
-  secrets({
-    verb: "GET",
-    path: "/sys/internal/ui/mounts/:path+",
-    access: "token",
-    fresh: true,
-    handle: readVisible,
-  }),
+  open("GET /sys/internal/ui/mounts", listVisible),
+  secrets("GET /sys/internal/ui/mounts/:path+", { access: "token", fresh: true }, readVisible),
 ];

@@ -37,49 +37,27 @@ async function remove(call: AuthorisedCall<"name">): Promise<Response> {
 }
 
 export const namespaceRoutes = [
-  secrets({
-    verb: "LIST",
-    path: "/sys/namespaces",
-    fresh: true,
-    scans: true,
-    handle: async (call) => {
-      const parent = call.grant.namespace;
-      const children = await accessControl(call.env).listNamespaces(parent, call.scan === true);
-      const info = children.map((child): [string, Namespace] => [child.path.slice(parent.length), child]);
-      return keyList(
-        call,
-        info.map(([name]) => name),
-        { key_info: Object.fromEntries(info) },
-      );
-    },
+  secrets("LIST /sys/namespaces", { fresh: true, scans: true }, async (call) => {
+    const parent = call.grant.namespace;
+    const children = await accessControl(call.env).listNamespaces(parent, call.scan === true);
+    const info = children.map((child): [string, Namespace] => [child.path.slice(parent.length), child]);
+    return keyList(
+      call,
+      info.map(([name]) => name),
+      { key_info: Object.fromEntries(info) },
+    );
   }),
-  secrets({
-    verb: "GET",
-    path: "/sys/namespaces/:name",
-    fresh: true,
-    handle: async (call) => envelope(call, { data: unwrap(await accessControl(call.env).readNamespace(below(call))) }),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/namespaces/:name",
-    fresh: "owner",
-    body: NamespaceBody,
-    handle: put,
-  }),
-  secrets({
-    verb: "PATCH",
-    path: "/sys/namespaces/:name",
-    fresh: "owner",
-    body: NamespaceChange,
-    handle: async (call, { custom_metadata }) => {
+  secrets("GET /sys/namespaces/:name", { fresh: true }, async (call) =>
+    envelope(call, { data: unwrap(await accessControl(call.env).readNamespace(below(call))) }),
+  ),
+  secrets("POST /sys/namespaces/:name", { fresh: "owner", body: NamespaceBody }, put),
+  secrets(
+    "PATCH /sys/namespaces/:name",
+    { fresh: "owner", body: NamespaceChange },
+    async (call, { custom_metadata }) => {
       const changed = await accessControl(call.env).patchNamespace(below(call), custom_metadata ?? {});
       return envelope(call, { data: unwrap(changed) });
     },
-  }),
-  secrets({
-    verb: "DELETE",
-    path: "/sys/namespaces/:name",
-    fresh: "owner",
-    handle: remove,
-  }),
+  ),
+  secrets("DELETE /sys/namespaces/:name", { fresh: "owner" }, remove),
 ];

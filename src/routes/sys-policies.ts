@@ -70,77 +70,35 @@ async function capabilities(
 }
 
 export const policyRoutes = [
-  secrets({
-    verb: "LIST",
-    path: "/sys/policies/acl",
-    fresh: true,
-    handle: async (call) => keyList(call, await list(call)),
+  secrets("LIST /sys/policies/acl", { fresh: true }, async (call) => keyList(call, await list(call))),
+  secrets("GET /sys/policies/acl/:name+", { fresh: true }, async (call) => {
+    const policy = await read(call);
+    return envelope(call, { data: { name: policy.name, policy: policy.text }, flat: true });
   }),
-  secrets({
-    verb: "GET",
-    path: "/sys/policies/acl/:name+",
-    fresh: true,
-    handle: async (call) => {
-      const policy = await read(call);
-      return envelope(call, { data: { name: policy.name, policy: policy.text }, flat: true });
-    },
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/policies/acl/:name+",
-    fresh: "owner",
-    body: PolicyBody,
-    handle: write,
-  }),
-  secrets({ verb: "DELETE", path: "/sys/policies/acl/:name+", fresh: "owner", handle: remove }),
+  secrets("POST /sys/policies/acl/:name+", { fresh: "owner", body: PolicyBody }, write),
+  secrets("DELETE /sys/policies/acl/:name+", { fresh: "owner" }, remove),
   ...(["GET", "LIST"] as const).map((verb) =>
-    secrets({
-      verb,
-      path: "/sys/policy",
-      fresh: true,
-      handle: async (call) => {
-        const all = await list(call);
-        const keys = verb === "LIST" ? inPage(all, call.query) : all;
-        return envelope(call, { data: { keys, policies: keys }, flat: true });
-      },
+    secrets(`${verb} /sys/policy`, { fresh: true }, async (call) => {
+      const all = await list(call);
+      const keys = verb === "LIST" ? inPage(all, call.query) : all;
+      return envelope(call, { data: { keys, policies: keys }, flat: true });
     }),
   ),
-  secrets({
-    verb: "GET",
-    path: "/sys/policy/:name+",
-    fresh: true,
-    handle: async (call) => {
-      const policy = await read(call);
-      return envelope(call, { data: { name: policy.name, rules: policy.text }, flat: true });
-    },
+  secrets("GET /sys/policy/:name+", { fresh: true }, async (call) => {
+    const policy = await read(call);
+    return envelope(call, { data: { name: policy.name, rules: policy.text }, flat: true });
   }),
-  secrets({ verb: "POST", path: "/sys/policy/:name+", fresh: "owner", body: PolicyBody, handle: write }),
-  secrets({ verb: "DELETE", path: "/sys/policy/:name+", fresh: "owner", handle: remove }),
-  secrets({
-    verb: "POST",
-    path: "/sys/capabilities-self",
-    fresh: true,
-    body: Paths,
-    handle: (call, body) => capabilities(call, body, { own: call.token }),
+  secrets("POST /sys/policy/:name+", { fresh: "owner", body: PolicyBody }, write),
+  secrets("DELETE /sys/policy/:name+", { fresh: "owner" }, remove),
+  secrets("POST /sys/capabilities-self", { fresh: true, body: Paths }, (call, body) =>
+    capabilities(call, body, { own: call.token }),
+  ),
+  secrets("POST /sys/capabilities", { fresh: true, body: PathsOfToken }, (call, body) => {
+    if (!body.token) throw badRequest("no token found");
+    return capabilities(call, body, { token: body.token, within: call.grant.namespace });
   }),
-  secrets({
-    verb: "POST",
-    path: "/sys/capabilities",
-    fresh: true,
-    body: PathsOfToken,
-    handle: (call, body) => {
-      if (!body.token) throw badRequest("no token found");
-      return capabilities(call, body, { token: body.token, within: call.grant.namespace });
-    },
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/capabilities-accessor",
-    fresh: true,
-    body: PathsOfAccessor,
-    handle: (call, body) => {
-      if (!body.accessor) throw badRequest("missing accessor");
-      return capabilities(call, body, { accessor: body.accessor, within: call.grant.namespace });
-    },
+  secrets("POST /sys/capabilities-accessor", { fresh: true, body: PathsOfAccessor }, (call, body) => {
+    if (!body.accessor) throw badRequest("missing accessor");
+    return capabilities(call, body, { accessor: body.accessor, within: call.grant.namespace });
   }),
 ];

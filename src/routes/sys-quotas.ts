@@ -65,59 +65,36 @@ const configJson = (config: QuotasConfig) => ({
 });
 
 export const quotaRoutes = [
-  secrets({
-    verb: "GET",
-    path: "/sys/quotas/config",
-    fresh: true,
-    handle: async (call) =>
-      envelope(call, { data: configJson(await accessControl(call.env).quotasConfig()), flat: true }),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/quotas/config",
-    fresh: true,
-    body: ConfigRequest,
-    handle: async (call, { enable_rate_limit_audit_logging: _refused, ...changes }) => {
+  secrets("GET /sys/quotas/config", { fresh: true }, async (call) =>
+    envelope(call, { data: configJson(await accessControl(call.env).quotasConfig()), flat: true }),
+  ),
+  secrets(
+    "POST /sys/quotas/config",
+    { fresh: true, body: ConfigRequest },
+    async (call, { enable_rate_limit_audit_logging: _refused, ...changes }) => {
       await accessControl(call.env).setQuotasConfig(withoutUndefined(changes));
       return noContent();
     },
+  ),
+  secrets("LIST /sys/quotas/rate-limit", { fresh: true }, async (call) => {
+    const quotas = await accessControl(call.env).rateLimitQuotas();
+    return keyList(call, quotas.map(({ name }) => name).sort());
   }),
-  secrets({
-    verb: "LIST",
-    path: "/sys/quotas/rate-limit",
-    fresh: true,
-    handle: async (call) => {
-      const quotas = await accessControl(call.env).rateLimitQuotas();
-      return keyList(call, quotas.map(({ name }) => name).sort());
-    },
+  secrets("GET /sys/quotas/rate-limit/:name", { fresh: true }, async (call) => {
+    const quota = unwrap(await accessControl(call.env).rateLimitQuota(nameOf(call)));
+    return envelope(call, { data: quotaJson(quota), flat: true });
   }),
-  secrets({
-    verb: "GET",
-    path: "/sys/quotas/rate-limit/:name",
-    fresh: true,
-    handle: async (call) => {
-      const quota = unwrap(await accessControl(call.env).rateLimitQuota(nameOf(call)));
-      return envelope(call, { data: quotaJson(quota), flat: true });
-    },
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/quotas/rate-limit/:name",
-    fresh: true,
-    body: QuotaRequest,
-    handle: async (call, { type: _type, role: _role, secondary_rate: _secondary, ...quota }) => {
+  secrets(
+    "POST /sys/quotas/rate-limit/:name",
+    { fresh: true, body: QuotaRequest },
+    async (call, { type: _type, role: _role, secondary_rate: _secondary, ...quota }) => {
       const interval = quota.interval || DEFAULT_INTERVAL_S;
       unwrap(await accessControl(call.env).putRateLimitQuota(nameOf(call), { ...quota, interval }));
       return noContent();
     },
-  }),
-  secrets({
-    verb: "DELETE",
-    path: "/sys/quotas/rate-limit/:name",
-    fresh: true,
-    handle: async (call) => {
-      await accessControl(call.env).deleteRateLimitQuota(nameOf(call));
-      return noContent();
-    },
+  ),
+  secrets("DELETE /sys/quotas/rate-limit/:name", { fresh: true }, async (call) => {
+    await accessControl(call.env).deleteRateLimitQuota(nameOf(call));
+    return noContent();
   }),
 ];

@@ -40,16 +40,11 @@ async function remount(call: AuthorisedCall, body: z.infer<typeof RemountBody>):
 }
 
 export const remountRoutes = [
-  secrets({ verb: "POST", path: "/sys/remount", access: "sudo", fresh: true, body: RemountBody, handle: remount }),
-  secrets({
-    verb: "GET",
-    path: "/sys/remount/status/:migration",
-    fresh: true,
-    handle: async (call) => {
-      const id = call.params.migration;
-      const found = await accessControl(call.env).remountStatus(call.grant.namespace, id);
-      if (!found) throw notFound();
-      return envelope(call, { data: { migration_id: id, migration_info: found }, flat: true });
-    },
+  secrets("POST /sys/remount", { access: "sudo", fresh: true, body: RemountBody }, remount),
+  secrets("GET /sys/remount/status/:migration", { fresh: true }, async (call) => {
+    const id = call.params.migration;
+    const found = await accessControl(call.env).remountStatus(call.grant.namespace, id);
+    if (!found) throw notFound();
+    return envelope(call, { data: { migration_id: id, migration_info: found }, flat: true });
   }),
 ];

@@ -44,32 +44,20 @@ const plain = (body: object): Response =>
   });
 
 const refused = (path: string, because: string) =>
-  open({
-    verb: "POST",
-    path,
-    refuses: true,
-    handle: async () => {
-      throw badRequest(because);
-    },
+  open(`POST ${path}`, { refuses: true }, async () => {
+    throw badRequest(because);
   });
 
 /** @param idle the answer while nothing is in progress */
 const operation = (path: string, idle: (call: Call) => Response, because: string) => [
-  open({ verb: "GET", path, handle: async (call) => idle(call) }),
+  open(`GET ${path}`, async (call) => idle(call)),
   refused(path, because),
-  open({ verb: "DELETE", path, handle: async () => noContent() }),
+  open(`DELETE ${path}`, async () => noContent()),
 ];
 
 export const sealRoutes = [
-  secrets({
-    verb: "POST",
-    path: "/sys/seal",
-    access: "sudo",
-    fresh: true,
-    refuses: true,
-    handle: async () => {
-      throw badRequest("seal: the service is sealed by removing MASTER_KEY from the deployment");
-    },
+  secrets("POST /sys/seal", { access: "sudo", fresh: true, refuses: true }, async () => {
+    throw badRequest("seal: the service is sealed by removing MASTER_KEY from the deployment");
   }),
   ...operation("/sys/rekey/init", () => plain(NO_REKEY), REKEY),
   refused("/sys/rekey/update", REKEY),
@@ -78,32 +66,17 @@ export const sealRoutes = [
   refused("/sys/rotate/root/update", REKEY),
   ...operation("/sys/generate-root-token/attempt", (call) => envelope(call, { data: NO_GENERATION }), ROOT_TOKEN),
   refused("/sys/generate-root-token/update", ROOT_TOKEN),
-  secrets({
-    verb: "GET",
-    path: "/sys/rekey/backup",
-    access: "sudo",
-    refuses: true,
-    handle: async () => {
-      throw badRequest(REKEY);
-    },
+  secrets("GET /sys/rekey/backup", { access: "sudo", refuses: true }, async () => {
+    throw badRequest(REKEY);
   }),
   ...operation("/sys/generate-root/attempt", () => plain(NO_GENERATION), ROOT_TOKEN),
   refused("/sys/generate-root/update", ROOT_TOKEN),
   // No other server could take over; upstream without a cluster answers the same.
-  secrets({ verb: "POST", path: "/sys/step-down", access: "sudo", fresh: true, handle: async () => noContent() }),
-  secrets({
-    verb: "GET",
-    path: "/sys/rotate/config",
-    access: "sudo",
-    handle: async (call) => envelope(call, { data: { enabled: false, interval: 0, max_operations: 0 }, flat: true }),
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/rotate/config",
-    access: "sudo",
-    refuses: true,
-    handle: async () => {
-      throw badRequest("rotate: there is no automatic rotation; call sys/rotate");
-    },
+  secrets("POST /sys/step-down", { access: "sudo", fresh: true }, async () => noContent()),
+  secrets("GET /sys/rotate/config", { access: "sudo" }, async (call) =>
+    envelope(call, { data: { enabled: false, interval: 0, max_operations: 0 }, flat: true }),
+  ),
+  secrets("POST /sys/rotate/config", { access: "sudo", refuses: true }, async () => {
+    throw badRequest("rotate: there is no automatic rotation; call sys/rotate");
   }),
 ];

@@ -85,23 +85,19 @@ const countsOf = ({ agents, outbox, lost }: Health) => ({
 
 /** Agent health checks of cluster clients; the service itself answers. */
 export const agentHealthRoutes = [
-  open({
-    verb: "GET",
-    path: "/agent/health",
-    handle: async ({ env }) => {
-      const { access, parts, lost, isDiskFull } = await health(env);
-      const down = PARTS.filter(
-        (part) => parts[part] === "unreachable" && part !== "listings" && part !== "sync_control",
-      );
-      const trouble = [
-        ...(down.length > 0 ? [`unreachable: ${down.join(", ")}`] : []),
-        ...(parts.access_control === "misplaced" ? ["jurisdiction changed"] : []),
-        ...(lost.length > 0 ? [`storage lost: ${kindsOf(lost).join(", ")}`] : []),
-        ...(isDiskFull ? ["the disk is full"] : []),
-      ];
-      const message = access?.sealedBecause ?? (trouble.join("; ") || "ok");
-      return raw({ server: { ok: message === "ok", message } }, message === "ok" ? 200 : 503);
-    },
+  open("GET /agent/health", async ({ env }) => {
+    const { access, parts, lost, isDiskFull } = await health(env);
+    const down = PARTS.filter(
+      (part) => parts[part] === "unreachable" && part !== "listings" && part !== "sync_control",
+    );
+    const trouble = [
+      ...(down.length > 0 ? [`unreachable: ${down.join(", ")}`] : []),
+      ...(parts.access_control === "misplaced" ? ["jurisdiction changed"] : []),
+      ...(lost.length > 0 ? [`storage lost: ${kindsOf(lost).join(", ")}`] : []),
+      ...(isDiskFull ? ["the disk is full"] : []),
+    ];
+    const message = access?.sealedBecause ?? (trouble.join("; ") || "ok");
+    return raw({ server: { ok: message === "ok", message } }, message === "ok" ? 200 : 503);
   }),
 ];
 
@@ -134,107 +130,79 @@ async function unseal(call: Call): Promise<Response> {
 
 /** Rotation of the encryption key, by one of its names. */
 const rotation = (path: "/sys/rotate" | "/sys/rotate/keyring") =>
-  secrets({
-    verb: "POST",
-    path,
-    access: "sudo",
-    fresh: true,
-    handle: async (call) => {
-      onlyInRoot(call.grant.namespace);
-      unwrap(await accessControl(call.env).rotateKeys());
-      return noContent();
-    },
+  secrets(`POST ${path}`, { access: "sudo", fresh: true }, async (call) => {
+    onlyInRoot(call.grant.namespace);
+    unwrap(await accessControl(call.env).rotateKeys());
+    return noContent();
   });
 
 export const statusRoutes = [
-  open({
-    verb: "GET",
-    path: "/sys/health",
-    query: HealthQuery,
-    handle: async (call) => {
-      openOnlyInRoot(call);
-      const seen = await health(call.env);
-      const { access, parts } = seen;
-      const sealed = access !== null && access.sealedBecause !== null;
-      const body = {
-        initialized: access !== null && (sealed || access.bootstrapped),
-        sealed,
-        ...(sealed && { sealed_because: access.sealedBecause }),
-        standby: false,
-        performance_standby: false,
-        replication_performance_mode: "disabled",
-        replication_dr_mode: "disabled",
-        server_time_utc: Math.floor(Date.now() / 1000),
-        version: VERSION,
-        enterprise: true,
-        cluster_name: CLUSTER_NAME,
-        cluster_id: access?.clusterId ?? "",
-        echo_duration_ms: 0,
-        clock_skew_ms: 0,
-        parts,
-        failing: access === null ? ["access_control"] : [],
-        degraded: [
-          ...PARTS.filter((part) => parts[part] !== "ok" && !(part === "access_control" && access === null)),
-          ...(seen.isDiskFull ? ["disk"] : []),
-          ...(seen.isSnapshotLate ? ["snapshots"] : []),
-          ...(seen.lost.length > 0 ? ["storage"] : []),
-        ],
-        ...(seen.lost.length > 0 && { lost: kindsOf(seen.lost) }),
-        ...((await mayCount(call)) && countsOf(seen)),
-      };
-      // Custom status codes do not apply: none of them describes a failed service.
-      if (access === null) return raw(body, 503);
-      const { sealedcode = 503, activecode = 200, uninitcode = 501 } = call.asked;
-      return raw(body, sealed ? sealedcode : access.bootstrapped ? activecode : uninitcode);
-    },
+  open("GET /sys/health", { query: HealthQuery }, async (call) => {
+    openOnlyInRoot(call);
+    const seen = await health(call.env);
+    const { access, parts } = seen;
+    const sealed = access !== null && access.sealedBecause !== null;
+    const body = {
+      initialized: access !== null && (sealed || access.bootstrapped),
+      sealed,
+      ...(sealed && { sealed_because: access.sealedBecause }),
+      standby: false,
+      performance_standby: false,
+      replication_performance_mode: "disabled",
+      replication_dr_mode: "disabled",
+      server_time_utc: Math.floor(Date.now() / 1000),
+      version: VERSION,
+      enterprise: true,
+      cluster_name: CLUSTER_NAME,
+      cluster_id: access?.clusterId ?? "",
+      echo_duration_ms: 0,
+      clock_skew_ms: 0,
+      parts,
+      failing: access === null ? ["access_control"] : [],
+      degraded: [
+        ...PARTS.filter((part) => parts[part] !== "ok" && !(part === "access_control" && access === null)),
+        ...(seen.isDiskFull ? ["disk"] : []),
+        ...(seen.isSnapshotLate ? ["snapshots"] : []),
+        ...(seen.lost.length > 0 ? ["storage"] : []),
+      ],
+      ...(seen.lost.length > 0 && { lost: kindsOf(seen.lost) }),
+      ...((await mayCount(call)) && countsOf(seen)),
+    };
+    // Custom status codes do not apply: none of them describes a failed service.
+    if (access === null) return raw(body, 503);
+    const { sealedcode = 503, activecode = 200, uninitcode = 501 } = call.asked;
+    return raw(body, sealed ? sealedcode : access.bootstrapped ? activecode : uninitcode);
   }),
-  open({ verb: "GET", path: "/sys/seal-status", handle: async (call) => raw(sealStatusOf(await statusOf(call))) }),
-  open({ verb: "POST", path: "/sys/unseal", handle: unseal }),
-  open({
-    verb: "GET",
-    path: "/sys/init",
-    handle: async (call) => {
-      openOnlyInRoot(call);
-      const status = await statusOf(call);
-      return raw({ initialized: status.sealedBecause !== null || status.bootstrapped });
-    },
+  open("GET /sys/seal-status", async (call) => raw(sealStatusOf(await statusOf(call)))),
+  open("POST /sys/unseal", unseal),
+  open("GET /sys/init", async (call) => {
+    openOnlyInRoot(call);
+    const status = await statusOf(call);
+    return raw({ initialized: status.sealedBecause !== null || status.bootstrapped });
   }),
-  open({
-    verb: "POST",
-    path: "/sys/init",
-    refuses: true,
-    handle: async () => {
-      throw new RequestError(400, [
-        // Upstream's wording, which clients compare.
-        "Vault is already initialized",
-        "a deployment makes its keys itself; see /v1/acl/bootstrap for its first token",
-      ]);
-    },
+  open("POST /sys/init", { refuses: true }, async () => {
+    throw new RequestError(400, [
+      // Upstream's wording, which clients compare.
+      "Vault is already initialized",
+      "a deployment makes its keys itself; see /v1/acl/bootstrap for its first token",
+    ]);
   }),
-  open({
-    verb: "GET",
-    path: "/sys/leader",
-    handle: async () =>
-      raw({
-        ha_enabled: false,
-        is_self: false,
-        active_time: "0001-01-01T00:00:00Z",
-        leader_address: "",
-        leader_cluster_address: "",
-        performance_standby: false,
-        performance_standby_last_remote_wal: 0,
-      }),
-  }),
-  secrets({
-    verb: "GET",
-    path: "/sys/key-status",
-    fresh: true,
-    handle: async (call) => {
-      onlyInRoot(call.grant.namespace);
-      const { term, installed, pending } = await accessControl(call.env).keyStatus();
-      const data = { term, install_time: timestamp(installed), encryptions: 0, pending_rewraps: pending };
-      return envelope(call, { data, flat: true });
-    },
+  open("GET /sys/leader", async () =>
+    raw({
+      ha_enabled: false,
+      is_self: false,
+      active_time: "0001-01-01T00:00:00Z",
+      leader_address: "",
+      leader_cluster_address: "",
+      performance_standby: false,
+      performance_standby_last_remote_wal: 0,
+    }),
+  ),
+  secrets("GET /sys/key-status", { fresh: true }, async (call) => {
+    onlyInRoot(call.grant.namespace);
+    const { term, installed, pending } = await accessControl(call.env).keyStatus();
+    const data = { term, install_time: timestamp(installed), encryptions: 0, pending_rewraps: pending };
+    return envelope(call, { data, flat: true });
   }),
   rotation("/sys/rotate"),
   // OpenBao's name.

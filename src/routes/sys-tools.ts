@@ -76,9 +76,7 @@ async function hash(call: AuthorisedCall<never, "algorithm">, body: z.infer<type
 
 export const toolRoutes = [
   ...["/sys/tools/random", "/sys/tools/random/:source", "/sys/tools/random/:source/:bytes"].map((path) =>
-    secrets({ verb: "POST", path, body: RandomBody, handle: random }),
+    secrets(`POST ${path}`, { body: RandomBody }, random),
   ),
-  ...["/sys/tools/hash", "/sys/tools/hash/:algorithm"].map((path) =>
-    secrets({ verb: "POST", path, body: HashBody, handle: hash }),
-  ),
+  ...["/sys/tools/hash", "/sys/tools/hash/:algorithm"].map((path) => secrets(`POST ${path}`, { body: HashBody }, hash)),
 ];

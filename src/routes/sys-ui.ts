@@ -19,6 +19,6 @@ async function listNamespaces(call: AuthorisedCall): Promise<Response> {
 }
 
 export const uiRoutes = [
-  secrets({ verb: "GET", path: "/sys/internal/ui/resultant-acl", fresh: true, handle: readAcl }),
-  secrets({ verb: "GET", path: "/sys/internal/ui/namespaces", access: "token", fresh: true, handle: listNamespaces }),
+  secrets("GET /sys/internal/ui/resultant-acl", { fresh: true }, readAcl),
+  secrets("GET /sys/internal/ui/namespaces", { access: "token", fresh: true }, listNamespaces),
 ];

@@ -42,39 +42,24 @@ async function lookup(call: Call, body: Token): Promise<Response> {
 }
 
 export const wrappingRoutes = [
-  secrets({
-    verb: "POST",
-    path: "/sys/wrapping/wrap",
-    fresh: true,
-    body: SecretBody,
-    exact: true,
-    whole: true,
-    handle: async (call, body) => {
+  secrets(
+    "POST /sys/wrapping/wrap",
+    { fresh: true, body: SecretBody, exact: true, whole: true },
+    async (call, body) => {
       if (call.wrapTtl === 0) throw badRequest("endpoint requires response wrapping to be used");
       return rawEnvelope(call, JSON.stringify(body), "system");
     },
+  ),
+  open("POST /sys/wrapping/unwrap", { body: Token }, async (call, body) => {
+    const unwrapped = unwrap(await accessControl(call.env).unwrap(await used(call, body)));
+    recordAction("answer-unwrapped", { requestId: call.requestId, accessor: unwrapped.accessor });
+    return storedAnswer(unwrapped.body);
   }),
-  open({
-    verb: "POST",
-    path: "/sys/wrapping/unwrap",
-    body: Token,
-    handle: async (call, body) => {
-      const unwrapped = unwrap(await accessControl(call.env).unwrap(await used(call, body)));
-      recordAction("answer-unwrapped", { requestId: call.requestId, accessor: unwrapped.accessor });
-      return storedAnswer(unwrapped.body);
-    },
-  }),
-  open({ verb: "GET", path: "/sys/wrapping/lookup", unwrapped: true, handle: (call) => lookup(call, {}) }),
-  open({ verb: "POST", path: "/sys/wrapping/lookup", unwrapped: true, body: Token, handle: lookup }),
-  open({
-    verb: "POST",
-    path: "/sys/wrapping/rewrap",
-    unwrapped: true,
-    body: Token,
-    handle: async (call, body) => {
-      const info = unwrap(await accessControl(call.env).rewrap(await used(call, body)));
-      recordAction("answer-wrapped", { requestId: call.requestId, accessor: info.accessor });
-      return wrapEnvelope(call, info);
-    },
+  open("GET /sys/wrapping/lookup", { unwrapped: true }, (call) => lookup(call, {})),
+  open("POST /sys/wrapping/lookup", { unwrapped: true, body: Token }, lookup),
+  open("POST /sys/wrapping/rewrap", { unwrapped: true, body: Token }, async (call, body) => {
+    const info = unwrap(await accessControl(call.env).rewrap(await used(call, body)));
+    recordAction("answer-wrapped", { requestId: call.requestId, accessor: info.accessor });
+    return wrapEnvelope(call, info);
   }),
 ];

@@ -138,6 +138,4 @@ async function listVolumes(call: VolumesCall): Promise<Response> {
   );
 }
 
-export const volumeRoutes = [
-  cluster({ verb: "GET", path: "/volumes", rights: "any", query: VolumesQuery, handle: listVolumes }),
-];
+export const volumeRoutes = [cluster("GET /volumes", { rights: "any", query: VolumesQuery }, listVolumes)];

@@ -6,10 +6,7 @@ const GreetingBody = z.object({ name: z.string().min(1).max(64) });
 
 /** A resource that no deployment has, added as docs/internals/add-a-route.md says. */
 export const greetingRoutes = [
-  secrets({
-    verb: "POST",
-    path: "/sys/greetings/:language",
-    body: GreetingBody,
-    handle: async (call, { name }) => envelope(call, { data: { text: `${call.params.language}: hello ${name}` } }),
-  }),
+  secrets("POST /sys/greetings/:language", { body: GreetingBody }, async (call, { name }) =>
+    envelope(call, { data: { text: `${call.params.language}: hello ${name}` } }),
+  ),
 ];

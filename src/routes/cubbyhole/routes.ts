@@ -29,41 +29,28 @@ async function list(call: AuthorisedCall<never, "path">): Promise<Response> {
 }
 
 export const cubbyholeRoutes = [
-  secrets({ verb: "LIST", path: "/cubbyhole", fresh: true, handle: list }),
-  secrets({ verb: "LIST", path: "/cubbyhole/:path+", fresh: true, handle: list }),
-  secrets({
-    verb: "GET",
-    path: "/cubbyhole/:path+",
-    fresh: true,
-    handle: async (call) => {
-      const { accessor, policies } = call.grant.identity;
-      const isWrapped = policies.includes(WRAPPING_POLICY_NAME);
-      if (isWrapped) refuseHead(call);
-      const text = unwrap(await accessControl(call.env).readCubbyhole(ownerOf(call), path(call)));
-      if (isWrapped) recordAction("answer-unwrapped", { requestId: call.requestId, accessor });
-      return rawEnvelope(call, text, "cubbyhole", { warnings: isWrapped ? [DEPRECATED] : [] });
-    },
+  secrets("LIST /cubbyhole", { fresh: true }, list),
+  secrets("LIST /cubbyhole/:path+", { fresh: true }, list),
+  secrets("GET /cubbyhole/:path+", { fresh: true }, async (call) => {
+    const { accessor, policies } = call.grant.identity;
+    const isWrapped = policies.includes(WRAPPING_POLICY_NAME);
+    if (isWrapped) refuseHead(call);
+    const text = unwrap(await accessControl(call.env).readCubbyhole(ownerOf(call), path(call)));
+    if (isWrapped) recordAction("answer-unwrapped", { requestId: call.requestId, accessor });
+    return rawEnvelope(call, text, "cubbyhole", { warnings: isWrapped ? [DEPRECATED] : [] });
   }),
-  secrets({
-    verb: "POST",
-    path: "/cubbyhole/:path+",
-    creates: true,
-    body: SecretBody,
-    exact: true,
-    whole: true,
-    handle: async (call, body) => {
+  secrets(
+    "POST /cubbyhole/:path+",
+    { creates: true, body: SecretBody, exact: true, whole: true },
+    async (call, body) => {
       const at = path(call);
       if (Object.keys(body).length === 0) throw badRequest("missing data fields");
       unwrap(await accessControl(call.env).writeCubbyhole(ownerOf(call), at, JSON.stringify(body), writeRights(call)));
       return noContent();
     },
-  }),
-  secrets({
-    verb: "DELETE",
-    path: "/cubbyhole/:path+",
-    handle: async (call) => {
-      await accessControl(call.env).deleteCubbyhole(ownerOf(call), path(call));
-      return noContent();
-    },
+  ),
+  secrets("DELETE /cubbyhole/:path+", async (call) => {
+    await accessControl(call.env).deleteCubbyhole(ownerOf(call), path(call));
+    return noContent();
   }),
 ];

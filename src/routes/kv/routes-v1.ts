@@ -27,39 +27,24 @@ function written(call: MountCall, verb: "POST" | "DELETE", result: Result<null>)
 
 export const kvV1Routes = [
   inMount({ verb: "LIST", path: "", scans: true, handle: list }),
-  inMount({ verb: "LIST", path: "/:path+", scans: true, handle: list }),
-  inMount({
-    verb: "GET",
-    path: "/:path+",
-    handle: async (call) => {
-      const read = await readSecret(call, 0);
-      if (!read.ok) throw refusalError(read);
-      if (read.state === "gone") throw notFound();
-      return rawEnvelope(call, read.data, "kv", leaseDurationOf(read.data, call.mount.config));
-    },
+  inMount("LIST /:path+", { scans: true }, list),
+  inMount("GET /:path+", async (call) => {
+    const read = await readSecret(call, 0);
+    if (!read.ok) throw refusalError(read);
+    if (read.state === "gone") throw notFound();
+    return rawEnvelope(call, read.data, "kv", leaseDurationOf(read.data, call.mount.config));
   }),
-  inMount({
-    verb: "POST",
-    path: "/:path+",
-    creates: true,
-    body: SecretBody,
-    exact: true,
-    whole: true,
-    handle: async (call, body) => {
-      const at = path(call);
-      if (Object.keys(body).length === 0) throw badRequest("missing data fields");
-      const { givenBack } = call.grant;
-      return written(
-        call,
-        "POST",
-        await store(call).putUnversioned(at, JSON.stringify(body), writeRights(call), givenBack),
-      );
-    },
+  inMount("POST /:path+", { creates: true, body: SecretBody, exact: true, whole: true }, async (call, body) => {
+    const at = path(call);
+    if (Object.keys(body).length === 0) throw badRequest("missing data fields");
+    const { givenBack } = call.grant;
+    return written(
+      call,
+      "POST",
+      await store(call).putUnversioned(at, JSON.stringify(body), writeRights(call), givenBack),
+    );
   }),
-  inMount({
-    verb: "DELETE",
-    path: "/:path+",
-    handle: async (call) =>
-      written(call, "DELETE", await store(call).deleteUnversioned(path(call), call.grant.givenBack)),
-  }),
+  inMount("DELETE /:path+", async (call) =>
+    written(call, "DELETE", await store(call).deleteUnversioned(path(call), call.grant.givenBack)),
+  ),
 ];

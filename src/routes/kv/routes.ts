@@ -115,136 +115,75 @@ async function withQueryOutOfPath(call: SubkeysCall): Promise<SubkeysCall> {
 }
 
 const engineRoutes = [
-  inMount({
-    verb: "GET",
-    path: "/config",
-    handle: async (call) => {
-      const config = await store(call).config();
-      return answer(call, { ...config, delete_version_after: goDuration(config.delete_version_after) });
-    },
+  inMount("GET /config", async (call) => {
+    const config = await store(call).config();
+    return answer(call, { ...config, delete_version_after: goDuration(config.delete_version_after) });
   }),
-  inMount({
-    verb: "POST",
-    path: "/config",
-    body: ConfigBody,
-    handle: async (call, body) => {
-      await store(call).setConfig(body);
-      return noContent();
-    },
+  inMount("POST /config", { body: ConfigBody }, async (call, body) => {
+    await store(call).setConfig(body);
+    return noContent();
   }),
-  inMount({
-    verb: "GET",
-    path: "/data/:path+",
-    query: ReadQuery,
-    handle: async (call) => {
-      const read = await readVersion(call);
-      if (read.state === "gone") return gone(call, read.metadata);
-      return rawEnvelope(call, `{"data":${read.data},"metadata":${JSON.stringify(read.metadata)}}`, "kv");
-    },
+  inMount("GET /data/:path+", { query: ReadQuery }, async (call) => {
+    const read = await readVersion(call);
+    if (read.state === "gone") return gone(call, read.metadata);
+    return rawEnvelope(call, `{"data":${read.data},"metadata":${JSON.stringify(read.metadata)}}`, "kv");
   }),
-  inMount({
-    verb: "POST",
-    path: "/data/:path+",
-    creates: true,
-    body: DataBody,
-    exact: true,
-    handle: async (call, body) =>
-      written(
-        call,
-        await store(call).put(
-          path(call),
-          dataText(body),
-          body.options?.cas ?? null,
-          writeRights(call),
-          actor(call),
-          call.grant.givenBack,
-        ),
-      ),
-  }),
-  inMount({
-    verb: "PATCH",
-    path: "/data/:path+",
-    body: DataBody,
-    exact: true,
-    handle: async (call, body) => {
-      const result = await store(call).patch(
+  inMount("POST /data/:path+", { creates: true, body: DataBody, exact: true }, async (call, body) =>
+    written(
+      call,
+      await store(call).put(
         path(call),
         dataText(body),
         body.options?.cas ?? null,
+        writeRights(call),
         actor(call),
         call.grant.givenBack,
-      );
-      return "state" in result ? gone(call, result.metadata) : written(call, result);
-    },
+      ),
+    ),
+  ),
+  inMount("PATCH /data/:path+", { body: DataBody, exact: true }, async (call, body) => {
+    const result = await store(call).patch(
+      path(call),
+      dataText(body),
+      body.options?.cas ?? null,
+      actor(call),
+      call.grant.givenBack,
+    );
+    return "state" in result ? gone(call, result.metadata) : written(call, result);
   }),
-  inMount({
-    verb: "DELETE",
-    path: "/data/:path+",
-    handle: async (call) =>
-      changed(call, await store(call).deleteNewest(path(call), actor(call), call.grant.givenBack)),
+  inMount("DELETE /data/:path+", async (call) =>
+    changed(call, await store(call).deleteNewest(path(call), actor(call), call.grant.givenBack)),
+  ),
+  inMount("POST /delete/:path+", { body: VersionsBody }, async (call, body) =>
+    changed(call, await store(call).deleteVersions(path(call), versionsOf(body), actor(call))),
+  ),
+  inMount("POST /undelete/:path+", { body: VersionsBody }, async (call, body) =>
+    changed(call, await store(call).undelete(path(call), versionsOf(body))),
+  ),
+  inMount("POST /destroy/:path+", { body: VersionsBody }, async (call, body) =>
+    changed(call, await store(call).destroyVersions(path(call), versionsOf(body), actor(call))),
+  ),
+  inMount("LIST /metadata", { scans: true, query: MetadataListQuery }, metadataList),
+  inMount("LIST /metadata/:path+", { scans: true, query: MetadataListQuery }, metadataList),
+  inMount("LIST /detailed-metadata", { scans: true }, detailedList),
+  inMount("LIST /detailed-metadata/:path+", { scans: true }, detailedList),
+  inMount("GET /metadata/:path+", async (call) =>
+    answer(call, metadataData(unwrap(await store(call).metadata(path(call))))),
+  ),
+  inMount("POST /metadata/:path+", { creates: true, body: MetadataBody }, async (call, body) => {
+    const settings = metadataSettings(body, false);
+    return settingsAnswer(call, await store(call).setMetadata(path(call), settings, false, writeRights(call)));
   }),
-  inMount({
-    verb: "POST",
-    path: "/delete/:path+",
-    body: VersionsBody,
-    handle: async (call, body) =>
-      changed(call, await store(call).deleteVersions(path(call), versionsOf(body), actor(call))),
-  }),
-  inMount({
-    verb: "POST",
-    path: "/undelete/:path+",
-    body: VersionsBody,
-    handle: async (call, body) => changed(call, await store(call).undelete(path(call), versionsOf(body))),
-  }),
-  inMount({
-    verb: "POST",
-    path: "/destroy/:path+",
-    body: VersionsBody,
-    handle: async (call, body) =>
-      changed(call, await store(call).destroyVersions(path(call), versionsOf(body), actor(call))),
-  }),
-  inMount({ verb: "LIST", path: "/metadata", scans: true, query: MetadataListQuery, handle: metadataList }),
-  inMount({ verb: "LIST", path: "/metadata/:path+", scans: true, query: MetadataListQuery, handle: metadataList }),
-  inMount({ verb: "LIST", path: "/detailed-metadata", scans: true, handle: detailedList }),
-  inMount({ verb: "LIST", path: "/detailed-metadata/:path+", scans: true, handle: detailedList }),
-  inMount({
-    verb: "GET",
-    path: "/metadata/:path+",
-    handle: async (call) => answer(call, metadataData(unwrap(await store(call).metadata(path(call))))),
-  }),
-  inMount({
-    verb: "POST",
-    path: "/metadata/:path+",
-    creates: true,
-    body: MetadataBody,
-    handle: async (call, body) => {
-      const settings = metadataSettings(body, false);
-      return settingsAnswer(call, await store(call).setMetadata(path(call), settings, false, writeRights(call)));
-    },
-  }),
-  inMount({
-    verb: "PATCH",
-    path: "/metadata/:path+",
-    body: MetadataBody,
-    handle: async (call, body) =>
-      settingsAnswer(call, await store(call).setMetadata(path(call), metadataSettings(body, true), true, null)),
-  }),
-  inMount({
-    verb: "DELETE",
-    path: "/metadata/:path+",
-    handle: async (call) => changed(call, await store(call).deleteMetadata(path(call))),
-  }),
-  inMount({
-    verb: "GET",
-    path: "/subkeys/:path+",
-    query: SubkeysQuery,
-    handle: async (received) => {
-      const call = await withQueryOutOfPath(received);
-      const { depth } = call.asked;
-      const read = await readVersion(call);
-      if (read.state === "gone") return answer(call, { subkeys: null, metadata: read.metadata }, 404);
-      return answer(call, { subkeys: subkeys(JSON.parse(read.data), depth), metadata: read.metadata });
-    },
+  inMount("PATCH /metadata/:path+", { body: MetadataBody }, async (call, body) =>
+    settingsAnswer(call, await store(call).setMetadata(path(call), metadataSettings(body, true), true, null)),
+  ),
+  inMount("DELETE /metadata/:path+", async (call) => changed(call, await store(call).deleteMetadata(path(call)))),
+  inMount("GET /subkeys/:path+", { query: SubkeysQuery }, async (received) => {
+    const call = await withQueryOutOfPath(received);
+    const { depth } = call.asked;
+    const read = await readVersion(call);
+    if (read.state === "gone") return answer(call, { subkeys: null, metadata: read.metadata }, 404);
+    return answer(call, { subkeys: subkeys(JSON.parse(read.data), depth), metadata: read.metadata });
   }),
 ];
 
@@ -254,35 +193,22 @@ const VERBS = ["GET", "LIST", "POST", "PATCH", "DELETE"] as const;
 const rootRoutes = ["data", "metadata", "detailed-metadata", "subkeys", "delete", "undelete", "destroy"].flatMap(
   (root) =>
     VERBS.filter((verb) => verb !== "LIST").map((verb) =>
-      inMount({
-        verb,
-        path: `/${root}`,
-        refuses: true,
-        handle: async (call) =>
-          warned(call, ["Non-listing operations on the root of a K/V v2 mount are not supported."], 404),
-      }),
+      inMount(`${verb} /${root}`, { refuses: true }, async (call) =>
+        warned(call, ["Non-listing operations on the root of a K/V v2 mount are not supported."], 404),
+      ),
     ),
 );
 
 /** Remaining requests of a version 2 mount: an unsupported verb, or a path in version 1 form. */
 const otherRoutes = VERBS.map((verb) =>
-  inMount({
-    verb,
-    path: "/:path+",
-    refuses: true,
-    handle: async (call) => {
-      const root = textBefore(call.params.path, "/");
-      const verbs = new Set(
-        engineRoutes.filter((route) => route.path.split("/")[1] === root).map((route) => route.verb),
-      );
-      if (verbs.size > 0) {
-        const allow = [...verbs].map((known) =>
-          known === "GET" ? "GET, HEAD" : known === "POST" ? "POST, PUT" : known,
-        );
-        throw new RequestError(405, "unsupported operation", { Allow: allow.join(", ") });
-      }
-      return invalidPath(call, verb);
-    },
+  inMount(`${verb} /:path+`, { refuses: true }, async (call) => {
+    const root = textBefore(call.params.path, "/");
+    const verbs = new Set(engineRoutes.filter((route) => route.path.split("/")[1] === root).map((route) => route.verb));
+    if (verbs.size > 0) {
+      const allow = [...verbs].map((known) => (known === "GET" ? "GET, HEAD" : known === "POST" ? "POST, PUT" : known));
+      throw new RequestError(405, "unsupported operation", { Allow: allow.join(", ") });
+    }
+    return invalidPath(call, verb);
   }),
 );
 

@@ -33,38 +33,23 @@ const quotaJson = ({ counter, inheritable, max_leases, name, path, role }: Count
 });
 
 export const leaseCountQuotaRoutes = [
-  secrets({
-    verb: "LIST",
-    path: "/sys/quotas/lease-count",
-    fresh: true,
-    handle: async (call) => keyList(call, await accessControl(call.env).leaseQuotaNames()),
+  secrets("LIST /sys/quotas/lease-count", { fresh: true }, async (call) =>
+    keyList(call, await accessControl(call.env).leaseQuotaNames()),
+  ),
+  secrets("GET /sys/quotas/lease-count/:name", { fresh: true }, async (call) => {
+    const quota = unwrap(await accessControl(call.env).leaseQuota(call.params.name));
+    return envelope(call, { data: quotaJson(quota), flat: true });
   }),
-  secrets({
-    verb: "GET",
-    path: "/sys/quotas/lease-count/:name",
-    fresh: true,
-    handle: async (call) => {
-      const quota = unwrap(await accessControl(call.env).leaseQuota(call.params.name));
-      return envelope(call, { data: quotaJson(quota), flat: true });
-    },
-  }),
-  secrets({
-    verb: "POST",
-    path: "/sys/quotas/lease-count/:name",
-    fresh: true,
-    body: QuotaRequest,
-    handle: async (call, { type: _type, ...quota }) => {
+  secrets(
+    "POST /sys/quotas/lease-count/:name",
+    { fresh: true, body: QuotaRequest },
+    async (call, { type: _type, ...quota }) => {
       unwrap(await accessControl(call.env).putLeaseQuota(call.params.name, quota));
       return noContent();
     },
-  }),
-  secrets({
-    verb: "DELETE",
-    path: "/sys/quotas/lease-count/:name",
-    fresh: true,
-    handle: async (call) => {
-      await accessControl(call.env).deleteLeaseQuota(call.params.name);
-      return noContent();
-    },
+  ),
+  secrets("DELETE /sys/quotas/lease-count/:name", { fresh: true }, async (call) => {
+    await accessControl(call.env).deleteLeaseQuota(call.params.name);
+    return noContent();
   }),
 ];

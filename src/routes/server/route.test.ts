@@ -5,14 +5,10 @@ const handled = async () => new Response();
 
 it("gives a handler the parameters of its path, and no others", () => {
   const routes = [
-    secrets({
-      verb: "GET",
-      path: "/destinations/:type/:name",
-      handle: async ({ params }) => Response.json([params.type, params.name]),
-    }),
-    secrets({ verb: "GET", path: "/data/:path+", handle: async ({ params }) => new Response(params.path) }),
+    secrets("GET /destinations/:type/:name", async ({ params }) => Response.json([params.type, params.name])),
+    secrets("GET /data/:path+", async ({ params }) => new Response(params.path)),
     // @ts-expect-error: the path has no such parameter
-    secrets({ verb: "GET", path: "/data", handle: async ({ params }) => new Response(params.path) }),
+    secrets("GET /data", async ({ params }) => new Response(params.path)),
   ];
   expect(routes).toHaveLength(3);
 });
@@ -21,14 +17,15 @@ it("gives a handler of several paths those parameters that all of them have", ()
   const path = "/lookup" as "/lookup" | "/lookup/:id";
   const ofOne = (_call: AuthorisedCall<"id">) => handled();
   const ofAll = (_call: AuthorisedCall<never, "id">) => handled();
-  expect(secrets({ verb: "GET", path, handle: ofAll }).path).toBe(path);
+  expect(secrets(`GET ${path}`, ofAll).path).toBe(path);
   // @ts-expect-error: one of the paths has no such parameter
-  expect(secrets({ verb: "GET", path, handle: ofOne }).path).toBe(path);
+  expect(secrets(`GET ${path}`, ofOne).path).toBe(path);
 });
 
 it("gives the mount to routes of mounts only", () => {
   const handle = async ({ mount }: { readonly mount: { readonly uuid: string } }) => new Response(mount.uuid);
+  expect(inMount("GET /config", handle).path).toBe("/config");
   expect(inMount({ verb: "GET", path: "/config", handle }).path).toBe("/config");
   // @ts-expect-error: a route at a fixed path has no mount
-  expect(secrets({ verb: "GET", path: "/config", handle }).path).toBe("/config");
+  expect(secrets("GET /config", handle).path).toBe("/config");
 });

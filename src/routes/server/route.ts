@@ -159,45 +159,68 @@ type WithoutToken = ClusterRoute & Required<Pick<ClusterRoute, "withoutToken">>;
 export const isOpen = (route: AnyRoute, token: string | null): route is OpenRoute | WithoutToken =>
   route.access === "none" || (token === null && route.withoutToken !== undefined);
 
-/** A route whose path is known as text, so that its calls have the parameters which the path names. */
-type At<Path extends string, Route, Query> = Omit<Route, "path" | "access" | "query"> & {
-  readonly path: Path;
-  readonly query?: Query;
-};
+/** The name of a route, as documents, examples and logs write it: `GET /sys/mounts/:path+`. */
+type Name<Path extends string> = `${Verb} ${Path}`;
+/** The fields of a route beside its name, its query and its handler. */
+type Options<Route> = Omit<Route, "verb" | "path" | "query" | "handle">;
+type Handler<Own, Body = undefined> = (call: Own, body: Body) => Promise<Response>;
 type NoQuery = z.ZodObject<Record<never, never>>;
 
 /*
  * Each builder erases the types of body, query and call after path, schemas and handler were checked against each other. A route
  * table holds routes of many types, and only the schema's own output and the path's own parameters reach the handler.
  */
-const secretsIn =
-  <Place>() =>
+interface SecretsBuilder<Place> {
+  <const Path extends string>(name: Name<Path>, handle: Handler<AuthorisedCallAt<Path> & Place>): SecretsRoute;
   <const Path extends string, Body = undefined, Query extends z.ZodObject = NoQuery>(
-    route: At<Path, SecretsRoute<Body, AuthorisedCallAt<Path> & Place & Asked<Query>>, Query> &
-      Pick<SecretsRoute, "access">,
-  ): SecretsRoute =>
-    route as unknown as SecretsRoute;
-const openIn =
-  <Place>() =>
+    name: Name<Path>,
+    options: Options<SecretsRoute<Body>> & { readonly query?: Query },
+    handle: Handler<AuthorisedCallAt<Path> & Place & Asked<Query>, Body>,
+  ): SecretsRoute;
+}
+interface OpenBuilder<Place> {
+  <const Path extends string>(name: Name<Path>, handle: Handler<CallAt<Path> & Place>): OpenRoute;
   <const Path extends string, Body = undefined, Query extends z.ZodObject = NoQuery>(
-    route: At<Path, OpenRoute<Body, CallAt<Path> & Place & Asked<Query>>, Query>,
-  ): OpenRoute =>
-    ({ ...route, access: "none" }) as unknown as OpenRoute;
+    name: Name<Path>,
+    options: Omit<Options<OpenRoute<Body>>, "access"> & { readonly query?: Query },
+    handle: Handler<CallAt<Path> & Place & Asked<Query>, Body>,
+  ): OpenRoute;
+}
+type ClusterBuilder = <const Path extends string, Body = undefined, Query extends z.ZodObject = NoQuery>(
+  name: Name<Path>,
+  options: Options<ClusterRoute<Body, AuthorisedCallAt<Path> & Asked<Query>>> & { readonly query?: Query },
+  handle: Handler<AuthorisedCallAt<Path> & Asked<Query>, Body>,
+) => ClusterRoute;
+/** A mount's route that is made from a description is given as an object. */
+interface MountBuilder extends SecretsBuilder<InMount> {
+  <const Path extends string, Body = undefined, Query extends z.ZodObject = NoQuery>(
+    route: Omit<SecretsRoute<Body, AuthorisedCallAt<Path> & InMount & Asked<Query>>, "path" | "query"> & {
+      readonly path: Path;
+      readonly query?: Query;
+    },
+  ): SecretsRoute;
+}
+
+const builder = <Builder>(fixed: object = {}): Builder =>
+  ((name: string | object, ...rest: [handle: unknown] | [options: object, handle: unknown]) => {
+    if (typeof name === "object") return name;
+    const [verb, path] = name.split(" ");
+    const [options, handle] = rest.length === 1 ? [{}, ...rest] : rest;
+    return { verb, path, ...options, handle, ...fixed };
+  }) as Builder;
 
 /** A route of the secrets API. */
-export const secrets = secretsIn<unknown>();
+export const secrets = builder<SecretsBuilder<unknown>>();
 /** A route of a mount: matched only where a mount of its type is. */
-export const inMount = secretsIn<InMount>();
+export const inMount = builder<MountBuilder>();
 /** A route of an auth method: matched only where a method of its type is mounted. */
-export const inMethod = secretsIn<InMethod>();
+export const inMethod = builder<SecretsBuilder<InMethod>>();
 /** A route without authentication. */
-export const open = openIn<unknown>();
+export const open = builder<OpenBuilder<unknown>>({ access: "none" });
 /** A route of an auth method without authentication: a login. */
-export const openInMethod = openIn<InMethod>();
+export const openInMethod = builder<OpenBuilder<InMethod>>({ access: "none" });
 /** A route of the cluster API. */
-export const cluster = <const Path extends string, Body = undefined, Query extends z.ZodObject = NoQuery>(
-  route: At<Path, ClusterRoute<Body, AuthorisedCallAt<Path> & Asked<Query>>, Query>,
-): ClusterRoute => route as unknown as ClusterRoute;
+export const cluster = builder<ClusterBuilder>();
 
 /** The capability that a verb needs on its path. */
 export const capabilityOf: Readonly<Record<Verb, Capability>> = {

@@ -86,11 +86,5 @@ function rightsOf(call: AuthorisedCall, mountPath: string): MayDo {
 }
 
 export const importRoutes = [
-  secrets({
-    verb: "POST",
-    path: "/sys/sync/destinations/:type/:name/import",
-    body: ImportBody,
-    query: ImportQuery,
-    handle: importPage,
-  }),
+  secrets("POST /sys/sync/destinations/:type/:name/import", { body: ImportBody, query: ImportQuery }, importPage),
 ];

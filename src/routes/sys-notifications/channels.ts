@@ -136,24 +136,16 @@ async function test(call: AuthorisedCall<"name">): Promise<Response> {
 const ONE = "/sys/notifications/channels/:name";
 
 export const channelRoutes = [
-  secrets({ verb: "LIST", path: "/sys/notifications/channels", fresh: true, handle: list }),
-  secrets({
-    verb: "GET",
-    path: ONE,
-    fresh: true,
-    handle: async (call) => envelope(call, { data: channelJson(nameOf(call), unwrap(await objectOf(call).read())) }),
-  }),
-  secrets({ verb: "POST", path: ONE, fresh: true, body: ChannelBody, handle: put }),
-  secrets({ verb: "DELETE", path: ONE, fresh: true, handle: remove }),
-  secrets({ verb: "POST", path: `${ONE}/test`, fresh: true, handle: test }),
-  secrets({
-    verb: "POST",
-    path: `${ONE}/resume`,
-    fresh: true,
-    handle: async (call) => {
-      // A channel has no replay, so its dead letters would count as failing for ever.
-      unwrap(await objectOf(call).pause(null, { forgetsDead: true }));
-      return noContent();
-    },
+  secrets("LIST /sys/notifications/channels", { fresh: true }, list),
+  secrets(`GET ${ONE}`, { fresh: true }, async (call) =>
+    envelope(call, { data: channelJson(nameOf(call), unwrap(await objectOf(call).read())) }),
+  ),
+  secrets(`POST ${ONE}`, { fresh: true, body: ChannelBody }, put),
+  secrets(`DELETE ${ONE}`, { fresh: true }, remove),
+  secrets(`POST ${ONE}/test`, { fresh: true }, test),
+  secrets(`POST ${ONE}/resume`, { fresh: true }, async (call) => {
+    // A channel has no replay, so its dead letters would count as failing for ever.
+    unwrap(await objectOf(call).pause(null, { forgetsDead: true }));
+    return noContent();
   }),
 ];

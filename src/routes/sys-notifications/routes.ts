@@ -28,58 +28,32 @@ const ONE = "/sys/notifications/rules/:name";
 
 export const sysNotificationRoutes = [
   ...channelRoutes,
-  secrets({
-    verb: "LIST",
-    path: "/sys/notifications/rules",
-    fresh: true,
-    handle: async (call) => {
-      const rules = await eventLog(call.env).notificationRules();
-      const key_info = Object.fromEntries(rules.map((rule) => [rule.name, ruleJson(rule.name, rule)]));
-      return keyList(
-        call,
-        rules.map(({ name }) => name),
-        { key_info },
-      );
-    },
+  secrets("LIST /sys/notifications/rules", { fresh: true }, async (call) => {
+    const rules = await eventLog(call.env).notificationRules();
+    const key_info = Object.fromEntries(rules.map((rule) => [rule.name, ruleJson(rule.name, rule)]));
+    return keyList(
+      call,
+      rules.map(({ name }) => name),
+      { key_info },
+    );
   }),
-  secrets({
-    verb: "GET",
-    path: ONE,
-    fresh: true,
-    handle: async (call) => {
-      const name = nameOf(call);
-      const rule = (await eventLog(call.env).notificationRules()).find((each) => each.name === name);
-      if (!rule) throw notFound();
-      return envelope(call, { data: ruleJson(name, rule) });
-    },
+  secrets(`GET ${ONE}`, { fresh: true }, async (call) => {
+    const name = nameOf(call);
+    const rule = (await eventLog(call.env).notificationRules()).find((each) => each.name === name);
+    if (!rule) throw notFound();
+    return envelope(call, { data: ruleJson(name, rule) });
   }),
-  secrets({
-    verb: "POST",
-    path: ONE,
-    fresh: true,
-    body: RuleBody,
-    handle: async (call, body) => {
-      unwrap(await eventLog(call.env).writeNotificationRule(nameOf(call), ruleOf(body)));
-      return noContent();
-    },
+  secrets(`POST ${ONE}`, { fresh: true, body: RuleBody }, async (call, body) => {
+    unwrap(await eventLog(call.env).writeNotificationRule(nameOf(call), ruleOf(body)));
+    return noContent();
   }),
-  secrets({
-    verb: "DELETE",
-    path: ONE,
-    fresh: true,
-    handle: async (call) => {
-      await eventLog(call.env).deleteNotificationRule(nameOf(call));
-      return noContent();
-    },
+  secrets(`DELETE ${ONE}`, { fresh: true }, async (call) => {
+    await eventLog(call.env).deleteNotificationRule(nameOf(call));
+    return noContent();
   }),
-  secrets({
-    verb: "GET",
-    path: "/sys/notifications/active",
-    fresh: true,
-    handle: async (call) => {
-      const { alerts, evaluatedAt, error } = await eventLog(call.env).alerts();
-      const evaluated_at = evaluatedAt === null ? null : new Date(evaluatedAt).toISOString();
-      return envelope(call, { data: { active: alerts.map(activeJson), evaluated_at, error } });
-    },
+  secrets("GET /sys/notifications/active", { fresh: true }, async (call) => {
+    const { alerts, evaluatedAt, error } = await eventLog(call.env).alerts();
+    const evaluated_at = evaluatedAt === null ? null : new Date(evaluatedAt).toISOString();
+    return envelope(call, { data: { active: alerts.map(activeJson), evaluated_at, error } });
   }),
 ];

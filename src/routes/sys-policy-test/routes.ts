@@ -36,6 +36,4 @@ async function tryPolicy(call: AuthorisedCall, body: z.output<typeof Body>): Pro
   return envelope(call, { data: { capabilities: unwrap(await accessControl(call.env).tryPolicy(trial)) } });
 }
 
-export const sysPolicyTestRoutes = [
-  secrets({ verb: "POST", path: "/sys/policies/test", fresh: true, body: Body, handle: tryPolicy }),
-];
+export const sysPolicyTestRoutes = [secrets("POST /sys/policies/test", { fresh: true, body: Body }, tryPolicy)];

@@ -113,6 +113,4 @@ async function find(call: SearchCall): Promise<Response> {
 const IN_MOUNTS: ReadonlySet<Type> = new Set(["secret", "role"] as const);
 const CLUSTER: ReadonlySet<Type> = new Set(["node", "volume", "job"] as const);
 
-export const sysSearchRoutes = [
-  secrets({ verb: "GET", path: "/sys/search", access: "token", fresh: true, query: SearchQuery, handle: find }),
-];
+export const sysSearchRoutes = [secrets("GET /sys/search", { access: "token", fresh: true, query: SearchQuery }, find)];
