@@ -13,6 +13,7 @@ import { ownCapabilities } from "../rights/cluster-rights.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { listAcl, readAcl } from "./server/acl-reads.ts";
 import { namespaceOf } from "./server/cluster-reads.ts";
+import { everyPage } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, cluster, open } from "./server/route.ts";
 
@@ -124,11 +125,8 @@ const listTokens = (call: TokensCall): Promise<Response> =>
 async function tokensOf(call: TokensCall): Promise<AclToken[]> {
   const { prefix, global: onlyGlobal } = call.asked;
   const tokens: AclToken[] = [];
-  for (let from: string | null = ""; from !== null; ) {
-    const page = await accessControl(call.env).listClusterTokens(prefix, from, MAX_PER_PAGE, onlyGlobal);
-    tokens.push(...page.tokens);
-    from = page.next;
-  }
+  const read = (from: string) => accessControl(call.env).listClusterTokens(prefix, from, MAX_PER_PAGE, onlyGlobal);
+  for await (const page of everyPage(read)) tokens.push(...page.tokens);
   return tokens;
 }
 

@@ -2,9 +2,9 @@ import * as z from "zod";
 import { type AllocationFields, allocationStub } from "../cluster/reports/list-views.ts";
 import { textOf } from "../cluster/reports/topics/topic.ts";
 import * as query from "../platform/http/query-fields.ts";
-import { allowsNamespace, allowsNamespaceAny, allowsNode } from "../rights/cluster-rights.ts";
+import { allowsNamespaceAny, allowsNode } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
-import { listReported, mayList, namespaceOf, readOne } from "./server/cluster-reads.ts";
+import { inNamespace, listReported, mayList, namespaceOf, readOne } from "./server/cluster-reads.ts";
 import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Allocations as reported by schedulers. */
@@ -37,8 +37,7 @@ async function madeBy(
   });
 }
 
-const mayReadJobs = (rights: AuthorisedCall["grant"]["cluster"], call: AuthorisedCall): boolean =>
-  allowsNamespace(rights, namespaceOf(call), "read-job");
+const mayReadJobs = inNamespace("read-job");
 
 export const allocationRoutes = [
   cluster("GET /allocations", { rights: mayList("read-job"), query: AllocationsQuery }, async (call) => {

@@ -10,6 +10,7 @@ import { duration, flag, stringList } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { formFields } from "./server/body.ts";
+import { everyPage } from "./server/listing.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, secrets } from "./server/route.ts";
 import { writeRights } from "./server/write-rights.ts";
@@ -189,11 +190,8 @@ export const tokenRoutes = [
   ),
   secrets("LIST /auth/token/accessors", { access: "sudo", fresh: true }, async (call) => {
     const keys: string[] = [];
-    for (let from: string | null = ""; from !== null; ) {
-      const page = await accessControl(call.env).accessors(call.grant.namespace, from, PAGE);
-      keys.push(...page.keys);
-      from = page.next;
-    }
+    const read = (from: string) => accessControl(call.env).accessors(call.grant.namespace, from, PAGE);
+    for await (const page of everyPage(read)) keys.push(...page.keys);
     return keyList(call, keys);
   }),
 ];

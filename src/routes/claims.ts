@@ -5,15 +5,21 @@ import { allowsNamespace } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
 import { claimFields, type ShownClaim, shownClaim } from "../volumes/host-claims/record.ts";
 import { VOLUME_CLAIM } from "../volumes/host-claims/store.ts";
-import { blocking, type Reading } from "./server/blocking.ts";
-import { mayList, namespaceGiven, namespaceOf } from "./server/cluster-reads.ts";
+import type { Reading } from "./server/blocking.ts";
+import {
+  ALL,
+  blockingRead,
+  byNamespace,
+  inNamespace,
+  mayList,
+  namespaceGiven,
+  namespaceOf,
+} from "./server/cluster-reads.ts";
 import { readList } from "./server/listing.ts";
 import { clusterEmpty } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Claims of task groups on sticky host volumes (docs/guides/sticky-claims.md). */
-
-const ALL = "*";
 
 /** Our own dialect requires the namespace; upstream's defaults to `default`. */
 const lacksNamespace = (call: AuthorisedCall): boolean => call.dialect === "neutral" && namespaceGiven(call) === "";
@@ -39,13 +45,7 @@ function readClaims(call: AuthorisedCall & Asked<typeof ClaimsQuery>): Promise<R
     prefix: (asked.claim_id || asked.prefix).toLowerCase(),
   };
   return readList<ShownClaim>(call, {
-    fetch: async (token, limit, reverse) => {
-      const dot = token.indexOf(".");
-      const from = dot < 0 ? ([token, ""] as const) : ([token.slice(0, dot), token.slice(dot + 1)] as const);
-      const page = await clusterRegistry(call.env).volumeClaims({ ...wanted, from, limit, reverse });
-      return { rows: page.rows.map(shownClaim), next: page.next?.join(".") ?? null, index: page.index };
-    },
-    token: ({ Namespace, ID }) => `${Namespace}.${ID}`,
+    ...byNamespace((cut) => clusterRegistry(call.env).volumeClaims({ ...wanted, ...cut }), shownClaim),
     stub: (claim) => claim,
     fields: claimFields,
     visible: ({ Namespace }) => allowsNamespace(call.grant.cluster, Namespace, "host-volume-read"),
@@ -60,15 +60,8 @@ async function remove(call: AuthorisedCall<"id">): Promise<Response> {
 }
 
 const deletes = (path: "/volumes/claim/:id" | "/volume/claim/:id") =>
-  cluster(
-    `DELETE ${path}`,
-    {
-      // Implied by `host-volume-write`.
-      rights: (rights, call) => allowsNamespace(rights, namespaceOf(call), "host-volume-delete"),
-      fresh: true,
-    },
-    remove,
-  );
+  // Implied by `host-volume-write`.
+  cluster(`DELETE ${path}`, { rights: inNamespace("host-volume-delete"), fresh: true }, remove);
 
 export const claimRoutes = [
   cluster(
@@ -78,12 +71,7 @@ export const claimRoutes = [
       // A missing namespace is reported as such.
       rights: (rights, call) => lacksNamespace(call) || mayList("host-volume-read")(rights, call),
     },
-    (call) =>
-      blocking(
-        call,
-        () => readClaims(call),
-        (since, waitMs) => clusterRegistry(call.env).changed([VOLUME_CLAIM], since, waitMs),
-      ),
+    blockingRead([VOLUME_CLAIM], readClaims),
   ),
   deletes("/volumes/claim/:id"),
   // The form in upstream's documentation.

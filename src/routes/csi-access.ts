@@ -5,12 +5,10 @@ import type { Texts } from "../contracts/csi-volumes.ts";
 import { badRequest } from "../platform/http/errors.ts";
 import { allowsNamespace, allowsNamespaceAny, allowsPlugin } from "../rights/cluster-rights.ts";
 import { MAX_SECRET_NAME, MAX_SECRET_VALUE, MAX_SECRETS } from "../volumes/csi/secrets.ts";
-import { namespaceOf } from "./server/cluster-reads.ts";
+import { ALL, namespaceOf } from "./server/cluster-reads.ts";
 import type { AuthorisedCall } from "./server/route.ts";
 
 /** Shared by the routes of CSI volumes and snapshots: authorization, plugin secrets and idempotency. */
-
-const ALL = "*";
 
 /**
  * Whether the caller has any of these rights in a namespace; for lists over `*`, in any namespace, since each item is

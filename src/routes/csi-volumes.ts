@@ -27,9 +27,9 @@ import { CSI_VOLUME } from "../volumes/csi/volume-store.ts";
 import { type ShownCsiVolume, shownCsiVolume } from "../volumes/csi/volume-views.ts";
 import { joinedErrors } from "../volumes/joined-errors.ts";
 import { pollOutcome } from "../volumes/poll-outcome.ts";
-import { allowsOne, digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
-import { blocking, nothing, type Reading } from "./server/blocking.ts";
-import { ForceQuery, namespaceGiven, namespaceOf } from "./server/cluster-reads.ts";
+import { digestOf, headerSecrets, mayAny, mayWrite } from "./csi-access.ts";
+import { nothing, type Reading } from "./server/blocking.ts";
+import { blockingRead, ForceQuery, inNamespace, namespaceGiven, namespaceOf } from "./server/cluster-reads.ts";
 import { readList } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
@@ -310,15 +310,13 @@ const mayRead = mayAny(CSI_READ_RIGHTS);
 
 /** A blocking read of one volume or of a part of it. */
 const reads = (path: VolumePath, handle: (call: VolumeCall) => Promise<Reading>) =>
-  cluster(`GET ${path}`, { rights: mayRead }, (call) =>
-    blocking(
-      call,
-      async () => {
-        if (!allowsOne(call.grant.cluster, namespaceOf(call), CSI_READ_RIGHTS)) throw denied();
-        return handle(call);
-      },
-      (since, waitMs) => clusterRegistry(call.env).changed([CSI_VOLUME], since, waitMs),
-    ),
+  cluster(
+    `GET ${path}`,
+    { rights: mayRead },
+    blockingRead([CSI_VOLUME], async (call: VolumeCall) => {
+      if (!mayRead(call.grant.cluster, call)) throw denied();
+      return handle(call);
+    }),
   );
 
 export const csiVolumeRoutes = [
@@ -328,19 +326,14 @@ export const csiVolumeRoutes = [
   reads("/volume/csi/:id", read),
   reads("/volume/csi/:id/claims", readClaims),
   cluster("GET /volume/csi/:id/operations", { rights: mayRead }, readOperations),
-  deletes(
-    "/volume/csi/:id",
-    (rights, call) => allowsNamespace(rights, namespaceOf(call), "csi-write-volume"),
-    deregister,
-    ForceQuery,
-  ),
+  deletes("/volume/csi/:id", inNamespace("csi-write-volume"), deregister, ForceQuery),
   deletes("/volume/csi/:id/delete", (rights, call) => mayWrite(rights, call, namespaceOf(call)), remove),
   deletes(
     "/volume/csi/:id/detach",
     (rights, call) =>
       call.dialect === "neutral"
-        ? allowsNamespace(rights, namespaceOf(call), "csi-write-volume")
-        : allowsNamespace(rights, namespaceOf(call), "csi-mount-volume") && allowsPlugin(rights, "read"),
+        ? inNamespace("csi-write-volume")(rights, call)
+        : inNamespace("csi-mount-volume")(rights, call) && allowsPlugin(rights, "read"),
     detach,
     DetachQuery,
   ),

@@ -10,14 +10,20 @@ import { type HostVolumeBody, parseBody, requestOf } from "../volumes/host/reque
 import { runHostVolumeOperation } from "../volumes/host/run-operation.ts";
 import { hostVolumeJson, shownHostVolume } from "../volumes/host/volume-views.ts";
 import { judgeHostVolume } from "./host-volume-rules.ts";
-import { blocking, nothing, type Reading } from "./server/blocking.ts";
-import { ForceQuery, mayList, namespaceGiven, namespaceOf } from "./server/cluster-reads.ts";
+import { nothing, type Reading } from "./server/blocking.ts";
+import {
+  ALL,
+  blockingRead,
+  ForceQuery,
+  inNamespace,
+  mayList,
+  namespaceGiven,
+  namespaceOf,
+} from "./server/cluster-reads.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** Dynamic host volumes (docs/guides/host-volumes.md; https://developer.hashicorp.com/nomad/api-docs/volumes). */
-
-const ALL = "*";
 
 const RIGHTS = { create: "host-volume-create", register: "host-volume-register" } as const;
 type Intent = keyof typeof RIGHTS;
@@ -127,26 +133,12 @@ const writes = (intent: Intent) =>
   );
 
 const deletes = (path: "/volume/host/:id" | "/volume/host/:id/delete") =>
-  cluster(
-    `DELETE ${path}`,
-    {
-      rights: (rights, call) => allowsNamespace(rights, namespaceOf(call), "host-volume-delete"),
-      fresh: true,
-      query: ForceQuery,
-    },
-    remove,
-  );
+  cluster(`DELETE ${path}`, { rights: inNamespace("host-volume-delete"), fresh: true, query: ForceQuery }, remove);
 
 export const hostVolumeRoutes = [
   writes("create"),
   writes("register"),
-  cluster("GET /volume/host/:id", { rights: mayList("host-volume-read") }, (call) =>
-    blocking(
-      call,
-      () => read(call),
-      (since, waitMs) => clusterRegistry(call.env).changed(["HostVolume"], since, waitMs),
-    ),
-  ),
+  cluster("GET /volume/host/:id", { rights: mayList("host-volume-read") }, blockingRead(["HostVolume"], read)),
   deletes("/volume/host/:id"),
   deletes("/volume/host/:id/delete"),
 ];

@@ -13,9 +13,9 @@ import { caseless, echoed } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
 import { allowsNode, allowsNodePool } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
-import { NodesQuery, nodesChanged, readNodes } from "./nodes.ts";
-import { blocking, nothing, type Reading } from "./server/blocking.ts";
-import { listReported, mayList } from "./server/cluster-reads.ts";
+import { NodesQuery, readNodes } from "./nodes.ts";
+import { nothing, type Reading } from "./server/blocking.ts";
+import { blockingRead, listReported, mayList } from "./server/cluster-reads.ts";
 import { type Listing, readList } from "./server/listing.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
@@ -23,9 +23,6 @@ import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 const nameOf = (call: AuthorisedCall<"name">): string => call.params.name;
 
 const mayRead = (call: AuthorisedCall, name: string): boolean => allowsNodePool(call.grant.cluster, name, "read");
-
-const poolsChanged = (call: AuthorisedCall) => (since: number, waitMs: number) =>
-  clusterRegistry(call.env).changed(["NodePool"], since, waitMs);
 
 const poolFields = kind.record<NodePool>({
   Name: kind.string,
@@ -141,16 +138,16 @@ async function put(call: AuthorisedCall<never, "name">, body: z.output<typeof Po
 const written = (result: Result<Written>): Response => clusterEmpty({ index: unwrap(result).index ?? 0 });
 
 export const nodePoolRoutes = [
-  cluster("GET /node/pools", { rights: "any", query: PoolsQuery }, (call) =>
-    blocking(call, () => readPools(call), poolsChanged(call)),
-  ),
-  cluster("GET /node/pool/:name", { rights: (_rights, call) => mayRead(call, nameOf(call)) }, (call) =>
-    blocking(call, () => readPool(call), poolsChanged(call)),
+  cluster("GET /node/pools", { rights: "any", query: PoolsQuery }, blockingRead(["NodePool"], readPools)),
+  cluster(
+    "GET /node/pool/:name",
+    { rights: (_rights, call) => mayRead(call, nameOf(call)) },
+    blockingRead(["NodePool"], readPool),
   ),
   cluster(
     "GET /node/pool/:name/nodes",
     { rights: (rights, call) => allowsNode(rights, "read") && mayRead(call, nameOf(call)), query: NodesQuery },
-    (call) => blocking(call, () => readPoolNodes(call), nodesChanged(call)),
+    blockingRead(["Node"], readPoolNodes),
   ),
   cluster(
     "GET /node/pool/:name/jobs",

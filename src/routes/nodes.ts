@@ -11,8 +11,8 @@ import * as query from "../platform/http/query-fields.ts";
 import { allowsNode } from "../rights/cluster-rights.ts";
 import { clusterRegistry, nodeSession } from "../rpc/stubs.ts";
 import { ELIGIBILITIES } from "../wire/node-words.ts";
-import { blocking, nothing, type Reading } from "./server/blocking.ts";
-import { ForceQuery } from "./server/cluster-reads.ts";
+import { nothing, type Reading } from "./server/blocking.ts";
+import { blockingRead, ForceQuery } from "./server/cluster-reads.ts";
 import { type Listing, readList } from "./server/listing.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
@@ -20,9 +20,6 @@ import { type Asked, type AuthorisedCall, type ClusterRoute, cluster } from "./s
 /** Nodes (https://developer.hashicorp.com/nomad/api-docs/nodes). */
 
 const idOf = (call: AuthorisedCall<"id">): string => call.params.id.toLowerCase();
-
-export const nodesChanged = (call: AuthorisedCall) => (since: number, waitMs: number) =>
-  clusterRegistry(call.env).changed(["Node"], since, waitMs);
 
 /** A node as returned by reads. */
 type ShownNode = Node & { readonly CreateIndex: number; readonly ModifyIndex: number };
@@ -165,10 +162,8 @@ const READ: ClusterRoute["rights"] = (rights) => allowsNode(rights, "read");
 const WRITE: ClusterRoute["rights"] = (rights) => allowsNode(rights, "write");
 
 export const nodeRoutes = [
-  cluster("GET /nodes", { rights: READ, query: NodesQuery }, (call) =>
-    blocking(call, () => readNodes(call), nodesChanged(call)),
-  ),
-  cluster("GET /node/:id", { rights: READ }, (call) => blocking(call, () => readNode(call), nodesChanged(call))),
+  cluster("GET /nodes", { rights: READ, query: NodesQuery }, blockingRead(["Node"], readNodes)),
+  cluster("GET /node/:id", { rights: READ }, blockingRead(["Node"], readNode)),
   cluster("POST /node/:id/drain", { rights: WRITE, fresh: true, body: DrainBody, exact: true }, drain),
   cluster("POST /node/:id/eligibility", { rights: WRITE, fresh: true, body: EligibilityBody }, setEligibility),
   cluster("POST /node/:id/purge", { rights: WRITE, fresh: true, query: ForceQuery }, purge),

@@ -7,17 +7,13 @@ import { allowsNamespace, allowsPlugin } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
 import { pluginJson, pluginStub } from "../volumes/csi/plugin-views.ts";
 import { CSI_PLUGIN } from "../volumes/csi/plugins.ts";
-import { blocking, nothing, type Reading } from "./server/blocking.ts";
-import { namespaceOf } from "./server/cluster-reads.ts";
+import { nothing, type Reading } from "./server/blocking.ts";
+import { ALL, blockingRead, namespaceOf } from "./server/cluster-reads.ts";
+import { everyPage } from "./server/listing.ts";
 import { clusterJson, clusterText } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
 /** CSI plugins (https://developer.hashicorp.com/nomad/api-docs/plugins). */
-
-const ALL = "*";
-
-const pluginsChanged = (call: AuthorisedCall) => (since: number, waitMs: number) =>
-  clusterRegistry(call.env).changed([CSI_PLUGIN], since, waitMs);
 
 const PluginsQuery = z.object({ type: query.text(), prefix: query.text() });
 type PluginsCall = AuthorisedCall & Asked<typeof PluginsQuery>;
@@ -26,11 +22,9 @@ async function readPlugins(call: PluginsCall): Promise<Reading> {
   const { prefix } = call.asked;
   const plugins: CsiPlugin[] = [];
   let index = 0;
-  for (let from: string | null = ""; from !== null; ) {
-    const page = await clusterRegistry(call.env).csiPlugins(prefix, from);
+  for await (const page of everyPage((from) => clusterRegistry(call.env).csiPlugins(prefix, from))) {
     plugins.push(...page.plugins);
     index ||= page.index;
-    from = page.next;
   }
   return { index, respond: () => clusterJson(call, plugins.map(pluginStub), { index }) };
 }
@@ -42,17 +36,14 @@ async function listPlugins(call: PluginsCall): Promise<Response> {
     throw badRequest("type: is required: csi");
   }
   if (type !== "csi") throw notFound("resource not found");
-  return blocking(call, () => readPlugins(call), pluginsChanged(call));
+  return blockingRead([CSI_PLUGIN], readPlugins)(call);
 }
 
 /** All instances of a plugin. */
 async function instancesOf(call: AuthorisedCall, id: string, role: Role): Promise<Record<string, CsiInfo>> {
   const found: (readonly [string, CsiInfo])[] = [];
-  for (let from: string | null = ""; from !== null; ) {
-    const page = await clusterRegistry(call.env).csiPluginInstances(id, role, from);
-    found.push(...page.instances);
-    from = page.next;
-  }
+  const read = (from: string) => clusterRegistry(call.env).csiPluginInstances(id, role, from);
+  for await (const page of everyPage(read)) found.push(...page.instances);
   return Object.fromEntries(found);
 }
 
@@ -80,7 +71,9 @@ async function readPlugin(call: AuthorisedCall<"id">): Promise<Reading> {
 
 export const pluginRoutes = [
   cluster("GET /plugins", { rights: (rights) => allowsPlugin(rights, "list"), query: PluginsQuery }, listPlugins),
-  cluster("GET /plugin/csi/:id", { rights: (rights) => allowsPlugin(rights, "read") }, (call) =>
-    blocking(call, () => readPlugin(call), pluginsChanged(call)),
+  cluster(
+    "GET /plugin/csi/:id",
+    { rights: (rights) => allowsPlugin(rights, "read") },
+    blockingRead([CSI_PLUGIN], readPlugin),
   ),
 ];

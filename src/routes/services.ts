@@ -7,8 +7,9 @@ import * as query from "../platform/http/query-fields.ts";
 import { readQuery } from "../platform/http/read-query.ts";
 import { allowsNamespace } from "../rights/cluster-rights.ts";
 import { clusterRegistry } from "../rpc/stubs.ts";
-import { blocking, type Reading } from "./server/blocking.ts";
-import { ALL, listReported, mayList, namespaceOf } from "./server/cluster-reads.ts";
+import type { Reading } from "./server/blocking.ts";
+import { ALL, blockingRead, inNamespace, listReported, mayList, namespaceOf } from "./server/cluster-reads.ts";
+import { everyPage } from "./server/listing.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
 
@@ -27,13 +28,12 @@ async function eachRegistration(
   const registry = clusterRegistry(call.env);
   const namespace = namespaceOf(call) === ALL ? null : namespaceOf(call);
   let index = 0;
-  for (let from: string | null = ""; from !== null; ) {
-    const page = await registry.reported({ topic: "Service", namespace, from, limit: ROWS_PER_READ });
+  const read = (from: string) => registry.reported({ topic: "Service", namespace, from, limit: ROWS_PER_READ });
+  for await (const page of everyPage(read)) {
     for (const { namespace: held, body } of page.rows) {
       if (allowsNamespace(call.grant.cluster, held, "read-job")) visit(parseLossless(body) as Fields, held);
     }
     index = Math.max(index, page.index);
-    from = page.next;
   }
   return index;
 }
@@ -79,11 +79,7 @@ function registrationsOf(call: AuthorisedCall<"name"> & Asked<typeof ChoiceQuery
   if (perPage > 0 || nextToken !== "" || filter !== "" || reverse || prefix !== "")
     throw badRequest("choose: cannot be given together with a page, a filter or a prefix");
   const choice = choiceOf(choose);
-  return blocking(
-    call,
-    () => readChosen(call, choice),
-    (since, waitMs) => clusterRegistry(call.env).changed(["Service"], since, waitMs),
-  );
+  return blockingRead(["Service"], () => readChosen(call, choice))(call);
 }
 
 /** The registrations of an allocation in the requested namespace; empty when it is unknown. */
@@ -98,17 +94,10 @@ async function listOfAllocation(call: AuthorisedCall<"id">): Promise<Response> {
   });
 }
 
-const mayReadJobs = (rights: AuthorisedCall["grant"]["cluster"], call: AuthorisedCall): boolean =>
-  allowsNamespace(rights, namespaceOf(call), "read-job");
+const mayReadJobs = inNamespace("read-job");
 
 export const serviceRoutes = [
-  cluster("GET /services", { rights: mayList("read-job") }, (call) =>
-    blocking(
-      call,
-      () => readNames(call),
-      (since, waitMs) => clusterRegistry(call.env).changed(["Service"], since, waitMs),
-    ),
-  ),
+  cluster("GET /services", { rights: mayList("read-job") }, blockingRead(["Service"], readNames)),
   cluster("GET /service/:name", { query: ChoiceQuery, rights: mayReadJobs }, registrationsOf),
   cluster("GET /allocation/:id/services", { rights: mayReadJobs }, listOfAllocation),
 ];

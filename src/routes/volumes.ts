@@ -16,8 +16,8 @@ import {
   shownHostVolume,
 } from "../volumes/host/volume-views.ts";
 import { allowsOne } from "./csi-access.ts";
-import { blocking, type Reading } from "./server/blocking.ts";
-import { namespaceOf } from "./server/cluster-reads.ts";
+import type { Reading } from "./server/blocking.ts";
+import { ALL, blockingRead, byNamespace, namespaceOf } from "./server/cluster-reads.ts";
 import { readList } from "./server/listing.ts";
 import { clusterText } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, cluster } from "./server/route.ts";
@@ -33,7 +33,6 @@ const VolumesQuery = z.object({
 });
 type VolumesCall = AuthorisedCall & Asked<typeof VolumesQuery>;
 
-const ALL = "*";
 /** Present on every node with an agent. */
 const BUILT_IN_PLUGIN = "mkdir";
 const UUID_LENGTH = 36;
@@ -72,17 +71,10 @@ async function readHostVolumes(call: VolumesCall): Promise<Reading> {
     prefix: asked.prefix,
   };
   return readList<ShownHostVolume>(call, {
-    fetch: async (token, limit, reverse) => {
-      const dot = token.indexOf(".");
-      const from = dot < 0 ? ([token, ""] as const) : ([token.slice(0, dot), token.slice(dot + 1)] as const);
-      const page = await registry.hostVolumes({ ...wanted, from, limit, reverse });
-      return {
-        rows: page.rows.map((volume) => shownHostVolume(hostVolumeJson(volume))),
-        next: page.next ? page.next.join(".") : null,
-        index: page.index,
-      };
-    },
-    token: ({ Namespace, ID }) => `${Namespace}.${ID}`,
+    ...byNamespace(
+      (cut) => registry.hostVolumes({ ...wanted, ...cut }),
+      (volume) => shownHostVolume(hostVolumeJson(volume)),
+    ),
     stub: hostVolumeStub,
     fields: hostVolumeFields,
     // Without the right, the list is empty, also per namespace in a list over all.
@@ -110,13 +102,7 @@ async function readCsiVolumes(call: VolumesCall): Promise<Reading> {
     prefix: call.asked.prefix,
   };
   return readList<ShownCsiVolume>(call, {
-    fetch: async (token, limit, reverse) => {
-      const dot = token.indexOf(".");
-      const from = dot < 0 ? ([token, ""] as const) : ([token.slice(0, dot), token.slice(dot + 1)] as const);
-      const page = await registry.csiVolumes({ ...wanted, from, limit, reverse });
-      return { rows: page.rows.map(shownCsiVolume), next: page.next?.join(".") ?? null, index: page.index };
-    },
-    token: ({ Namespace, ID }) => `${Namespace}.${ID}`,
+    ...byNamespace((cut) => registry.csiVolumes({ ...wanted, ...cut }), shownCsiVolume),
     stub: csiVolumeStub,
     fields: csiVolumeFields,
     visible: ({ Namespace }) => allowsOne(call.grant.cluster, Namespace, CSI_LIST_RIGHTS),
@@ -131,11 +117,7 @@ async function listVolumes(call: VolumesCall): Promise<Response> {
   }
   if (type !== "host" && type !== "csi") throw notFound("resource not found");
   const [table, read] = type === "csi" ? [CSI_VOLUME, readCsiVolumes] : ["HostVolume", readHostVolumes];
-  return blocking(
-    call,
-    () => read(call),
-    (since, waitMs) => clusterRegistry(call.env).changed([table], since, waitMs),
-  );
+  return blockingRead([table], read)(call);
 }
 
 export const volumeRoutes = [cluster("GET /volumes", { rights: "any", query: VolumesQuery }, listVolumes)];

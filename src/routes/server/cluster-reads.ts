@@ -9,12 +9,13 @@ import type { ClusterRights, NamespaceRight } from "../../contracts/cluster-righ
 import type { JobCounts, JobTexts, ReportedObject, ReportedQuery, ReportedTopic } from "../../contracts/reports.ts";
 import * as kind from "../../lib/bexpr/kinds.ts";
 import { parseLossless } from "../../lib/json.ts";
+import { textBefore } from "../../lib/text-before.ts";
 import { badRequest, denied, sentence } from "../../platform/http/errors.ts";
 import * as query from "../../platform/http/query-fields.ts";
 import { allowsNamespace, allowsNamespaceAny } from "../../rights/cluster-rights.ts";
 import { clusterRegistry } from "../../rpc/stubs.ts";
 import { blocking, nothing, type Reading } from "./blocking.ts";
-import { readList } from "./listing.ts";
+import { type Listing, type Page, readList } from "./listing.ts";
 import { clusterJson } from "./respond.ts";
 import type { AuthorisedCall } from "./route.ts";
 
@@ -35,6 +36,42 @@ export const mayList =
   (right: NamespaceRight) =>
   (rights: ClusterRights, call: Pick<AuthorisedCall, "query">): boolean =>
     namespaceOf(call) === ALL ? allowsNamespaceAny(rights, [right]) : allowsNamespace(rights, namespaceOf(call), right);
+
+/** Whether the caller has a right in the requested namespace. */
+export const inNamespace =
+  (right: NamespaceRight) =>
+  (rights: ClusterRights, call: Pick<AuthorisedCall, "query">): boolean =>
+    allowsNamespace(rights, namespaceOf(call), right);
+
+/** A handler that answers a read of tables of the registry; supports blocking queries. */
+export const blockingRead =
+  <Own extends AuthorisedCall>(tables: readonly string[], read: (call: Own) => Promise<Reading>) =>
+  (call: Own): Promise<Response> =>
+    blocking(
+      call,
+      () => read(call),
+      (since, waitMs) => clusterRegistry(call.env).changed(tables, since, waitMs),
+    );
+
+/** A cut of a table that is ordered by namespace and id. */
+interface NamespacedCut {
+  readonly from: readonly [namespace: string, id: string];
+  readonly limit: number;
+  readonly reverse: boolean;
+}
+
+/** The pages of such a table; a token is `namespace.id`. */
+export const byNamespace = <Row, Shown extends { readonly Namespace: string; readonly ID: string }>(
+  read: (cut: NamespacedCut) => Promise<Omit<Page<Row>, "next"> & { readonly next: readonly string[] | null }>,
+  shown: (row: Row) => Shown,
+): Pick<Listing<Shown>, "fetch" | "token"> => ({
+  fetch: async (token, limit, reverse) => {
+    const namespace = textBefore(token, ".");
+    const page = await read({ from: [namespace, token.slice(namespace.length + 1)], limit, reverse });
+    return { rows: page.rows.map(shown), next: page.next?.join(".") ?? null, index: page.index };
+  },
+  token: ({ Namespace, ID }) => `${Namespace}.${ID}`,
+});
 
 export interface ReportedList extends Pick<ReportedQuery, "topic" | "job" | "node"> {
   /** The right required in an object's namespace. */
@@ -88,8 +125,7 @@ export function listReported(call: AuthorisedCall, list: ReportedList): Promise<
         (wanted?.(object) ?? true) &&
         (!everywhere || allowsNamespace(call.grant.cluster, textOf(object, "Namespace"), right)),
     });
-  const tables = topic === "Job" ? JOB_SUMMARY_TABLES : [topic];
-  return blocking(call, read, (since, waitMs) => registry.changed(tables, since, waitMs));
+  return blockingRead(topic === "Job" ? JOB_SUMMARY_TABLES : [topic], read)(call);
 }
 
 const NO_COUNTS: JobCounts = { groups: [], children: [], queued: null };
@@ -138,9 +174,13 @@ export function readOne(
   call: AuthorisedCall,
   { topic, id, right, named, missing, extend }: ReportedOne,
 ): Promise<Response> {
-  const registry = clusterRegistry(call.env);
   const read = async (): Promise<Reading> => {
-    const { object, index, jobs } = await registry.readReported(topic, id, namespaceOf(call), named === true);
+    const { object, index, jobs } = await clusterRegistry(call.env).readReported(
+      topic,
+      id,
+      namespaceOf(call),
+      named === true,
+    );
     if (!object) return nothing(missing, index);
     if (!allowsNamespace(call.grant.cluster, object.namespace, right)) throw denied();
     const { modifyIndex } = object;
@@ -148,7 +188,7 @@ export function readOne(
     const whole = async () => (extend ? extend(shown()) : shown());
     return { index: modifyIndex, respond: async () => clusterJson(call, await whole(), { index: modifyIndex }) };
   };
-  return blocking(call, read, (since, waitMs) => registry.changed([topic], since, waitMs));
+  return blockingRead([topic], read)(call);
 }
 
 /** `?force`. */

@@ -135,6 +135,17 @@ async function* following<Row>(
   }
 }
 
+/** All pages of a table. */
+export async function* everyPage<Part extends { readonly next: string | null }>(
+  read: (from: string) => Promise<Part>,
+): AsyncGenerator<Part> {
+  for (let from: string | null = ""; from !== null; ) {
+    const page: Part = await read(from);
+    yield page;
+    from = page.next;
+  }
+}
+
 /** Tokens contain names of any characters, headers only printable ASCII. */
 const encodeToken = (token: string): string =>
   token.toWellFormed().replace(/[^\x21-\x7e]|%/gu, (character) => encodeURIComponent(character));
