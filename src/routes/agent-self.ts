@@ -1,12 +1,12 @@
 import { leaderOf, members, type Reached, self } from "../compat/orchestrator.ts";
 import type { ClusterRights } from "../contracts/cluster-rights.ts";
-import { RequestError } from "../platform/http/errors.ts";
 import type { Verb } from "../platform/http/target.ts";
 import { RELEASE } from "../platform/version.ts";
 import { allowsAgent, allowsNode } from "../rights/cluster-rights.ts";
 import { eventLog } from "../rpc/stubs.ts";
 import { clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, type ClusterRoute, cluster, open } from "./server/route.ts";
+import { refuses } from "./server/unsent.ts";
 
 /**
  * Requests that upstream clients send to their agent, including regions and the leader: here the service itself
@@ -27,17 +27,19 @@ export function reached({ request }: Pick<Call, "request">): Reached {
 
 const reads = (rights: ClusterRights): boolean => allowsAgent(rights, "read");
 
-const read = (path: string, rights: ClusterRoute["rights"], answer: (call: AuthorisedCall) => unknown): ClusterRoute =>
-  cluster(`GET ${path}`, { rights }, async (call) => clusterJson(call, await answer(call)));
+/** A route that shows what the service is. */
+export const read = (
+  path: string,
+  rights: ClusterRoute["rights"],
+  answer: (call: AuthorisedCall) => unknown,
+): ClusterRoute => cluster(`GET ${path}`, { rights }, async (call) => clusterJson(call, await answer(call)));
 
 /** Agent operations that do not apply to a service without its own servers. */
 const refused = (verb: "GET" | "POST", path: string, because: string): ClusterRoute =>
   cluster(
     `${verb} ${path}`,
     { refuses: true, rights: (rights) => allowsAgent(rights, verb === "GET" ? "read" : "write") },
-    async () => {
-      throw new RequestError(400, because);
-    },
+    refuses(400, because),
   );
 
 /** Words of agent paths that upstream has and this service has not. */

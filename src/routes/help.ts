@@ -1,4 +1,5 @@
 import { encodePath } from "../platform/http/target.ts";
+import { storedAnswer } from "./server/respond.ts";
 import type { AnyRoute } from "./server/route.ts";
 import type { Help } from "./server/route-tables.ts";
 
@@ -49,7 +50,5 @@ export const helpOn: Help = async ({ env }, { table, root, path }) => {
 
 function helpText(path: string, sections: readonly string[]): Response {
   const help = [`Request: ${encodePath(path.replace(/^\//, ""))}`, ...sections].join("\n\n");
-  return new Response(JSON.stringify({ help: `${help}\n`, see_also: null }), {
-    headers: { "Content-Type": "application/json", "Cache-Control": "no-store" },
-  });
+  return storedAnswer(JSON.stringify({ help: `${help}\n`, see_also: null }));
 }

@@ -1,8 +1,8 @@
 import type { NamespaceRight } from "../contracts/cluster-rights.ts";
-import { RequestError } from "../platform/http/errors.ts";
-import { allowsNamespace, allowsNamespaceAny, allowsNode } from "../rights/cluster-rights.ts";
-import { namespaceOf } from "./server/cluster-reads.ts";
+import { allowsNamespaceAny, allowsNode } from "../rights/cluster-rights.ts";
+import { inNamespace } from "./server/cluster-reads.ts";
 import { type ClusterRoute, cluster } from "./server/route.ts";
+import { refuses } from "./server/unsent.ts";
 
 /**
  * Writes of jobs and calls of node agents that upstream has and this service has not: it shows what a scheduler reports
@@ -19,16 +19,7 @@ export const refused = (
   path: string,
   rights: ClusterRoute["rights"],
   because: string,
-): ClusterRoute =>
-  cluster(`${verb} ${path}`, { rights, refuses: true }, async () => {
-    throw new RequestError(501, because);
-  });
-
-/** In the namespace of the request. */
-const inNamespace =
-  (right: NamespaceRight): Exclude<ClusterRoute["rights"], string> =>
-  (rights, call) =>
-    allowsNamespace(rights, namespaceOf(call), right);
+): ClusterRoute => cluster(`${verb} ${path}`, { rights, refuses: true }, refuses(501, because));
 
 const job = (verb: ClusterRoute["verb"], path: string, right: NamespaceRight): ClusterRoute =>
   refused(verb, path, inNamespace(right), NO_SCHEDULER);

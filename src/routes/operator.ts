@@ -1,9 +1,9 @@
 import { serverOf } from "../compat/orchestrator.ts";
 import type { ClusterRights } from "../contracts/cluster-rights.ts";
 import { allowsOperator } from "../rights/cluster-rights.ts";
-import { reached } from "./agent-self.ts";
+import { reached, read } from "./agent-self.ts";
 import { refused } from "./job-writes.ts";
-import { clusterEmpty, clusterJson } from "./server/respond.ts";
+import { clusterEmpty } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
 
 /**
@@ -18,9 +18,6 @@ const NO_RAFT = "there are no Raft servers: the platform replicates the state";
 const NO_SCHEDULER = "nothing is scheduled here: a scheduler reports its objects with PUT /v1/cluster/objects";
 /** Upstream's text. */
 const ENTERPRISE_ONLY = "Nomad Enterprise only endpoint";
-
-const read = (path: string, rights: ClusterRoute["rights"], answer: (call: AuthorisedCall) => unknown): ClusterRoute =>
-  cluster(`GET ${path}`, { rights }, async (call) => clusterJson(call, answer(call)));
 
 const DEFAULT_AUTOPILOT = {
   CleanupDeadServers: false,

@@ -1,16 +1,20 @@
 import * as z from "zod";
 import { keyedHashes } from "../platform/crypto/keyed-hash.ts";
-import { badRequest, notFound, RequestError } from "../platform/http/errors.ts";
+import { notFound, RequestError } from "../platform/http/errors.ts";
 import { type Cursor, searchLines } from "../platform/observability/audit/search.ts";
 import { sinksOf } from "../platform/observability/audit/sinks.ts";
 import { settings } from "../platform/settings.ts";
 import { envelope } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
+import { refuses } from "./server/unsent.ts";
 
 /**
  * Destinations of the audit log, its lines, and hashes of values
  * (https://developer.hashicorp.com/vault/api-docs/system/audit).
  */
+
+const FIXED_OUTPUTS =
+  "audit: the outputs are those of the deployment; change AUDIT_LOG or AUDIT_HTTP_URL, or bind AUDIT_QUEUE or AUDIT_BUCKET (docs/operate/audit.md)";
 
 const MAX_INPUT = 64 * 1024;
 
@@ -78,11 +82,7 @@ export const auditRoutes = [
   }),
   secrets("GET /sys/audit/lines", { access: "sudo", fresh: true, query: Search }, search),
   ...(["POST", "DELETE"] as const).map((verb) =>
-    secrets(`${verb} /sys/audit/:output`, { access: "sudo", refuses: true }, async () => {
-      throw badRequest(
-        "audit: the outputs are those of the deployment; change AUDIT_LOG or AUDIT_HTTP_URL, or bind AUDIT_QUEUE or AUDIT_BUCKET (docs/operate/audit.md)",
-      );
-    }),
+    secrets(`${verb} /sys/audit/:output`, { access: "sudo", refuses: true }, refuses(400, FIXED_OUTPUTS)),
   ),
   secrets("POST /sys/audit-hash", { access: "sudo", fresh: true, body: Input }, hash),
   secrets("POST /sys/audit-hash/:output", { access: "sudo", fresh: true, body: Input }, hash),

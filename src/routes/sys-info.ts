@@ -8,6 +8,7 @@ import { mountTypes } from "../rights/mount-routes.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, open, secrets } from "./server/route.ts";
+import { refuses } from "./server/unsent.ts";
 
 /**
  * Descriptions of the deployment that operators' tools read
@@ -88,9 +89,7 @@ async function readPlugin(call: AuthorisedCall<"name" | "type">): Promise<Respon
   return envelope(call, { data: { ...PLUGIN, name, args: [], command: "", sha256: "" }, flat: true });
 }
 
-const refusePlugin = async (): Promise<Response> => {
-  throw badRequest("plugins: every plugin is built in; none can be registered or removed");
-};
+const refusePlugin = refuses(400, "plugins: every plugin is built in; none can be registered or removed");
 
 const read = (path: string, data: (call: AuthorisedCall) => object | Promise<object>) =>
   secrets(`GET ${path}`, async (call) => envelope(call, { data: await data(call), flat: true }));

@@ -1,6 +1,6 @@
-import { badRequest } from "../platform/http/errors.ts";
-import { envelope, noContent } from "./server/respond.ts";
+import { envelope, noContent, storedAnswer } from "./server/respond.ts";
 import { type Call, open, secrets } from "./server/route.ts";
+import { refuses } from "./server/unsent.ts";
 
 /**
  * Operations on the seal, the key shares and the servers of upstream
@@ -38,15 +38,7 @@ const NO_GENERATION = {
   otp_length: 0,
 };
 
-const plain = (body: object): Response =>
-  new Response(JSON.stringify(body), {
-    headers: { "Content-Type": "application/json", "Cache-Control": "no-store" },
-  });
-
-const refused = (path: string, because: string) =>
-  open(`POST ${path}`, { refuses: true }, async () => {
-    throw badRequest(because);
-  });
+const refused = (path: string, because: string) => open(`POST ${path}`, { refuses: true }, refuses(400, because));
 
 /** @param idle the answer while nothing is in progress */
 const operation = (path: string, idle: (call: Call) => Response, because: string) => [
@@ -56,27 +48,29 @@ const operation = (path: string, idle: (call: Call) => Response, because: string
 ];
 
 export const sealRoutes = [
-  secrets("POST /sys/seal", { access: "sudo", fresh: true, refuses: true }, async () => {
-    throw badRequest("seal: the service is sealed by removing MASTER_KEY from the deployment");
-  }),
-  ...operation("/sys/rekey/init", () => plain(NO_REKEY), REKEY),
+  secrets(
+    "POST /sys/seal",
+    { access: "sudo", fresh: true, refuses: true },
+    refuses(400, "seal: the service is sealed by removing MASTER_KEY from the deployment"),
+  ),
+  ...operation("/sys/rekey/init", () => storedAnswer(JSON.stringify(NO_REKEY)), REKEY),
   refused("/sys/rekey/update", REKEY),
   // The same by the names of OpenBao, whose clients read the data of an envelope.
   ...operation("/sys/rotate/root/init", (call) => envelope(call, { data: NO_REKEY }), REKEY),
   refused("/sys/rotate/root/update", REKEY),
   ...operation("/sys/generate-root-token/attempt", (call) => envelope(call, { data: NO_GENERATION }), ROOT_TOKEN),
   refused("/sys/generate-root-token/update", ROOT_TOKEN),
-  secrets("GET /sys/rekey/backup", { access: "sudo", refuses: true }, async () => {
-    throw badRequest(REKEY);
-  }),
-  ...operation("/sys/generate-root/attempt", () => plain(NO_GENERATION), ROOT_TOKEN),
+  secrets("GET /sys/rekey/backup", { access: "sudo", refuses: true }, refuses(400, REKEY)),
+  ...operation("/sys/generate-root/attempt", () => storedAnswer(JSON.stringify(NO_GENERATION)), ROOT_TOKEN),
   refused("/sys/generate-root/update", ROOT_TOKEN),
   // No other server could take over; upstream without a cluster answers the same.
   secrets("POST /sys/step-down", { access: "sudo", fresh: true }, async () => noContent()),
   secrets("GET /sys/rotate/config", { access: "sudo" }, async (call) =>
     envelope(call, { data: { enabled: false, interval: 0, max_operations: 0 }, flat: true }),
   ),
-  secrets("POST /sys/rotate/config", { access: "sudo", refuses: true }, async () => {
-    throw badRequest("rotate: there is no automatic rotation; call sys/rotate");
-  }),
+  secrets(
+    "POST /sys/rotate/config",
+    { access: "sudo", refuses: true },
+    refuses(400, "rotate: there is no automatic rotation; call sys/rotate"),
+  ),
 ];

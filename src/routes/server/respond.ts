@@ -48,7 +48,7 @@ export function wrapEnvelope({ requestId }: Pick<Call, "requestId">, info: WrapI
   return new Response(JSON.stringify(body), { headers: SECRETS_HEADERS });
 }
 
-/** A stored answer, as its request got it. */
+/** JSON text without an envelope, or with that of a stored answer. */
 export const storedAnswer = (body: string): Response => new Response(body, { headers: SECRETS_HEADERS });
 
 /** Adds warnings to a successful answer. An answer without a body gets one with the warnings, as upstream. */

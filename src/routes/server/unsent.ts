@@ -11,6 +11,11 @@ export function refuseHead({ request }: Call): void {
   if (request.method === "HEAD") throw new RequestError(405, "unsupported operation", { Allow: "GET, OPTIONS" });
 }
 
+/** A handler that refuses every call. */
+export const refuses = (status: number, because: string | readonly string[]) => async (): Promise<never> => {
+  throw new RequestError(status, because);
+};
+
 /** Closes the stream or the socket of an answer that is not sent: its object would hold it until a time-out. */
 export function discard({ body, webSocket }: Response): void {
   void body?.cancel().catch(() => undefined);
