@@ -15,10 +15,9 @@ import { audiencesOf, type Claims, verifyToken } from "../auth/jwt/verify.ts";
 import { tokenSettingsOf } from "../auth/token-settings.ts";
 import type { Login, SeenEntry } from "../contracts/auth.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
-import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
-import { accessControl } from "../rpc/stubs.ts";
+import { badRequest, denied } from "../platform/http/errors.ts";
 import { changeRole, ROLE, refuseProblem, roleRoutes } from "./auth-roles.ts";
-import { addressOf, foundEntry, isRoleName, readEntry, writeEntry } from "./server/auth-call.ts";
+import { addressOf, foundEntry, isRoleName, loggedIn, readEntry, writeEntry } from "./server/auth-call.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedMethodCall, inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
@@ -114,23 +113,17 @@ export async function issued(call: MethodCall, claims: Claims, verified: Verifie
   if (!caller.ok) throw badRequest(caller.message);
   const problem = boundClaimsProblem(claims, role);
   if (problem !== null) throw badRequest(`error validating claims: ${problem}`);
-  const mount = call.authMount;
   const { name: alias, metadata, groups } = caller.value;
-  const { auth, warnings } = unwrap(
-    await accessControl(call.env).login({
-      entry: { mount: mount.uuid, kind: ROLE, name },
-      seen,
-      alias: { name: alias, metadata },
-      groups,
-      displayName: alias,
-      metadata,
-      settings: tokenSettingsOf(role),
-      address: addressOf(call),
-      path: `auth/${mount.path}${path}`,
-      ...(once && { once }),
-    }),
-  );
-  return envelope(call, { auth, warnings, mountType: mount.type });
+  return loggedIn(call, path, {
+    entry: { mount: call.authMount.uuid, kind: ROLE, name },
+    seen,
+    alias: { name: alias, metadata },
+    groups,
+    displayName: alias,
+    metadata,
+    settings: tokenSettingsOf(role),
+    ...(once && { once }),
+  });
 }
 
 export const jwtRoutes = [

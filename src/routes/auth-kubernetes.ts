@@ -16,9 +16,8 @@ import { serviceAccountOf } from "../auth/kubernetes/service-account.ts";
 import { tokenSettingsOf } from "../auth/token-settings.ts";
 import { isWithinNetworks } from "../lib/networks.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
-import { accessControl } from "../rpc/stubs.ts";
 import { changeRole, ROLE, refuseProblem, roleRoutes } from "./auth-roles.ts";
-import { addressOf, foundEntry, isRoleName, readEntry, writeEntry } from "./server/auth-call.ts";
+import { addressOf, foundEntry, isRoleName, loggedIn, readEntry, writeEntry } from "./server/auth-call.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedMethodCall, inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
@@ -65,27 +64,21 @@ async function login(call: MethodCall, body: z.infer<typeof LoginBody>): Promise
   const config = await readEntry<KubernetesConfig>(call, CONFIG, CONFIG);
   if (!config) throw badRequest("could not load backend configuration");
   const { uid, name: account, namespace, secret } = unwrap(await serviceAccountOf(jwt, config.entry, role));
-  const mount = call.authMount;
   const metadata = {
     service_account_uid: uid,
     service_account_name: account,
     service_account_namespace: namespace,
     service_account_secret_name: secret,
   };
-  const { auth, warnings } = unwrap(
-    await accessControl(call.env).login({
-      entry: { mount: mount.uuid, kind: ROLE, name },
-      seen: [config.seen, found.seen],
-      alias: { name: role.alias_name_source === "serviceaccount_uid" ? uid : `${namespace}/${account}`, metadata },
-      groups: [],
-      displayName: `${namespace}-${account}`,
-      metadata: { ...metadata, role: name },
-      settings: tokenSettingsOf(role),
-      address: addressOf(call),
-      path: `auth/${mount.path}login`,
-    }),
-  );
-  return envelope(call, { auth, warnings, mountType: TYPE });
+  return loggedIn(call, "login", {
+    entry: { mount: call.authMount.uuid, kind: ROLE, name },
+    seen: [config.seen, found.seen],
+    alias: { name: role.alias_name_source === "serviceaccount_uid" ? uid : `${namespace}/${account}`, metadata },
+    groups: [],
+    displayName: `${namespace}-${account}`,
+    metadata: { ...metadata, role: name },
+    settings: tokenSettingsOf(role),
+  });
 }
 
 export const kubernetesRoutes = [

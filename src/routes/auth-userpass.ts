@@ -10,9 +10,9 @@ import {
   tokenSettingsWith,
 } from "../auth/token-settings.ts";
 import type { TokenSettings } from "../contracts/auth.ts";
-import { badRequest, denied, notFound, unwrap } from "../platform/http/errors.ts";
+import { badRequest, denied, notFound } from "../platform/http/errors.ts";
 import { accessControl } from "../rpc/stubs.ts";
-import { addressOf, changeEntry, deleteEntry, entryNames, foundEntry, readEntry } from "./server/auth-call.ts";
+import { changeEntry, deleteEntry, entryNames, foundEntry, loggedIn, readEntry } from "./server/auth-call.ts";
 import { envelope, keyList, noContent } from "./server/respond.ts";
 import { type AuthorisedMethodCall, inMethod, type MethodCall, openInMethod } from "./server/route.ts";
 
@@ -99,20 +99,15 @@ async function login(call: MethodCall<"name">, given: string): Promise<Response>
     // Locked by other failures meanwhile: then a right password gets this answer, too.
     throw isLocked ? denied() : badRequest("invalid username or password");
   }
-  const { auth, warnings } = unwrap(
-    await accessControl(call.env).login({
-      entry,
-      seen: [{ kind: USER, name, text }],
-      alias: { name, metadata: {} },
-      groups: [],
-      displayName: name,
-      metadata: { username: name },
-      settings: tokenSettingsOf(user),
-      address: addressOf(call),
-      path: `auth/${mount.path}login/${name}`,
-    }),
-  );
-  return envelope(call, { auth, warnings, mountType: "userpass" });
+  return loggedIn(call, `login/${name}`, {
+    entry,
+    seen: [{ kind: USER, name, text }],
+    alias: { name, metadata: {} },
+    groups: [],
+    displayName: name,
+    metadata: { username: name },
+    settings: tokenSettingsOf(user),
+  });
 }
 
 export const userpassRoutes = [

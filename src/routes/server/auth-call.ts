@@ -1,6 +1,7 @@
-import type { SeenEntry } from "../../contracts/auth.ts";
+import type { Login, SeenEntry } from "../../contracts/auth.ts";
 import { badRequest, notFound, refusalError, unwrap } from "../../platform/http/errors.ts";
 import { accessControl } from "../../rpc/stubs.ts";
+import { envelope } from "./respond.ts";
 import type { AuthorisedMethodCall, Call, MethodCall } from "./route.ts";
 import { checkWrite } from "./write-rights.ts";
 
@@ -67,6 +68,17 @@ export const entryNames = (call: MethodCall, kind: string): Promise<string[]> =>
 
 /** The client's address, as the platform states it. */
 export const addressOf = (call: Call): string | null => call.request.headers.get("CF-Connecting-IP");
+
+/** Issues the token of a verified login. @param path of the login, from the mount @throws RequestError with the refusal */
+export async function loggedIn(
+  call: MethodCall,
+  path: string,
+  login: Omit<Login, "address" | "path">,
+): Promise<Response> {
+  const at = { address: addressOf(call), path: `auth/${call.authMount.path}${path}` };
+  const { auth, warnings } = unwrap(await accessControl(call.env).login({ ...login, ...at }));
+  return envelope(call, { auth, warnings, mountType: call.authMount.type });
+}
 
 const ROLE_NAME = /^[A-Za-z0-9_]([A-Za-z0-9_.-]{0,126}[A-Za-z0-9_])?$/;
 
