@@ -13,13 +13,12 @@ import { readTemplate, variablesOf } from "../lib/template.ts";
 import { caseless, echoed, flag, MAX_DURATION, nanoseconds } from "../platform/http/fields.ts";
 import { refusedUrl } from "../providers/outbound-url.ts";
 import { mappedClaims } from "./jwt/claim-mappings.ts";
+import { NO_CA } from "./jwt/config.ts";
 import { ALGORITHMS, type Keys, publicKeyProblem, verifyToken } from "./jwt/verify.ts";
 import { isRedirectUri } from "./oidc/redirects.ts";
 
 /** Auth methods of the cluster API: their bodies, and the verification of their callers. */
 
-const NO_CA =
-  "must be empty: an operator sets the private authorities that are trusted (docs/operate/private-networks.md)";
 const text = (most = 1_024) => z.string().max(most).nullish();
 const texts = (most = 1_024) => z.array(z.string().max(most)).max(64).nullish();
 const leeway = () => nanoseconds({ least: -MAX_DURATION }).nullish();

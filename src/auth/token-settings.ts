@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { TokenSettings } from "../contracts/auth.ts";
 import { parseNetwork } from "../lib/networks.ts";
+import { pick } from "../lib/pick.ts";
 import { duration, flag, integer, stringList } from "../platform/http/fields.ts";
 import { comparedPolicies } from "../rights/policy-names.ts";
 import { metadataPairs } from "./metadata-pairs.ts";
@@ -87,6 +88,7 @@ export const DEFAULT_TOKEN_SETTINGS: TokenSettings = {
   token_type: "default",
   alias_metadata: {},
 };
+const SETTINGS = Object.keys(DEFAULT_TOKEN_SETTINGS) as (keyof typeof DEFAULT_TOKEN_SETTINGS)[];
 
 /** Settings after a request: fields that it does not name keep their values. */
 export function tokenSettingsWith(before: TokenSettings, given: Partial<Fields>): TokenSettings {
@@ -128,15 +130,7 @@ export function withOlderNames<Entry extends TokenSettings>({ older_names: names
 
 /** Only the token settings of an entry that holds more. */
 export const tokenSettingsOf = (entry: TokenSettings): TokenSettings => ({
-  token_ttl: entry.token_ttl,
-  token_max_ttl: entry.token_max_ttl,
-  token_explicit_max_ttl: entry.token_explicit_max_ttl,
-  token_period: entry.token_period,
-  token_policies: entry.token_policies,
-  token_bound_cidrs: entry.token_bound_cidrs,
-  token_no_default_policy: entry.token_no_default_policy,
-  token_num_uses: entry.token_num_uses,
-  token_type: entry.token_type,
+  ...pick(entry, ...SETTINGS),
   alias_metadata: entry.alias_metadata ?? {},
 });
 

@@ -7,7 +7,8 @@ import { ALGORITHMS, type Keys, publicKeyProblem } from "./verify.ts";
 
 const text = (most = 1024) => z.string().max(most).default("");
 const empty = (rule: string) => z.literal("", rule).optional();
-const NO_CA =
+/** The rule of fields for certificates of authorities. */
+export const NO_CA =
   "must be empty: an operator sets the private authorities that are trusted (docs/operate/private-networks.md)";
 const NO_ID_TOKEN =
   'must be "code": a token in a form would be stored before its login is complete; a code gives the same claims';
@@ -99,23 +100,12 @@ export function shownConfig(stored: JwtConfig): object {
   return shown;
 }
 
-export const jwtConfigOf = (body: z.infer<typeof JwtConfigBody>): JwtConfig => ({
-  oidc_client_id: body.oidc_client_id,
-  oidc_client_secret: body.oidc_client_secret,
-  oidc_response_mode: body.oidc_response_mode,
-  oidc_response_types: body.oidc_response_types,
-  provider_config: body.provider_config,
-  state_key: body.oidc_client_id === "" ? "" : randomBytes(32).toString("base64"),
-  oidc_discovery_url: body.oidc_discovery_url,
-  jwks_url: body.jwks_url,
-  // As they were given: Terraform compares them with its configuration.
-  jwks_pairs: body.jwks_pairs,
-  jwt_validation_pubkeys: body.jwt_validation_pubkeys,
-  bound_issuer: body.bound_issuer,
-  jwt_supported_algs: body.jwt_supported_algs,
-  default_role: body.default_role.toLowerCase(),
-  namespace_in_state: body.namespace_in_state,
-});
+/** `jwks_pairs` are stored as they were given: Terraform compares them with its configuration. */
+export function jwtConfigOf(body: z.infer<typeof JwtConfigBody>): JwtConfig {
+  const { oidc_discovery_ca_pem: _discoveryCa, jwks_ca_pem: _jwksCa, ...config } = body;
+  const state_key = config.oidc_client_id === "" ? "" : randomBytes(32).toString("base64");
+  return { ...config, default_role: config.default_role.toLowerCase(), state_key };
+}
 
 /** The keys of a configuration. */
 export function keysOfConfig(config: JwtConfig): Keys {

@@ -1,5 +1,7 @@
 import * as z from "zod";
 import type { TokenSettings } from "../../contracts/auth.ts";
+import { withoutUndefined } from "../../lib/json.ts";
+import { pick } from "../../lib/pick.ts";
 import { duration, flag, mapOf, signedDuration, stringList, stringMap } from "../../platform/http/fields.ts";
 import {
   DEFAULT_TOKEN_SETTINGS,
@@ -62,8 +64,7 @@ export interface JwtRole extends TokenSettings, ClaimRules {
   readonly oidc_scopes: readonly string[];
 }
 
-const NEW_ROLE: JwtRole = {
-  ...DEFAULT_TOKEN_SETTINGS,
+const NEW_FIELDS: Omit<JwtRole, keyof TokenSettings> = {
   role_type: "jwt",
   bound_audiences: [],
   bound_subject: "",
@@ -77,35 +78,18 @@ const NEW_ROLE: JwtRole = {
   not_before_leeway: 0,
   clock_skew_leeway: 0,
   max_age: 0,
-  verbose_oidc_logging: false,
   callback_mode: "client",
+  verbose_oidc_logging: false,
   allowed_redirect_uris: [],
   oidc_scopes: [],
 };
+const FIELDS = Object.keys(NEW_FIELDS) as (keyof typeof NEW_FIELDS)[];
 
 /** A role after a request: fields that it does not name keep their values. */
 export function jwtRoleWith(before: JwtRole | null, body: z.infer<typeof JwtRoleBody>): JwtRole {
-  const role = before ?? NEW_ROLE;
-  return {
-    ...tokenSettingsWith(role, body),
-    role_type: body.role_type,
-    bound_audiences: body.bound_audiences ?? role.bound_audiences,
-    bound_subject: body.bound_subject ?? role.bound_subject,
-    bound_claims: body.bound_claims ?? role.bound_claims,
-    bound_claims_type: body.bound_claims_type ?? role.bound_claims_type,
-    user_claim: body.user_claim ?? role.user_claim,
-    user_claim_json_pointer: body.user_claim_json_pointer ?? role.user_claim_json_pointer,
-    claim_mappings: body.claim_mappings ?? role.claim_mappings,
-    groups_claim: body.groups_claim ?? role.groups_claim,
-    expiration_leeway: body.expiration_leeway ?? role.expiration_leeway,
-    not_before_leeway: body.not_before_leeway ?? role.not_before_leeway,
-    clock_skew_leeway: body.clock_skew_leeway ?? role.clock_skew_leeway,
-    max_age: body.max_age ?? role.max_age,
-    callback_mode: "client",
-    verbose_oidc_logging: body.verbose_oidc_logging ?? role.verbose_oidc_logging,
-    allowed_redirect_uris: body.allowed_redirect_uris ?? role.allowed_redirect_uris,
-    oidc_scopes: body.oidc_scopes ?? role.oidc_scopes,
-  };
+  const role = before ?? { ...DEFAULT_TOKEN_SETTINGS, ...NEW_FIELDS };
+  const fields = { ...role, ...withoutUndefined(body), callback_mode: "client" } as const;
+  return { ...tokenSettingsWith(role, body), ...pick(fields, ...FIELDS) };
 }
 
 /** Why a role cannot be stored; null when it can. Wording of upstream. */

@@ -1,17 +1,17 @@
 import * as z from "zod";
 import { flag, stringList } from "../../platform/http/fields.ts";
 import { refusedUrl } from "../../providers/outbound-url.ts";
+import { NO_CA } from "../jwt/config.ts";
 import { publicKeyProblem } from "../jwt/verify.ts";
 
-const NO_CA =
-  "must be empty: an operator sets the private authorities that are trusted (docs/operate/private-networks.md); use pem_keys instead";
 /** A bearer token of any form: those of OpenShift users are no JSON Web Tokens. */
 const BEARER = /^[\x21-\x7e]*$/;
 
 /** Body of `POST auth/:mount/config` (https://developer.hashicorp.com/vault/api-docs/auth/kubernetes#configure-method). */
 export const KubernetesConfigBody = z.object({
   kubernetes_host: z.string("kubernetes_host: required, the URL of the cluster's API").min(1).max(1024),
-  kubernetes_ca_cert: z.literal("", NO_CA).optional(),
+  kubernetes_ca_cert: z.literal("", `${NO_CA}; use pem_keys instead`).optional(),
+  /** Empty: the API is asked with the token of the login. */
   token_reviewer_jwt: z
     .string()
     .max(32_768)
@@ -30,26 +30,12 @@ export const KubernetesConfigBody = z.object({
 });
 
 /** The configuration of a `kubernetes` method, as it is stored. */
-export interface KubernetesConfig {
-  readonly kubernetes_host: string;
-  /** Empty: the API is asked with the token of the login. */
-  readonly token_reviewer_jwt: string;
-  readonly pem_keys: readonly string[];
-  readonly issuer: string;
-  readonly disable_iss_validation: boolean;
-  readonly disable_local_ca_jwt: boolean;
-  readonly use_annotations_as_alias_metadata: boolean;
-}
+export type KubernetesConfig = Readonly<Omit<z.infer<typeof KubernetesConfigBody>, "kubernetes_ca_cert">>;
 
-export const kubernetesConfigOf = (body: z.infer<typeof KubernetesConfigBody>): KubernetesConfig => ({
-  kubernetes_host: body.kubernetes_host,
-  token_reviewer_jwt: body.token_reviewer_jwt,
-  pem_keys: body.pem_keys,
-  issuer: body.issuer,
-  disable_iss_validation: body.disable_iss_validation,
-  disable_local_ca_jwt: body.disable_local_ca_jwt,
-  use_annotations_as_alias_metadata: body.use_annotations_as_alias_metadata,
-});
+export function kubernetesConfigOf(body: z.infer<typeof KubernetesConfigBody>): KubernetesConfig {
+  const { kubernetes_ca_cert: _ca, ...config } = body;
+  return config;
+}
 
 /** A configuration as it is read: without the reviewer's token. */
 export function shownKubernetesConfig({ token_reviewer_jwt: reviewer, ...shown }: KubernetesConfig): object {
