@@ -32,22 +32,27 @@ export function inCanonicalNames(
   const named = aliasIn(path);
   if (!named) return caseless === null ? { acl, path: namespace + path } : withoutCase(acl, namespace, path, caseless);
   const at = { ...named, segment: named.segment + namespace.split("/").length - 1 };
-  const known = canonicalRules.get(acl) ?? new Map<string, PathAcl>();
-  canonicalRules.set(acl, known);
-  const key = `${at.segment} ${at.neutral}`;
-  const inNeutral = known.get(key) ?? compileIn(acl, at);
-  known.set(key, inNeutral);
-  return { acl: inNeutral, path: withSegment(namespace + path, at.segment, at.neutral) };
+  return {
+    acl: respelt(acl, `${at.segment} ${at.neutral}`, (rule) => toCanonical(rule, at)),
+    path: withSegment(namespace + path, at.segment, at.neutral),
+  };
 }
 
 /** One request may be about a thousand paths, and compiling many rules takes milliseconds. */
 const canonicalRules = new WeakMap<PathAcl, Map<string, PathAcl>>();
 
-function compileIn(acl: PathAcl, at: Alias): PathAcl {
+/** The rule set with each rule in another spelling, of which `key` is the name. A rule that stays is returned as it is. */
+function respelt(acl: PathAcl, key: string, spell: (rule: PathRule) => PathRule): PathAcl {
+  const known = canonicalRules.get(acl) ?? new Map<string, PathAcl>();
+  canonicalRules.set(acl, known);
+  const cached = known.get(key);
+  if (cached) return cached;
   const rules = [...acl.exact.values(), ...acl.wild.map(({ rule }) => rule)];
-  const spelt = rules.map((rule) => toCanonical(rule, at));
+  const spelt = rules.map(spell);
   const changed = spelt.some((rule, index) => rule !== rules[index]);
-  return changed ? compilePaths([{ namespace: "", paths: spelt }]) : acl;
+  const compiled = changed ? compilePaths([{ namespace: "", paths: spelt }]) : acl;
+  known.set(key, compiled);
+  return compiled;
 }
 
 function toCanonical(rule: PathRule, { segment, neutral, upstream }: Alias): PathRule {
@@ -71,18 +76,9 @@ function toCanonical(rule: PathRule, { segment, neutral, upstream }: Alias): Pat
 /** Roles and policies are stored by lower-case names, so rules about them are compared in lower case. */
 function withoutCase(acl: PathAcl, namespace: string, path: string, { first, count }: CaselessSegments) {
   const segments = { first: first + namespace.split("/").length - 1, count };
-  const lower = (of: string): string => inLowerCase(of, segments);
-  const known = canonicalRules.get(acl) ?? new Map<string, PathAcl>();
-  canonicalRules.set(acl, known);
-  const key = `lower ${segments.first} ${count}`;
-  const spelt = known.get(key) ?? compileLower(acl, lower);
-  known.set(key, spelt);
-  return { acl: spelt, path: lower(namespace + path) };
-}
-
-function compileLower(acl: PathAcl, lower: (path: string) => string): PathAcl {
-  const rules = [...acl.exact.values(), ...acl.wild.map(({ rule }) => rule)];
-  return rules.every((rule) => lower(rule.path) === rule.path)
-    ? acl
-    : compilePaths([{ namespace: "", paths: rules.map((rule) => ({ ...rule, path: lower(rule.path) })) }]);
+  const spelt = respelt(acl, `lower ${segments.first} ${count}`, (rule) => {
+    const lower = inLowerCase(rule.path, segments);
+    return lower === rule.path ? rule : { ...rule, path: lower };
+  });
+  return { acl: spelt, path: inLowerCase(namespace + path, segments) };
 }
