@@ -14,16 +14,14 @@ import { badRequest, denied, notFound, refusalError, unwrap } from "../platform/
 import { flag } from "../platform/http/fields.ts";
 import * as query from "../platform/http/query-fields.ts";
 import { isVersioned } from "../rights/mount-routes.ts";
-import { destinationName } from "../rpc/destination-name.ts";
 import { accessControl, kvStore } from "../rpc/stubs.ts";
 import { associationId } from "../sync/associations/associations.ts";
 import { previewSet } from "../sync/inspect/inspect.ts";
 import { worst } from "../sync/sync-status.ts";
 import { secretKeyValues } from "../sync/worker/payload.ts";
-import { performWork } from "../sync/worker/perform.ts";
 import { envelope, keyList, rawStream } from "./server/respond.ts";
 import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
-import { destinationAt, keyOf, mountAt, NO_DRY_REMOVAL, slashless, tryNow } from "./sync-paths.ts";
+import { destinationAt, keyOf, mountAt, NO_DRY_REMOVAL, pushBehind, slashless, tryNow } from "./sync-paths.ts";
 import { previewSelected, Selector, setSelected } from "./sync-selectors.ts";
 
 /** Associations of secrets with destinations. */
@@ -41,9 +39,6 @@ const Associated = Association.extend({
   selector: Selector.nullish(),
 });
 type Associated = z.infer<typeof Associated>;
-
-/** Time for pushes of many associations after the answer. */
-const PUSH_MS = 10_000;
 
 type Entries = readonly (readonly [string, AssociationView])[];
 
@@ -161,8 +156,7 @@ async function setMany(
   if (isDry)
     return envelope(call, { data: { dry_run: true, ...(await previewSelected(call, given, call.asked.after)) } });
   const { set: ids, skipped } = await setSelected(call, given);
-  const push = performWork(call.env, destinationName(key), { budgetMs: PUSH_MS }).catch(() => undefined);
-  call.exec.waitUntil(push);
+  pushBehind(call, key);
   const page = unwrap(await destinationAt(call, key).associations(ids));
   return answer(call, page, page.associated_secrets, { skipped });
 }

@@ -1,11 +1,10 @@
 import type { RuleDefinition, RuleMount } from "../contracts/sync-rules.ts";
 import { badRequest, denied, unwrap } from "../platform/http/errors.ts";
-import { isVersioned } from "../rights/mount-routes.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { defineRule, RuleBody, staticPrefix } from "../sync/rules/rule.ts";
 import { MAX_SELECTED, TOO_MANY } from "../sync/rules/selection.ts";
 import type { AuthorisedCall } from "./server/route.ts";
-import { destinationAt, keyOf, mountAt, slashless } from "./sync-paths.ts";
+import { destinationAt, keyOf, versionedMountAt } from "./sync-paths.ts";
 
 /** Selectors of secrets, of rules and of one call that sets many associations. */
 
@@ -30,9 +29,7 @@ export async function selectedMount(
   definition: RuleDefinition,
   whose: string,
 ): Promise<RuleMount> {
-  const mount = await mountAt(call, path);
-  if (!mount) throw badRequest(`mount: no secret engine mount at ${slashless(path)}/`);
-  if (!isVersioned(mount)) throw badRequest(`mount: ${mount.path} is no KV version 2 mount, which alone can be synced`);
+  const mount = await versionedMountAt(call, path);
   const { identity, namespace } = call.grant;
   const caller = { accessor: identity.accessor, namespace, needs: ["read"], given: {} } as const;
   const prefix = staticPrefix(definition);

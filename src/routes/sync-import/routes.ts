@@ -2,20 +2,14 @@ import * as z from "zod";
 import { badRequest, unwrap } from "../../platform/http/errors.ts";
 import { flag } from "../../platform/http/fields.ts";
 import * as query from "../../platform/http/query-fields.ts";
-import { isVersioned } from "../../rights/mount-routes.ts";
-import { destinationName } from "../../rpc/destination-name.ts";
 import { accessControl } from "../../rpc/stubs.ts";
 import { IMPORTED, importObjects, type MayDo } from "../../sync/inspect/import.ts";
 import { globs } from "../../sync/rules/rule.ts";
-import { performWork } from "../../sync/worker/perform.ts";
 import { envelope } from "../server/respond.ts";
 import { type Asked, type AuthorisedCall, secrets } from "../server/route.ts";
-import { keyOf, mountAt, slashless } from "../sync-paths.ts";
+import { keyOf, pushBehind, versionedMountAt } from "../sync-paths.ts";
 
 /** Import of a destination's objects as secrets (docs/guides/sync.md). */
-
-/** Time for pushes of adopted objects after the answer. */
-const PUSH_MS = 10_000;
 
 const ImportBody = z.object({
   mount: z.string("mount: required").min(1, "mount: required").max(512),
@@ -44,9 +38,7 @@ async function importPage(
   if (nameGlob.length === 0) throw badRequest("name_glob: required; ** stands for every name");
   const pathPrefix = body.path_prefix ?? "";
   if (pathPrefix.startsWith("/")) throw badRequest("path_prefix: must not begin with a slash");
-  const mount = await mountAt(call, body.mount);
-  if (!mount) throw badRequest(`mount: no secret engine mount at ${slashless(body.mount)}/`);
-  if (!isVersioned(mount)) throw badRequest(`mount: ${mount.path} is no KV version 2 mount, which alone can be synced`);
+  const mount = await versionedMountAt(call, body.mount);
   const dryRun = body.dry_run === true || call.asked.dry_run;
   const request = {
     mount: { uuid: mount.uuid, accessor: mount.accessor, path: mount.path },
@@ -58,10 +50,7 @@ async function importPage(
     dryRun,
   };
   const { objects, next } = unwrap(await importObjects(call.env, key, request, rightsOf(call, mount.path)));
-  if (!dryRun) {
-    const pushing = performWork(call.env, destinationName(key), { budgetMs: PUSH_MS }).catch(() => undefined);
-    call.exec.waitUntil(pushing);
-  }
+  if (!dryRun) pushBehind(call, key);
   const counters = Object.fromEntries(
     [...Map.groupBy(objects, ({ action }) => action)].map(([action, some]) => [action, some.length]),
   );
