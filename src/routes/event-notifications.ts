@@ -13,7 +13,7 @@ import { badRequest, denied, RequestError, refusalError } from "../platform/http
 import * as query from "../platform/http/query-fields.ts";
 import { type ClientLocation, nearestPlace, placedName } from "../platform/place.ts";
 import { settings } from "../platform/settings.ts";
-import { formatOf, resumeIndex, SERVER_SENT, startIndex } from "./event-stream.ts";
+import { formatOf, resumeIndex, SERVER_SENT, startIndex, streamHeaders } from "./event-stream.ts";
 import { type Asked, type AuthorisedCall, secrets } from "./server/route.ts";
 
 /**
@@ -105,14 +105,10 @@ const PLAIN = { "Content-Type": "text/plain; charset=utf-8", "Cache-Control": "n
 
 /** The answer of the relay, with headers that tell where the subscription starts. */
 function answered(opened: Response): Response {
-  const headers = new Headers();
+  const headers = opened.webSocket ? new Headers() : streamHeaders(SERVER_SENT);
   for (const name of clusterHeader.oldestIndex) headers.set(name, opened.headers.get("x-oldest-index") ?? "0");
   for (const name of clusterHeader.startIndex) headers.set(name, opened.headers.get("x-start-index") ?? "0");
   if (opened.webSocket) return new Response(null, { status: 101, webSocket: opened.webSocket, headers });
-  headers.set("Content-Type", SERVER_SENT);
-  headers.set("Cache-Control", "no-store, no-transform");
-  // Prevents local tooling from compressing the stream, which would never flush it.
-  headers.set("Content-Encoding", "identity");
   return new Response(opened.body, { headers });
 }
 

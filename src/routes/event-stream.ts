@@ -55,6 +55,14 @@ export function formatOf(accept: string | null): Subscription["format"] {
   return events > 0 && events > lines && events >= others ? "server-sent-events" : "lines";
 }
 
+/** Headers of a stream of events. The encoding prevents local tooling from compressing it, which would never flush it. */
+export const streamHeaders = (type: string): Headers =>
+  new Headers({
+    "Content-Type": type,
+    "Cache-Control": "no-store, no-transform",
+    "Content-Encoding": "identity",
+  });
+
 /** The server of a stream: the log itself, or one of its relays. */
 function serverOf(env: Env, request: Request, accessor: string): Fetcher {
   const relays = settings(env).EVENT_RELAYS;
@@ -97,12 +105,7 @@ async function stream(call: AuthorisedCall & Asked<typeof StreamQuery>): Promise
   });
   if (opened.status === 403) throw denied();
   if (!opened.ok) throw refusalError(refuse("unavailable", "the stream cannot be opened now; try again"));
-  const headers = new Headers({
-    "Content-Type": format === "server-sent-events" ? SERVER_SENT : "application/json",
-    "Cache-Control": "no-store, no-transform",
-    // Prevents local tooling from compressing the stream, which would never flush it.
-    "Content-Encoding": "identity",
-  });
+  const headers = streamHeaders(format === "server-sent-events" ? SERVER_SENT : "application/json");
   for (const name of clusterHeader.oldestIndex) headers.set(name, opened.headers.get("x-oldest-index") ?? "0");
   const disabled = disabledTopics(env, parsed.topics).join();
   if (disabled !== "") for (const name of clusterHeader.disabledTopics) headers.set(name, disabled);

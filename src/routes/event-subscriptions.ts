@@ -12,6 +12,7 @@ import { refusedUrl } from "../providers/outbound-url.ts";
 import { eventLog, eventSubscription } from "../rpc/stubs.ts";
 import { clusterEmpty, clusterJson } from "./server/respond.ts";
 import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.ts";
+import { timeOf, WEBHOOK_SECRET } from "./sys-notifications/bodies.ts";
 
 /*
  * Event subscriptions. All require a management token: like a sync destination, a subscription belongs to the deployment.
@@ -19,8 +20,6 @@ import { type AuthorisedCall, type ClusterRoute, cluster } from "./server/route.
  */
 
 const NAME = /^[a-zA-Z0-9_-]{1,128}$/;
-/** Standard Webhooks: 24 to 64 bytes, in base64. */
-const SECRET = /^whsec_(?=.{32,88}$)(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 const MAX_TOPICS = 50;
 const MAX_KEYS = 500;
 const MAX_ATTEMPTS = 1_000;
@@ -61,7 +60,7 @@ const Body = caseless(
       z.object({
         Type: z.enum(["webhook", "queue"], "must be webhook or queue"),
         URL: z.string().max(2_048).nullish(),
-        Secret: z.string().regex(SECRET, "must be whsec_ and the base64 text of 24 to 64 bytes").nullish(),
+        Secret: z.string().regex(WEBHOOK_SECRET, "must be whsec_ and the base64 text of 24 to 64 bytes").nullish(),
         SecretOverlapSeconds: z.int().min(0).max(MAX_OVERLAP_S).nullish(),
         ...echoed("PreviousSecretUntil"),
       }),
@@ -102,8 +101,6 @@ async function put(call: AuthorisedCall<"name">, body: z.output<typeof Body>): P
   );
   return clusterEmpty();
 }
-
-const timeOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 const shown = (name: string, view: SubscriptionView) => ({
   Name: name,

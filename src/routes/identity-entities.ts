@@ -1,7 +1,14 @@
 import * as z from "zod";
 import { metadataPairs } from "../auth/metadata-pairs.ts";
-import type { AliasRecord, EntityRecord, GroupRecord, IdentityKey, IdentityKind } from "../contracts/identity.ts";
-import { RequestError, unwrap } from "../platform/http/errors.ts";
+import type {
+  AliasRecord,
+  EntityRecord,
+  GroupRecord,
+  IdentityKey,
+  IdentityKind,
+  IdentityQuery,
+} from "../contracts/identity.ts";
+import { badRequest, notFound, unwrap } from "../platform/http/errors.ts";
 import { flag, stringList } from "../platform/http/fields.ts";
 import { comparedPolicies } from "../rights/policy-names.ts";
 import { accessControl } from "../rpc/stubs.ts";
@@ -36,18 +43,12 @@ const groupFields = {
 };
 
 /** Bodies by the path of the request: a path with the name takes no other name. */
-const BODIES = {
-  entity: {
-    any: z.object({ id: orEmpty(id()), name: orEmpty(name()), ...entityFields }),
-    id: z.object({ name: orEmpty(name()), ...entityFields }),
-    name: z.object(entityFields),
-  },
-  group: {
-    any: z.object({ id: orEmpty(id()), name: orEmpty(name()), ...groupFields }),
-    id: z.object({ name: orEmpty(name()), ...groupFields }),
-    name: z.object(groupFields),
-  },
-} as const;
+const bodiesOf = (fields: z.ZodRawShape) => ({
+  any: z.object({ id: orEmpty(id()), name: orEmpty(name()), ...fields }),
+  id: z.object({ name: orEmpty(name()), ...fields }),
+  name: z.object(fields),
+});
+const BODIES = { entity: bodiesOf(entityFields), group: bodiesOf(groupFields) };
 const changedAlias = z.object({
   name: orEmpty(name()),
   mount_accessor: orEmpty(z.string().max(128)),
@@ -106,7 +107,7 @@ const shared = (record: EntityRecord | GroupRecord, namespaceId: string) => ({
   namespace_id: namespaceId,
 });
 
-export const entityData = (entity: EntityRecord, namespaceId: string) => ({
+const entityData = (entity: EntityRecord, namespaceId: string) => ({
   ...shared(entity, namespaceId),
   aliases: entity.aliases.map(aliasData),
   disabled: entity.disabled,
@@ -116,7 +117,7 @@ export const entityData = (entity: EntityRecord, namespaceId: string) => ({
   merged_entity_ids: entity.merged.length > 0 ? entity.merged : null,
 });
 
-export const groupData = (group: GroupRecord, namespaceId: string) => ({
+const groupData = (group: GroupRecord, namespaceId: string) => ({
   ...shared(group, namespaceId),
   type: group.type,
   alias: group.aliases[0] ? aliasData(group.aliases[0]) : {},
@@ -130,20 +131,27 @@ function keyIn({ params }: AuthorisedCall<never, "identity" | "name">): Identity
   if (params.identity !== undefined) return { by: "id", value: params.identity };
   const named = name().safeParse(params.name);
   if (named.success) return { by: "name", value: named.data };
-  throw new RequestError(400, ["name: must be 1 to 512 characters without control characters"]);
+  throw badRequest("name: must be 1 to 512 characters without control characters");
+}
+
+/** The answer with an entity or a group; null when there is none. */
+export async function shownIdentity(
+  call: AuthorisedCall,
+  kind: IdentityKind,
+  query: IdentityQuery,
+): Promise<Response | null> {
+  const { namespace, namespaceId } = call.grant;
+  const access = accessControl(call.env);
+  const entity = kind === "entity" ? await access.readEntity(namespace, query) : null;
+  const group = kind === "group" ? await access.readGroup(namespace, query) : null;
+  const data = entity ? entityData(entity, namespaceId) : group && groupData(group, namespaceId);
+  return data && envelope(call, { data, mountType: "identity" });
 }
 
 async function read(call: AuthorisedCall, kind: IdentityKind, key: IdentityKey): Promise<Response> {
-  const { namespace, namespaceId } = call.grant;
-  const access = accessControl(call.env);
-  if (kind === "entity") {
-    const entity = await access.readEntity(namespace, key);
-    if (entity) return envelope(call, { data: entityData(entity, namespaceId), mountType: "identity" });
-  } else {
-    const group = await access.readGroup(namespace, key);
-    if (group) return envelope(call, { data: groupData(group, namespaceId), mountType: "identity" });
-  }
-  throw new RequestError(404, []);
+  const shown = await shownIdentity(call, kind, key);
+  if (!shown) throw notFound();
+  return shown;
 }
 
 async function write(call: AuthorisedCall, kind: IdentityKind, key: IdentityKey | null, body: object) {
@@ -201,7 +209,7 @@ const aliasRoutes = (kind: IdentityKind): SecretsRoute[] => [
   secrets(`GET /identity/${kind}-alias/id/:identity`, { fresh: true }, async (call) => {
     const { identity } = call.params;
     const alias = await accessControl(call.env).readIdentityAlias(call.grant.namespace, kind, identity);
-    if (!alias) throw new RequestError(404, []);
+    if (!alias) throw notFound();
     return envelope(call, { data: aliasData(alias), mountType: "identity" });
   }),
   secrets(`DELETE /identity/${kind}-alias/id/:identity`, { fresh: true }, async (call) => {

@@ -1,11 +1,11 @@
 import * as z from "zod";
-import type { IdentityKind, IdentityQuery } from "../contracts/identity.ts";
+import type { IdentityQuery } from "../contracts/identity.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { flag, stringList } from "../platform/http/fields.ts";
 import { accessControl } from "../rpc/stubs.ts";
-import { entityData, groupData } from "./identity-entities.ts";
+import { shownIdentity } from "./identity-entities.ts";
 import { envelope, noContent } from "./server/respond.ts";
-import { type AuthorisedCall, secrets } from "./server/route.ts";
+import { secrets } from "./server/route.ts";
 
 /**
  * Lookups of entities and groups (https://openbao.org/api-docs/secret/identity/lookup/), and changes of several entities
@@ -47,24 +47,14 @@ function queryOf({ id, name, alias_id: alias, ...factors }: z.infer<typeof Looku
   throw badRequest("both 'alias_name' and 'alias_mount_accessor' needs to be set");
 }
 
-/** The entity or group; 204 when there is none. */
-async function looked(call: AuthorisedCall, kind: IdentityKind, query: IdentityQuery): Promise<Response> {
-  const { namespace, namespaceId } = call.grant;
-  const access = accessControl(call.env);
-  if (kind === "entity") {
-    const entity = await access.readEntity(namespace, query);
-    return entity ? envelope(call, { data: entityData(entity, namespaceId), mountType: "identity" }) : noContent();
-  }
-  const group = await access.readGroup(namespace, query);
-  return group ? envelope(call, { data: groupData(group, namespaceId), mountType: "identity" }) : noContent();
-}
-
 const NO_FORCE = "force: has no effect, because entities hold no MFA secrets here";
 
 export const identityLookupRoutes = [
   ...(["entity", "group"] as const).map((kind) =>
-    secrets(`POST /identity/lookup/${kind}`, { fresh: true, body: LookupBody }, (call, body) =>
-      looked(call, kind, queryOf(body)),
+    secrets(
+      `POST /identity/lookup/${kind}`,
+      { fresh: true, body: LookupBody },
+      async (call, body) => (await shownIdentity(call, kind, queryOf(body))) ?? noContent(),
     ),
   ),
   secrets("POST /identity/entity/merge", { fresh: true, body: MergeBody }, async (call, { force, ...merge }) => {

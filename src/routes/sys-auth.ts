@@ -2,6 +2,7 @@ import { AuthMountRequest, AuthTuneRequest } from "../access/auth-methods/auth-m
 import { isTokenMethod, untunedTokenMethod } from "../access/auth-methods/token-methods.ts";
 import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
 import type { ListedAuthMount } from "../contracts/auth.ts";
+import type { ListedMount } from "../contracts/mount.ts";
 import { badRequest, unwrap } from "../platform/http/errors.ts";
 import { PLUGIN_VERSION } from "../platform/version.ts";
 import { accessControl } from "../rpc/stubs.ts";
@@ -33,7 +34,7 @@ export const mountRecord = <Mount extends { readonly [Field in Shown]: unknown }
 const optionsOf = ({ type, options }: ListedAuthMount): ListedAuthMount["options"] | null =>
   type === "token" && Object.keys(options).length === 0 ? null : options;
 
-const visibility = ({ config: { listing_visibility } }: ListedAuthMount) =>
+const visibility = ({ config: { listing_visibility } }: Pick<ListedMount | ListedAuthMount, "config">) =>
   listing_visibility === "" ? {} : { listing_visibility };
 
 /** An auth method as answers show it. No plugin makes the built-in one. */
@@ -51,17 +52,23 @@ export const publicAuthRecord = (mount: ListedAuthMount) => ({
   options: optionsOf(mount),
 });
 
-function tuned(mount: ListedAuthMount) {
+/** The settings of a mount as answers show them, of either table. */
+export function tunedRecord<Options>(
+  mount: Pick<ListedMount | ListedAuthMount, "config" | "description">,
+  options: Options,
+) {
   const { listing_visibility: _, ...config } = mount.config;
   return {
     ...config,
     description: mount.description,
     default_lease_ttl: config.default_lease_ttl || SYSTEM_MAX_TTL,
     max_lease_ttl: config.max_lease_ttl || SYSTEM_MAX_TTL,
-    options: optionsOf(mount),
+    options,
     ...visibility(mount),
   };
 }
+
+const tuned = (mount: ListedAuthMount) => tunedRecord(mount, optionsOf(mount));
 
 const pathOf = (call: AuthorisedCall<"path">): string => call.params.path.replace(/\/tune$/, "");
 

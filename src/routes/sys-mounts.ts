@@ -1,7 +1,6 @@
 import { untunedTokenMethod } from "../access/auth-methods/token-methods.ts";
 import { MountRequest, TuneRequest } from "../access/mounts/mounts.ts";
 import { namespacePath } from "../access/namespaces/namespaces.ts";
-import { SYSTEM_MAX_TTL } from "../access/tokens/token.ts";
 import { translateMountType } from "../compat/engine-names.ts";
 import type { Grant } from "../contracts/access-control.ts";
 import type { ListedMount } from "../contracts/mount.ts";
@@ -13,7 +12,7 @@ import { denied, RequestError, unwrap } from "../platform/http/errors.ts";
 import { accessControl } from "../rpc/stubs.ts";
 import { envelope, noContent } from "./server/respond.ts";
 import { type AuthorisedCall, type Call, open, secrets } from "./server/route.ts";
-import { authRecord, mountRecord, publicAuthRecord } from "./sys-auth.ts";
+import { authRecord, mountRecord, publicAuthRecord, tunedRecord } from "./sys-auth.ts";
 
 /** The mount table (https://developer.hashicorp.com/vault/api-docs/system/mounts). */
 
@@ -33,20 +32,7 @@ const record = ({ dialect }: Call, mount: ListedMount) => ({
   deprecation_status: isBuiltIn(mount) ? "" : "supported",
 });
 
-function tuned(mount: ListedMount) {
-  const {
-    description,
-    config: { listing_visibility, ...config },
-  } = mount;
-  return {
-    ...config,
-    description,
-    default_lease_ttl: config.default_lease_ttl || SYSTEM_MAX_TTL,
-    max_lease_ttl: config.max_lease_ttl || SYSTEM_MAX_TTL,
-    options: optionsOf(mount),
-    ...(listing_visibility !== "" && { listing_visibility }),
-  };
-}
+const tuned = (mount: ListedMount) => tunedRecord(mount, optionsOf(mount));
 
 /** The answer to a change of a mount, with a warning about an option that is stored and has no effect. */
 function withoutEffect(call: Call, options: Readonly<Record<string, string>> | null | undefined): Response {

@@ -117,6 +117,9 @@ export function ruleOf(body: z.output<typeof RuleBody>): NotificationRule {
   };
 }
 
+/** A time in an answer; null for none. @param ms since 1970 */
+export const timeOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+
 /** A rule in the form of its body, with its name. */
 export const ruleJson = (name: string, rule: NotificationRule) => ({
   name,

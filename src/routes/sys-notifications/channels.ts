@@ -9,7 +9,7 @@ import { refusedUrl } from "../../providers/outbound-url.ts";
 import { eventLog, eventSubscription } from "../../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "../server/respond.ts";
 import { type AuthorisedCall, secrets } from "../server/route.ts";
-import { ChannelBody, NAME, WEBHOOK_SECRET } from "./bodies.ts";
+import { ChannelBody, NAME, timeOf, WEBHOOK_SECRET } from "./bodies.ts";
 
 /** Channels of notifications: event subscriptions of their own, which deliver the messages of rules. */
 
@@ -21,14 +21,13 @@ const PRINTABLE = /^[\x21-\x7e]+$/;
 const TEST_MS = 10_000;
 const POLL_MS = 200;
 
-const nameOf = ({ params: { name } }: AuthorisedCall<"name">): string => {
+/** The name of a channel or a rule in a path. @throws RequestError 400 */
+export const nameOf = ({ params: { name } }: AuthorisedCall<"name">): string => {
   if (!NAME.test(name)) throw badRequest(`name: must match ${NAME.source}`);
   return name;
 };
 
 const objectOf = (call: AuthorisedCall<"name">) => eventSubscription(call.env, channelSubscription(nameOf(call)));
-
-const timeOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 /** The whole URL of a service whose URL is its secret is never shown. */
 const shownUrl = ({ type, url }: SubscriptionView): string =>

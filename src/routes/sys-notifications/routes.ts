@@ -1,17 +1,12 @@
 import type { ActiveAlert } from "../../contracts/notification-rule.ts";
-import { badRequest, notFound, unwrap } from "../../platform/http/errors.ts";
+import { notFound, unwrap } from "../../platform/http/errors.ts";
 import { eventLog } from "../../rpc/stubs.ts";
 import { envelope, keyList, noContent } from "../server/respond.ts";
-import { type AuthorisedCall, secrets } from "../server/route.ts";
-import { NAME, RuleBody, ruleJson, ruleOf } from "./bodies.ts";
-import { channelRoutes } from "./channels.ts";
+import { secrets } from "../server/route.ts";
+import { RuleBody, ruleJson, ruleOf, timeOf } from "./bodies.ts";
+import { channelRoutes, nameOf } from "./channels.ts";
 
 /** Notification rules, their channels, and what they have found (docs/guides/notifications.md). Root namespace only. */
-
-const nameOf = ({ params: { name } }: AuthorisedCall<"name">): string => {
-  if (!NAME.test(name)) throw badRequest(`name: must match ${NAME.source}`);
-  return name;
-};
 
 const activeJson = ({ rule, condition, severity, subject, state, since, notified, detail }: ActiveAlert) => ({
   rule,
@@ -20,8 +15,8 @@ const activeJson = ({ rule, condition, severity, subject, state, since, notified
   subject,
   detail,
   state,
-  since: new Date(since).toISOString(),
-  notified: notified === null ? null : new Date(notified).toISOString(),
+  since: timeOf(since),
+  notified: timeOf(notified),
 });
 
 const ONE = "/sys/notifications/rules/:name";
@@ -53,7 +48,6 @@ export const sysNotificationRoutes = [
   }),
   secrets("GET /sys/notifications/active", { fresh: true }, async (call) => {
     const { alerts, evaluatedAt, error } = await eventLog(call.env).alerts();
-    const evaluated_at = evaluatedAt === null ? null : new Date(evaluatedAt).toISOString();
-    return envelope(call, { data: { active: alerts.map(activeJson), evaluated_at, error } });
+    return envelope(call, { data: { active: alerts.map(activeJson), evaluated_at: timeOf(evaluatedAt), error } });
   }),
 ];
