@@ -27,31 +27,28 @@ interface NodeOperations {
 /** The outbox topic that revokes a node's session; one lane a node. */
 const REVOCATION = "revocation";
 
-interface AgentsDependencies {
-  readonly enrolment: Enrolment;
-  readonly nodes: NodeRegistry;
-  readonly outbox: Outbox;
-  readonly volumes: NodeOperations;
-  commit<T>(change: () => T): T;
-}
-
 /** Agents of the cluster: enrolment, removal, and the session changes that update their nodes. */
 export class Agents {
-  constructor(private readonly dependencies: AgentsDependencies) {}
+  constructor(
+    private readonly enrolment: Enrolment,
+    private readonly nodes: NodeRegistry,
+    private readonly outbox: Outbox,
+    private readonly volumes: NodeOperations,
+    private readonly commit: <T>(change: () => T) => T,
+  ) {}
 
   createToken(wanted: NewJoinToken): { secret: string; token: JoinTokenView } {
-    const { commit, enrolment } = this.dependencies;
-    return commit(() => enrolment.createToken(wanted, Date.now()));
+    return this.commit(() => this.enrolment.createToken(wanted, Date.now()));
   }
 
   deleteToken(accessor: string): Result<null> {
-    const { commit, enrolment } = this.dependencies;
-    return commit(() => enrolment.deleteToken(accessor)) ? ok(null) : refuse("missing", "join token not found");
+    return this.commit(() => this.enrolment.deleteToken(accessor))
+      ? ok(null)
+      : refuse("missing", "join token not found");
   }
 
   join(request: JoinRequest, service: string): Result<string> {
-    const { commit, enrolment } = this.dependencies;
-    return commit(() => enrolment.join(request, service, Date.now()));
+    return this.commit(() => this.enrolment.join(request, service, Date.now()));
   }
 
   /**
@@ -59,15 +56,14 @@ export class Agents {
    * @returns the index of the node's event line; null when the node was never registered
    */
   async remove(nodeId: string): Promise<Result<Written>> {
-    const { commit, enrolment, nodes, outbox, volumes } = this.dependencies;
-    const isRemoved = commit(() => {
-      if (!enrolment.remove(nodeId)) return false;
-      outbox.enlist(REVOCATION, nodeId, null);
-      volumes.abandon(nodeId);
+    const isRemoved = this.commit(() => {
+      if (!this.enrolment.remove(nodeId)) return false;
+      this.outbox.enlist(REVOCATION, nodeId, null);
+      this.volumes.abandon(nodeId);
       return true;
     });
     if (!isRemoved) return refuse("missing", "agent not found");
-    const [, lost] = await Promise.all([outbox.drain(REVOCATION, nodeId), nodes.lost(nodeId)]);
+    const [, lost] = await Promise.all([this.outbox.drain(REVOCATION, nodeId), this.nodes.lost(nodeId)]);
     return lost.ok ? lost : ok({ index: null });
   }
 
@@ -77,22 +73,21 @@ export class Agents {
    *   included
    */
   async changed(nodeId: string, change: AgentChange): Promise<Result<null>> {
-    const { commit, enrolment, nodes } = this.dependencies;
-    if (!commit(() => enrolment.recordChange(nodeId, change))) return ok(null);
+    if (!this.commit(() => this.enrolment.recordChange(nodeId, change))) return ok(null);
     // A change yields up to two node messages; each needs its own number.
     const [first, second] = [change.seq * 2, change.seq * 2 + 1];
     const { report, volumes } = change;
     const registered = report
-      ? await nodes.register(nodeId, report.node, first, volumes)
-      : volumes && (await nodes.volumesChanged(nodeId, volumes, first));
+      ? await this.nodes.register(nodeId, report.node, first, volumes)
+      : volumes && (await this.nodes.volumesChanged(nodeId, volumes, first));
     if (registered) {
       if (!registered.ok) return registered;
       // A node whose agent was removed meanwhile must not become ready.
-      if (!enrolment.identity(nodeId)) return ok(null);
+      if (!this.enrolment.identity(nodeId)) return ok(null);
     }
     const applied = await (change.connectedSince === null
-      ? nodes.lost(nodeId, second)
-      : nodes.connected(nodeId, second));
+      ? this.nodes.lost(nodeId, second)
+      : this.nodes.connected(nodeId, second));
     return applied.ok ? ok(null) : applied;
   }
 }

@@ -140,31 +140,25 @@ export class ClusterRegistry extends ClusterMethods implements ClusterRegistryAp
     this.#reported = new Reported(sql);
     this.#ended = new EndedNamespaces(sql, CLUSTER_CONTENT, GONE);
     this.#keys = new RegisteredKeys(sql, env, outbox, commit);
-    this.#csi = new Csi({ sql, env, publisher: this.#publisher, keys: this.#keys, outbox });
-    this.#host = new HostVolumeComponents({ sql, env, publisher: this.#publisher, outbox });
+    this.#csi = new Csi(sql, env, this.#publisher, this.#keys, outbox);
+    this.#host = new HostVolumeComponents(sql, env, this.#publisher, outbox);
     const nodeStore = new NodeStore(sql, [...this.#host.followers, ...this.#csi.followers]);
     const pools = new NodePools(sql, this.#reported, this.#publisher);
     const nodes = new Nodes(nodeStore, pools, this.#publisher, env);
     const drains = new Drains(sql, nodeStore, this.#publisher);
     const enrolment = new Enrolment(sql, commit);
-    const agents = new Agents({ enrolment, nodes, outbox, volumes: this.#host.volumes, commit });
-    const ingestion = new Ingestion({
-      sql,
-      publisher: this.#publisher,
-      reported: this.#reported,
-      nodes,
-      observers: {
-        Allocation: [
-          (before, after, line) =>
-            mergeChangeSets(nodesOf(before, after).map((id) => drains.allocationChanged(id, line))),
-          (before, after, _line, report) => this.#host.claims.allocationChanged(before, after, report),
-          (before, after, _line, report) => this.#csi.intake.allocationChanged(before, after, report),
-        ],
-        Job: [
-          (_before, after, _line, report) => this.#host.claims.jobChanged(after, report),
-          (_before, after, _line, report) => this.#csi.intake.jobChanged(after, report),
-        ],
-      },
+    const agents = new Agents(enrolment, nodes, outbox, this.#host.volumes, commit);
+    const ingestion = new Ingestion(sql, this.#publisher, this.#reported, nodes, {
+      Allocation: [
+        (before, after, line) =>
+          mergeChangeSets(nodesOf(before, after).map((id) => drains.allocationChanged(id, line))),
+        (before, after, _line, report) => this.#host.claims.allocationChanged(before, after, report),
+        (before, after, _line, report) => this.#csi.intake.allocationChanged(before, after, report),
+      ],
+      Job: [
+        (_before, after, _line, report) => this.#host.claims.jobChanged(after, report),
+        (_before, after, _line, report) => this.#csi.intake.jobChanged(after, report),
+      ],
     });
     this.parts = {
       agents,

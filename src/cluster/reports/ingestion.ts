@@ -41,33 +41,19 @@ export const nodesOf = (before: Kept | null, after: Kept | null): string[] => [
   ...new Set([before?.nodeId, after?.nodeId].filter((id) => typeof id === "string")),
 ];
 
-interface IngestionDependencies {
-  readonly sql: SqlStorage;
-  readonly publisher: EventPublisher<IndexBackfill>;
-  readonly reported: Reported;
-  readonly nodes: Pick<Nodes, "refuseReport" | "report" | "changes">;
-  /** Called in this order. */
-  readonly observers: ReportObservers;
-}
-
 /**
  * Applies scheduler reports to the registry and emits their event lines. Owns table `report_sources`. Called by the
  * report route; costs one transaction per request.
  */
 export class Ingestion implements IndexedRows {
-  readonly #sql: SqlStorage;
-  readonly #publisher: EventPublisher<IndexBackfill>;
-  readonly #reported: Reported;
-  readonly #nodes: Pick<Nodes, "refuseReport" | "report" | "changes">;
-  readonly #observers: ReportObservers;
-
-  constructor({ sql, publisher, reported, nodes, observers }: IngestionDependencies) {
-    this.#sql = sql;
-    this.#publisher = publisher;
-    this.#reported = reported;
-    this.#nodes = nodes;
-    this.#observers = observers;
-  }
+  /** @param observers called in this order */
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly publisher: EventPublisher<IndexBackfill>,
+    private readonly reported: Reported,
+    private readonly nodes: Pick<Nodes, "refuseReport" | "report" | "changes">,
+    private readonly observers: ReportObservers,
+  ) {}
 
   /**
    * Applies reports as one transaction and one event line, or several lines when one would be too large. Idempotent
@@ -91,7 +77,7 @@ export class Ingestion implements IndexedRows {
     for (const [at, each] of lines.entries()) {
       const committed = this.#commit(each.source, each.reports, {});
       if (!committed.ok) {
-        await this.#publisher.published();
+        await this.publisher.published();
         return { ...committed, message: `line ${at + 1}: ${committed.message}` };
       }
       source = each.source;
@@ -107,7 +93,7 @@ export class Ingestion implements IndexedRows {
     { full = null, onlyChanges = false }: ReportMode,
   ): Result<number | null> {
     try {
-      const line = this.#publisher.commit(() => {
+      const line = this.publisher.commit(() => {
         if (source && !this.#isNew(source)) return null;
         const all = full ? this.#completed(reports, full) : reports;
         return this.#emitAll(source, this.#numbered(all, onlyChanges));
@@ -120,15 +106,15 @@ export class Ingestion implements IndexedRows {
   }
 
   async #answer(source: SourceLine | null, line: number | null): Promise<Result<Ingested>> {
-    if (line !== null) return ok({ index: await this.#publisher.indexOf(line), applied: true });
+    if (line !== null) return ok({ index: await this.publisher.indexOf(line), applied: true });
     // A retry, possibly because the first response was lost; the index may be assigned by now.
-    await this.#publisher.published();
+    await this.publisher.published();
     return ok({ index: source && this.#indexOf(source), applied: false });
   }
 
   /** Sets the index of a source's line. */
   setIndex({ row: [source = "", line = "", sourceIndex = ""] }: IndexBackfill, index: number): void {
-    this.#sql.exec(
+    this.sql.exec(
       "UPDATE report_sources SET idx = ? WHERE source = ? AND line = ? AND source_index = ?",
       index,
       source,
@@ -141,8 +127,8 @@ export class Ingestion implements IndexedRows {
   *#completed(reports: readonly Report[], full: FullList): Generator<Report> {
     yield* reports;
     const listed = new Set(reports.map(({ id }) => id));
-    for (const id of this.#reported.ids(full)) {
-      const removal = listed.has(id) ? null : this.#reported.removal(full, id);
+    for (const id of this.reported.ids(full)) {
+      const removal = listed.has(id) ? null : this.reported.removal(full, id);
       if (removal) yield removal;
     }
   }
@@ -157,7 +143,7 @@ export class Ingestion implements IndexedRows {
   }
 
   #changes(report: Report): boolean {
-    return report.topic === "Node" ? this.#nodes.changes(report) : this.#reported.changes(report);
+    return report.topic === "Node" ? this.nodes.changes(report) : this.reported.changes(report);
   }
 
   /** Emits lines until all reports are applied. @returns the last line's number; null when there are no reports */
@@ -166,7 +152,7 @@ export class Ingestion implements IndexedRows {
     if (next.done && !source) return null;
     let position = 0;
     for (;;) {
-      const line = this.#publisher.emitNumbered((number) => {
+      const line = this.publisher.emitNumbered((number) => {
         const draft = new LineDraft();
         for (; !next.done && draft.hasRoomFor(this.#mostBytesOf(next.value[1])); next = reports.next()) {
           [position] = next.value;
@@ -184,21 +170,21 @@ export class Ingestion implements IndexedRows {
 
   /** The upper bound of a report's size in its line, including the stored object. */
   #mostBytesOf(report: Report): number {
-    const stored = report.topic !== "Node" && report.deleted ? this.#reported.bytesOf(report) : 0;
+    const stored = report.topic !== "Node" && report.deleted ? this.reported.bytesOf(report) : 0;
     // Quotes and backslashes are escaped in the line's text.
     return 2 * (Buffer.byteLength(report.body) + stored);
   }
 
   #addReport(draft: LineDraft, report: Report, line: number, position: number): void {
     if (report.topic === "Node") {
-      const refusal = this.#nodes.refuseReport(report);
+      const refusal = this.nodes.refuseReport(report);
       if (refusal) throw new Refused({ ...refusal, message: `event ${position}: ${refusal.message}` });
-      draft.add(this.#nodes.report(report, line), position);
+      draft.add(this.nodes.report(report, line), position);
       return;
     }
-    const { event, origin, backfill, before, after } = this.#reported.applyAs(report, line);
+    const { event, origin, backfill, before, after } = this.reported.applyAs(report, line);
     draft.add({ events: [event], backfills: [backfill], origins: origin === null ? [] : [[0, 0, origin]] }, position);
-    for (const observer of this.#observers[report.topic] ?? [])
+    for (const observer of this.observers[report.topic] ?? [])
       draft.add(observer(before, after, line, report), position);
   }
 
@@ -206,8 +192,8 @@ export class Ingestion implements IndexedRows {
   #isNew({ name, index, line }: SourceLine): boolean {
     const newest = this.#anyOf(name)?.source_index ?? -1;
     if (newest > index || (newest === index && (line === "" || this.#lineOf(name, line)))) return false;
-    if (newest < index) this.#sql.exec("DELETE FROM report_sources WHERE source = ?", name);
-    this.#sql.exec("INSERT INTO report_sources VALUES (?, ?, ?, NULL)", name, line, index);
+    if (newest < index) this.sql.exec("DELETE FROM report_sources WHERE source = ?", name);
+    this.sql.exec("INSERT INTO report_sources VALUES (?, ?, ?, NULL)", name, line, index);
     return true;
   }
 
@@ -217,14 +203,14 @@ export class Ingestion implements IndexedRows {
   }
 
   #lineOf(name: string, line: string): Source | undefined {
-    return this.#sql
+    return this.sql
       .exec<Source>("SELECT source_index, idx FROM report_sources WHERE source = ? AND line = ?", name, line)
       .toArray()[0];
   }
 
   /** Only the lines of a source's newest index are stored. */
   #anyOf(name: string): Source | undefined {
-    return this.#sql
+    return this.sql
       .exec<Source>("SELECT source_index, idx FROM report_sources WHERE source = ? LIMIT 1", name)
       .toArray()[0];
   }

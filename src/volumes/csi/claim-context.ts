@@ -9,24 +9,21 @@ import type { CsiOperations } from "./csi-operations.ts";
 import type { CsiPlugins } from "./plugins.ts";
 import { isSchedulable } from "./volume-views.ts";
 
-interface ClaimContextsDependencies {
-  readonly sql: SqlStorage;
-  readonly claims: CsiClaimStore;
-  readonly plugins: CsiPlugins;
-  readonly operations: CsiOperations;
-}
-
 /**
  * Reads the context of a claim: its allocation, node, plugin and the other claims of the volume. Costs a few indexed
  * reads.
  */
 export class ClaimContexts {
-  constructor(private readonly dependencies: ClaimContextsDependencies) {}
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly claims: CsiClaimStore,
+    private readonly plugins: CsiPlugins,
+    private readonly operations: CsiOperations,
+  ) {}
 
   /** @param claim with its current or prospective modes */
   of(claim: CsiClaim, volume: CsiVolume): ClaimContext {
-    const { claims, plugins } = this.dependencies;
-    const plugin = plugins.find(volume.pluginId);
+    const plugin = this.plugins.find(volume.pluginId);
     const node = this.#node(claim);
     return {
       state: claim.state,
@@ -39,23 +36,23 @@ export class ClaimContexts {
       refused: claim.state === "pending" ? this.#refused(claim, volume, plugin) : null,
       node: this.#place(node, claim, volume),
       mountLost: isRestarted(claim.boot, node?.boot ?? ""),
-      attaches: (plugin?.controllerRequired ?? false) && plugins.mayAttach(volume.pluginId),
-      others: claims.others(claim),
+      attaches: (plugin?.controllerRequired ?? false) && this.plugins.mayAttach(volume.pluginId),
+      others: this.claims.others(claim),
     };
   }
 
   #refused(claim: CsiClaim, volume: CsiVolume, plugin: CsiPlugin | null): Refusal | null {
-    const { claims, plugins, operations } = this.dependencies;
     const name = { namespace: volume.namespace, id: volume.id };
-    if (operations.locking(volume.namespace, volume.id)?.method === "csi.controller.delete")
+    if (this.operations.locking(volume.namespace, volume.id)?.method === "csi.controller.delete")
       return refuse("conflict", `volume ${volume.id} is being deleted`);
-    const most = plugins.nodeInstance(volume.pluginId, claim.nodeId)?.NodeInfo?.["MaxVolumes"];
+    const most = this.plugins.nodeInstance(volume.pluginId, claim.nodeId)?.NodeInfo?.["MaxVolumes"];
     return admissionRefusal(claim, {
       id: volume.id,
       schedulable: isSchedulable(plugin),
       capabilities: volume.capabilities,
-      holders: claims.holders(name),
-      nodeIsFull: typeof most === "number" && most > 0 && claims.othersOn(claim.nodeId, volume.pluginId, name) >= most,
+      holders: this.claims.holders(name),
+      nodeIsFull:
+        typeof most === "number" && most > 0 && this.claims.othersOn(claim.nodeId, volume.pluginId, name) >= most,
     });
   }
 
@@ -68,20 +65,20 @@ export class ClaimContexts {
     if (!node) return "gone";
     if (node.origin !== "agent") return node.status === "down" ? "gone" : "theirs";
     if (node.status === "down") return "down";
-    return this.dependencies.plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
+    return this.plugins.nodeInstance(pluginId, nodeId)?.Healthy ? "ours" : "away";
   }
 
   #node({ nodeId }: CsiClaim): ClaimNode | null {
-    return claimNode(this.dependencies.sql, nodeId);
+    return claimNode(this.sql, nodeId);
   }
 
   knowsNode(nodeId: string): boolean {
-    return hasNode(this.dependencies.sql, nodeId);
+    return hasNode(this.sql, nodeId);
   }
 
   /** Whether the allocation is not terminal. An unknown allocation counts as terminal. */
   isLive({ namespace, allocId }: Pick<CsiClaim, "namespace" | "allocId">): boolean {
-    return isTerminal(this.dependencies.sql, namespace, allocId) === false;
+    return isTerminal(this.sql, namespace, allocId) === false;
   }
 }
 

@@ -19,14 +19,6 @@ type VolumeRequest = Pick<
   "source" | "perAlloc" | "readOnly" | "accessMode" | "attachmentMode" | "mount"
 >;
 
-interface ClaimIntakeDependencies {
-  readonly sql: SqlStorage;
-  readonly claims: CsiClaimStore;
-  readonly jobVolumes: JobVolumes;
-  readonly secrets: CsiSecrets;
-  readonly controller: ClaimController;
-}
-
 /** Wakes readers of volumes before the claims' own event lines are written. */
 const CHANGED: ChangeSet = { events: [], backfills: [{ table: CSI_VOLUME, row: [] }] };
 const UNCHANGED: ChangeSet = { events: [], backfills: [] };
@@ -36,15 +28,20 @@ const UNCHANGED: ChangeSet = { events: [], backfills: [] };
  * once. Reports may arrive in any order: allocation before job, either before the volume.
  */
 export class ClaimIntake {
-  constructor(private readonly dependencies: ClaimIntakeDependencies) {}
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly claims: CsiClaimStore,
+    private readonly jobVolumes: JobVolumes,
+    private readonly secrets: CsiSecrets,
+    private readonly controller: ClaimController,
+  ) {}
 
   allocationChanged(_before: Kept | null, after: Kept | null, report: ObjectReport): ChangeSet {
-    const { claims, jobVolumes } = this.dependencies;
     const { namespace, id } = report;
-    if (!after || after.terminal) return this.#changed(claims.touchAllocation(namespace, id));
+    if (!after || after.terminal) return this.#changed(this.claims.touchAllocation(namespace, id));
     if (!after.nodeId) return UNCHANGED;
     const own = report.csiVolumes;
-    const ofJob = own || !after.jobId ? [] : jobVolumes.of(namespace, after.jobId);
+    const ofJob = own || !after.jobId ? [] : this.jobVolumes.of(namespace, after.jobId);
     if (!own?.length && ofJob.length === 0) return UNCHANGED;
     const body = JSON.parse(after.body) as { Name?: string; TaskGroup?: string };
     const allocation: Allocation = {
@@ -62,16 +59,15 @@ export class ClaimIntake {
 
   /** Records the claims of allocations that were reported before their job. */
   jobChanged(after: Kept | null, { namespace, id }: ObjectReport): ChangeSet {
-    const { sql, jobVolumes } = this.dependencies;
     if (!after) {
-      jobVolumes.forget(namespace, id);
+      this.jobVolumes.forget(namespace, id);
       return UNCHANGED;
     }
-    const recorded = refuseIfSealed(() => ok(jobVolumes.record(namespace, id, after.jobVersion, after.body)));
+    const recorded = refuseIfSealed(() => ok(this.jobVolumes.record(namespace, id, after.jobVersion, after.body)));
     if (!recorded.ok) throw new Refused(recorded);
     if (!recorded.value) return UNCHANGED;
-    const live = liveOfJob(sql, namespace, id);
-    const all = jobVolumes.of(namespace, id);
+    const live = liveOfJob(this.sql, namespace, id);
+    const all = this.jobVolumes.of(namespace, id);
     const made = live.map((allocation) =>
       this.#claim(
         namespace,
@@ -91,7 +87,7 @@ export class ClaimIntake {
     const now = Date.now();
     if (!allocation.node_id) return false;
     const made = asks.map((ask) =>
-      this.dependencies.claims.insert(
+      this.claims.insert(
         {
           namespace,
           volumeId: volumeIdOf(ask, allocation.name ?? ""),
@@ -109,14 +105,14 @@ export class ClaimIntake {
   }
 
   #sealed(mount: unknown): Uint8Array {
-    const sealed = refuseIfSealed(() => ok(this.dependencies.secrets.sealForClaim(mount)));
+    const sealed = refuseIfSealed(() => ok(this.secrets.sealForClaim(mount)));
     if (!sealed.ok) throw new Refused(sealed);
     return sealed.value;
   }
 
   #changed(anything: boolean): ChangeSet {
     if (!anything) return UNCHANGED;
-    this.dependencies.controller.soon();
+    this.controller.soon();
     return CHANGED;
   }
 }

@@ -14,11 +14,11 @@ import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { EventPublisher } from "../../publishing/event-publisher.ts";
 import type { CsiClaims } from "./claims.ts";
-import { controllersFor, targetOf } from "./controllers.ts";
+import { controllersFor } from "./controllers.ts";
 import { CSI_OPERATION, type CsiOperations } from "./csi-operations.ts";
 import type { CsiDispatcher, Effects } from "./dispatcher.ts";
 import { type Merged, merged, sizeFault } from "./merge.ts";
-import { NEEDS, needOf } from "./methods.ts";
+import { NEEDS } from "./methods.ts";
 import { providerOf, taken, volumeFrom } from "./new-volume.ts";
 import { createParams, expandParams, validateParams } from "./params.ts";
 import type { CsiPlugins } from "./plugins.ts";
@@ -348,22 +348,10 @@ export class CsiVolumes implements Effects {
     secrets: Texts,
     digest: string,
   ): Result<CsiStep> {
-    const { plugins, dispatcher } = this.dependencies;
-    const target = targetOf(params, this.dependencies.store.find({ namespace, id })?.topologies);
-    const able = controllersFor(plugins, pluginId, needOf(method, params), target);
-    if (!able.ok) return able;
-    const begun = dispatcher.begin(
-      {
-        pluginId,
-        namespace,
-        volumeId: id,
-        nodeId: able.value[0],
-        locks: true,
-        method,
-        request: digest,
-        params,
-        change,
-      },
+    const { store, dispatcher } = this.dependencies;
+    const begun = dispatcher.beginAtController(
+      { pluginId, namespace, volumeId: id, locks: true, method, request: digest, params, change },
+      store.find({ namespace, id })?.topologies,
       secrets,
     );
     return begun.ok ? ok({ kind: "begun", operation: begun.value }) : begun;

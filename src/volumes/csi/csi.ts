@@ -21,14 +21,6 @@ import { ProviderCalls } from "./provider-calls.ts";
 import { CsiSecrets } from "./secrets.ts";
 import { CSI_VOLUME, CsiVolumeStore } from "./volume-store.ts";
 
-interface CsiDependencies {
-  readonly sql: SqlStorage;
-  readonly publisher: EventPublisher<IndexBackfill>;
-  readonly keys: RegisteredKeys;
-  readonly env: Env;
-  readonly outbox: Outbox;
-}
-
 /** Wires the components of CSI volumes in the cluster registry. */
 export class Csi {
   readonly plugins: CsiPlugins;
@@ -45,23 +37,29 @@ export class Csi {
   readonly calls: ProviderCalls;
   readonly #jobVolumes: JobVolumes;
 
-  constructor({ sql, env, publisher, keys, outbox }: CsiDependencies) {
+  constructor(
+    sql: SqlStorage,
+    env: Env,
+    publisher: EventPublisher<IndexBackfill>,
+    keys: RegisteredKeys,
+    outbox: Outbox,
+  ) {
     this.plugins = new CsiPlugins(sql);
     this.claimStore = new CsiClaimStore(sql);
     this.store = new CsiVolumeStore(sql, this.plugins, this.claimStore);
     this.operations = new CsiOperations(sql, outbox);
     const secrets = new CsiSecrets(this.store, keys);
     const { store, plugins, operations, claimStore } = this;
-    this.dispatcher = new CsiDispatcher({ env, publisher, plugins, operations, secrets });
+    this.dispatcher = new CsiDispatcher(env, publisher, plugins, operations, secrets);
     const { dispatcher } = this;
-    const contexts = new ClaimContexts({ sql, claims: claimStore, plugins, operations });
-    this.#orphans = new Orphans({ sql, publisher, plugins, dispatcher });
+    const contexts = new ClaimContexts(sql, claimStore, plugins, operations);
+    this.#orphans = new Orphans(sql, publisher, plugins, dispatcher);
     const calls = new ClaimCalls(claimStore, plugins, secrets, dispatcher, this.#orphans);
     this.#controller = new ClaimController(publisher, claimStore, contexts, store, calls);
     const controller = this.#controller;
     this.claims = new CsiClaims(publisher, claimStore, contexts, store, controller);
     this.#jobVolumes = new JobVolumes(sql, secrets);
-    this.intake = new ClaimIntake({ sql, claims: claimStore, secrets, jobVolumes: this.#jobVolumes, controller });
+    this.intake = new ClaimIntake(sql, claimStore, this.#jobVolumes, secrets, controller);
     this.volumes = new CsiVolumes({
       publisher,
       store,
@@ -72,7 +70,7 @@ export class Csi {
       dispatcher,
     });
     dispatcher.serve(this.volumes, new ClaimEffects(claimStore, store, this.#orphans, secrets, controller));
-    this.calls = new ProviderCalls({ store, plugins, operations, secrets, dispatcher });
+    this.calls = new ProviderCalls(store, plugins, operations, secrets, dispatcher);
   }
 
   /** Deletes the requests of ended jobs and past operations of a namespace; inside the transaction that deletes it. */

@@ -36,14 +36,6 @@ export interface Effects {
   doneAgain?(operation: CsiOperation, nodeId: string, result: Readonly<Record<string, unknown>>): void;
 }
 
-interface CsiDispatcherDependencies {
-  readonly env: Env;
-  readonly publisher: EventPublisher<IndexBackfill>;
-  readonly plugins: CsiPlugins;
-  readonly operations: CsiOperations;
-  readonly secrets: CsiSecrets;
-}
-
 /**
  * Error kinds that depend on the controller, not on the request; another controller is tried. `forbidden`: the plugin
  * was removed from that node's configuration.
@@ -58,7 +50,13 @@ export class CsiDispatcher implements Timed, NodeFollower {
   readonly due = "SELECT min(due) FROM csi_operations WHERE due IS NOT NULL";
   #effects: { readonly volumes: Effects; readonly claims: Effects } | null = null;
 
-  constructor(private readonly dependencies: CsiDispatcherDependencies) {}
+  constructor(
+    private readonly env: Env,
+    private readonly publisher: EventPublisher<IndexBackfill>,
+    private readonly plugins: CsiPlugins,
+    private readonly operations: CsiOperations,
+    private readonly secrets: CsiSecrets,
+  ) {}
 
   /** Registers the handlers of results. */
   serve(volumes: Effects, claims: Effects): void {
@@ -69,20 +67,28 @@ export class CsiDispatcher implements Timed, NodeFollower {
   begin(given: Omit<NewCsiOperation, "sealed">, secrets: Texts): Result<string> {
     if (Object.keys(secrets).length > MAX_SECRETS)
       return refuse("invalid", `secrets: at most ${MAX_SECRETS}, with those of the volume`);
-    const { publisher, operations, secrets: sealing } = this.dependencies;
     const [params, hidden] = hiding(given.params);
-    const sealed = sealing.seal({ secrets, params: hidden ?? {} });
-    return publisher.commit(() => {
-      if (sealed) sealing.hold();
-      return operations.begin({ ...given, params, sealed });
+    const sealed = this.secrets.seal({ secrets, params: hidden ?? {} });
+    return this.publisher.commit(() => {
+      if (sealed) this.secrets.hold();
+      return this.operations.begin({ ...given, params, sealed });
     });
+  }
+
+  /** Begins an operation at the first controller that is able to run it. @param topologies those of its volume */
+  beginAtController(
+    given: Omit<NewCsiOperation, "sealed" | "nodeId">,
+    topologies: readonly Topology[] | undefined,
+    secrets: Texts,
+  ): Result<string> {
+    const able = this.#controllersFor(given, topologies);
+    return able.ok ? this.begin({ ...given, nodeId: able.value[0] }, secrets) : able;
   }
 
   /** The outcome of an operation; null while it runs after `waitMs`. @param last the caller does not poll again */
   async outcome(id: string, waitMs: number, last: boolean): Promise<CsiOutcome | null> {
-    const { operations } = this.dependencies;
-    await operations.ended(id, waitMs, last);
-    const operation = operations.find(id);
+    await this.operations.ended(id, waitMs, last);
+    const operation = this.operations.find(id);
     if (operation && isOpen(operation.state)) return null;
     if (!operation) {
       return { refusal: refuse("missing", `operation ${id} is not known any more`), result: null, index: null };
@@ -93,7 +99,6 @@ export class CsiDispatcher implements Timed, NodeFollower {
 
   /** Sends operations to their nodes, or to the next controllers that accept them. */
   async deliver(rows: readonly OutboxRow[]): Promise<() => void> {
-    const { operations } = this.dependencies;
     const refusals: [id: string, Refusal][] = [];
     for (const { body } of rows) {
       const id = JSON.parse(body) as string;
@@ -102,7 +107,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
     }
     return () => {
       for (const [id, refusal] of refusals) {
-        const operation = operations.find(id);
+        const operation = this.operations.find(id);
         if (operation && isStarted(operation.state)) this.#fail(operation, refusal);
       }
     };
@@ -110,9 +115,8 @@ export class CsiDispatcher implements Timed, NodeFollower {
 
   /** Commits the result of an operation; results of completed operations change nothing, except late effects. */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<void> {
-    const { publisher, operations } = this.dependencies;
-    const hasEnded = publisher.commit(() => {
-      const operation = operations.find(id);
+    const hasEnded = this.publisher.commit(() => {
+      const operation = this.operations.find(id);
       if (!operation?.tried.includes(nodeId)) return false;
       if (!isStarted(operation.state)) {
         const effects = this.#effectsOf(operation);
@@ -135,8 +139,8 @@ export class CsiDispatcher implements Timed, NodeFollower {
       return true;
     });
     if (!hasEnded) return;
-    await publisher.published();
-    operations.wake(id);
+    await this.publisher.published();
+    this.operations.wake(id);
   }
 
   /**
@@ -146,22 +150,20 @@ export class CsiDispatcher implements Timed, NodeFollower {
    */
   nodeChanged(id: string, before: Node | null, after: Node | null): ChangeSet {
     if (!before) return NO_CHANGES;
-    const { operations } = this.dependencies;
-    for (const operation of operations.runningOn(id)) {
+    for (const operation of this.operations.runningOn(id)) {
       if (!after || (isForClaim(operation.method) && after.Status === "down")) this.#nodeLost(operation, after);
       else if (after.Status !== "ready" && before.Status === "ready") this.#reassign(operation);
       else if (isHealthy(before, operation) && !isHealthy(after, operation)) this.#reassign(operation);
       else if (operation.uncertain && isHealthy(after, operation) && !isHealthy(before, operation))
-        operations.again(operation);
+        this.operations.again(operation);
     }
     return NO_CHANGES;
   }
 
   async onAlarm(now: number): Promise<void> {
-    const { publisher, operations } = this.dependencies;
-    const dropped = publisher.commit(() => {
+    const dropped = this.publisher.commit(() => {
       const late = refuse("timeout", "the plugin had too much to do for others: nothing was changed");
-      const waited = operations.tick(now);
+      const waited = this.operations.tick(now);
       for (const operation of waited) this.#fail(operation, late);
       return waited;
     });
@@ -175,21 +177,20 @@ export class CsiDispatcher implements Timed, NodeFollower {
 
   /** @returns the refusal when no node accepts it */
   async #send(id: string): Promise<Refusal | null> {
-    const { env, publisher, operations, secrets } = this.dependencies;
     for (;;) {
-      const operation = operations.find(id);
+      const operation = this.operations.find(id);
       if (!operation || !isStarted(operation.state)) return null;
-      const opened = refuseIfSealed(() => ok(secrets.open(operation.sealed)));
+      const opened = refuseIfSealed(() => ok(this.secrets.open(operation.sealed)));
       const why = this.#effectsOf(operation)?.mayStart(operation);
       if (why) return why;
       if (!opened.ok) return opened;
-      const request = operations.requestOf(operation, opened.value);
-      const started = await nodeSession(env, operation.nodeId).start(request);
+      const request = this.operations.requestOf(operation, opened.value);
+      const started = await nodeSession(this.env, operation.nodeId).start(request);
       if (started.ok) return null;
-      if (started.reason === "unavailable" && publisher.commit(() => this.#tryNextController(operation))) continue;
+      if (started.reason === "unavailable" && this.publisher.commit(() => this.#tryNextController(operation))) continue;
       if (!operation.uncertain) return described(operation, started);
       // A node that was tried earlier may have completed it and reports the result later.
-      publisher.commit(() => operations.waitForFirst(operation));
+      this.publisher.commit(() => this.operations.waitForFirst(operation));
       return null;
     }
   }
@@ -204,20 +205,24 @@ export class CsiDispatcher implements Timed, NodeFollower {
   #reassign(operation: CsiOperation): void {
     const { method } = operation;
     if (this.#tryNextController(operation) && !CSI_METHODS[method].reads && !isForClaim(method))
-      this.dependencies.operations.setUncertain(operation);
+      this.operations.setUncertain(operation);
   }
 
   /** Reassigns to the next untried controller. @returns whether there is one */
   #tryNextController(operation: CsiOperation): boolean {
-    const { plugins, operations } = this.dependencies;
     if (isBound(operation)) return false;
-    const target = targetOf(operation.params, this.#effectsOf(operation)?.topologiesOf(operation));
-    const need = needOf(operation.method, operation.params);
-    const able = controllersFor(plugins, operation.pluginId, need, target);
+    const able = this.#controllersFor(operation, this.#effectsOf(operation)?.topologiesOf(operation));
     const next = able.ok ? able.value.find((nodeId) => !operation.tried.includes(nodeId)) : undefined;
     if (next === undefined) return false;
-    operations.move(operation, next);
+    this.operations.move(operation, next);
     return true;
+  }
+
+  #controllersFor(
+    { pluginId, method, params }: Pick<CsiOperation, "pluginId" | "method" | "params">,
+    topologies: readonly Topology[] | undefined,
+  ) {
+    return controllersFor(this.plugins, pluginId, needOf(method, params), targetOf(params, topologies));
   }
 
   /**
@@ -237,7 +242,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
       this.#fail(operation, refuse("timeout", "the plugin has not answered in time"));
       return true;
     }
-    this.dependencies.operations.setUncertain(operation);
+    this.operations.setUncertain(operation);
     this.#tryNextController(operation);
     return false;
   }
@@ -248,7 +253,7 @@ export class CsiDispatcher implements Timed, NodeFollower {
    */
   #abandon(operation: CsiOperation, why: Refusal): boolean {
     if (isForClaim(operation.method) || CSI_METHODS[operation.method].reads) return this.#outcomeUnknown(operation);
-    this.dependencies.operations.setUncertain(operation);
+    this.operations.setUncertain(operation);
     if (this.#tryNextController(operation)) return false;
     this.#fail({ ...operation, uncertain: true }, described(operation, why));
     return true;
@@ -263,13 +268,13 @@ export class CsiDispatcher implements Timed, NodeFollower {
     }
     const refusal = this.#effectsOf(operation)?.succeeded(operation, result) ?? null;
     if (refusal) this.#fail(operation, refusal);
-    else this.dependencies.operations.end(operation, null, result);
+    else this.operations.end(operation, null, result);
   }
 
   #fail(operation: CsiOperation, refusal: Refusal): void {
-    this.dependencies.operations.end(operation, refusal);
+    this.operations.end(operation, refusal);
     this.#effectsOf(operation)?.failed?.(operation, refusal);
-    queueMicrotask(() => this.dependencies.operations.wake(operation.id));
+    queueMicrotask(() => this.operations.wake(operation.id));
   }
 }
 

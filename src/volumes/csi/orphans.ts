@@ -22,13 +22,6 @@ interface Orphan extends Record<string, SqlStorageValue> {
   attempts: number;
 }
 
-interface OrphansDependencies {
-  readonly sql: SqlStorage;
-  readonly publisher: EventPublisher<IndexBackfill>;
-  readonly plugins: CsiPlugins;
-  readonly dispatcher: CsiDispatcher;
-}
-
 const MAX_PER_ALARM = 50;
 
 /**
@@ -39,14 +32,19 @@ const MAX_PER_ALARM = 50;
 export class Orphans implements NodeFollower, Timed {
   readonly due = "SELECT min(due) FROM csi_leftovers WHERE due IS NOT NULL";
 
-  constructor(private readonly dependencies: OrphansDependencies) {}
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly publisher: EventPublisher<IndexBackfill>,
+    private readonly plugins: CsiPlugins,
+    private readonly dispatcher: CsiDispatcher,
+  ) {}
 
   /**
    * Records the publication of a claim's node; inside the caller's transaction.
    * @param externalId the volume's id at the provider
    */
   add({ nodeId, pluginId, namespace, volumeId, allocId }: CsiClaim, externalId: string): void {
-    this.dependencies.sql.exec(
+    this.sql.exec(
       `INSERT INTO csi_leftovers (node_id, plugin_id, namespace, volume_id, external_id, alloc_id) VALUES (?, ?, ?, ?, ?, ?)
        ON CONFLICT (node_id, namespace, volume_id, alloc_id) DO UPDATE SET plugin_id = excluded.plugin_id,
          external_id = excluded.external_id, operation = NULL, attempts = 0, due = NULL`,
@@ -61,7 +59,7 @@ export class Orphans implements NodeFollower, Timed {
 
   /** Removes a record because a claim publishes the volume there again; inside the caller's transaction. */
   forget({ nodeId, namespace, volumeId, allocId }: CsiClaim): void {
-    this.dependencies.sql.exec(
+    this.sql.exec(
       "DELETE FROM csi_leftovers WHERE node_id = ? AND namespace = ? AND volume_id = ? AND alloc_id = ?",
       nodeId,
       namespace,
@@ -72,10 +70,9 @@ export class Orphans implements NodeFollower, Timed {
 
   /** Makes the records of a ready node due and removes those of a purged one; inside a transaction. */
   nodeChanged(id: string, _before: Node | null, after: Node | null): ChangeSet {
-    const { sql } = this.dependencies;
-    if (!after) sql.exec("DELETE FROM csi_leftovers WHERE node_id = ?", id);
+    if (!after) this.sql.exec("DELETE FROM csi_leftovers WHERE node_id = ?", id);
     else if (after.Status === "ready") {
-      const touched = sql.exec(
+      const touched = this.sql.exec(
         "UPDATE csi_leftovers SET due = ? WHERE node_id = ? AND operation IS NULL",
         Date.now(),
         id,
@@ -86,23 +83,20 @@ export class Orphans implements NodeFollower, Timed {
   }
 
   isWaitingFor(operation: string): boolean {
-    return (
-      this.dependencies.sql.exec("SELECT 1 FROM csi_leftovers WHERE operation = ?", operation).toArray().length > 0
-    );
+    return this.sql.exec("SELECT 1 FROM csi_leftovers WHERE operation = ?", operation).toArray().length > 0;
   }
 
   /** Removes the record of a completed operation, or schedules a retry; inside the caller's transaction. */
   ended(operation: string, isDone: boolean): void {
-    const { sql } = this.dependencies;
     if (isDone) {
-      sql.exec("DELETE FROM csi_leftovers WHERE operation = ?", operation);
+      this.sql.exec("DELETE FROM csi_leftovers WHERE operation = ?", operation);
       return;
     }
     for (const { row, attempts } of this.#rows("operation = ?", operation)) this.#putOff(row, attempts);
   }
 
   async onAlarm(now: number): Promise<void> {
-    this.dependencies.publisher.commit(() => {
+    this.publisher.commit(() => {
       for (const orphan of this.#rows("due <= ? ORDER BY due LIMIT ?", now, MAX_PER_ALARM)) this.#unpublish(orphan);
     });
   }
@@ -111,14 +105,13 @@ export class Orphans implements NodeFollower, Timed {
    * Begins the unpublish operation, unless the plugin is unhealthy: then the node's next report makes the record due.
    */
   #unpublish({ row, node_id: nodeId, plugin_id: pluginId, namespace, volume_id: volumeId, ...more }: Orphan): void {
-    const { sql, plugins, dispatcher } = this.dependencies;
     const { external_id: externalId, alloc_id: allocId, attempts } = more;
-    if (!plugins.nodeInstance(pluginId, nodeId)?.Healthy) {
-      sql.exec("UPDATE csi_leftovers SET due = NULL WHERE row = ?", row);
+    if (!this.plugins.nodeInstance(pluginId, nodeId)?.Healthy) {
+      this.sql.exec("UPDATE csi_leftovers SET due = NULL WHERE row = ?", row);
       return;
     }
     const begun = refuseIfSealed(() =>
-      dispatcher.begin(
+      this.dispatcher.begin(
         {
           pluginId,
           namespace,
@@ -133,12 +126,12 @@ export class Orphans implements NodeFollower, Timed {
         {},
       ),
     );
-    if (begun.ok) sql.exec("UPDATE csi_leftovers SET operation = ?, due = NULL WHERE row = ?", begun.value, row);
+    if (begun.ok) this.sql.exec("UPDATE csi_leftovers SET operation = ?, due = NULL WHERE row = ?", begun.value, row);
     else this.#putOff(row, attempts);
   }
 
   #putOff(row: number, attempts: number): void {
-    this.dependencies.sql.exec(
+    this.sql.exec(
       "UPDATE csi_leftovers SET operation = NULL, attempts = attempts + 1, due = ? WHERE row = ?",
       Date.now() + backoff(attempts),
       row,
@@ -146,6 +139,6 @@ export class Orphans implements NodeFollower, Timed {
   }
 
   #rows(condition: string, ...values: SqlStorageValue[]): Orphan[] {
-    return this.dependencies.sql.exec<Orphan>(`SELECT * FROM csi_leftovers WHERE ${condition}`, ...values).toArray();
+    return this.sql.exec<Orphan>(`SELECT * FROM csi_leftovers WHERE ${condition}`, ...values).toArray();
   }
 }

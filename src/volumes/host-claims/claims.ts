@@ -18,13 +18,6 @@ interface JobBody {
   readonly TaskGroups?: readonly TaskGroup[] | null;
 }
 
-interface VolumeClaimsDependencies {
-  readonly sql: SqlStorage;
-  readonly publisher: EventPublisher<IndexBackfill>;
-  readonly store: ClaimStore;
-  readonly volumes: HostVolumeStore;
-}
-
 const backfill = (id: string): IndexBackfill => ({ table: VOLUME_CLAIM, row: [id] });
 /** Advances the table's index; the rows themselves are deleted. */
 const GONE = backfill("");
@@ -38,17 +31,14 @@ const changeSet = (backfills: readonly IndexBackfill[]): ChangeSet => ({ events:
  * transaction's event line.
  */
 export class VolumeClaims {
-  readonly #sql: SqlStorage;
-  readonly #publisher: EventPublisher<IndexBackfill>;
-  readonly #store: ClaimStore;
-  readonly #volumes: HostVolumeStore;
   readonly #requests: PendingRequests;
 
-  constructor({ sql, publisher, store, volumes }: VolumeClaimsDependencies) {
-    this.#sql = sql;
-    this.#publisher = publisher;
-    this.#store = store;
-    this.#volumes = volumes;
+  constructor(
+    private readonly sql: SqlStorage,
+    private readonly publisher: EventPublisher<IndexBackfill>,
+    private readonly store: ClaimStore,
+    private readonly volumes: HostVolumeStore,
+  ) {
     this.#requests = new PendingRequests(sql);
   }
 
@@ -76,7 +66,7 @@ export class VolumeClaims {
   jobChanged(after: Kept | null, { namespace, id }: ObjectReport): ChangeSet {
     if (!after) {
       this.#requests.forgetJob(namespace, id);
-      return changeSet(this.#store.removeOfJob(namespace, id) ? [GONE] : []);
+      return changeSet(this.store.removeOfJob(namespace, id) ? [GONE] : []);
     }
     if (!this.#requests.hasForJob(namespace, id)) return changeSet([]);
     const { TaskGroups } = JSON.parse(after.body) as JobBody;
@@ -88,7 +78,7 @@ export class VolumeClaims {
     const requests = this.#requests.takeForJob(namespace, id, after.jobVersion, [...asked.keys()]);
     const backfills = requests.flatMap((request) => this.#claimAll(request, asked.get(request.taskGroup) ?? []));
     // Replaced claims are dropped, so the event line does not grow with the number of waiting allocations.
-    return changeSet(backfills.filter(({ row: [claim = ""] }) => this.#store.find(claim)));
+    return changeSet(backfills.filter(({ row: [claim = ""] }) => this.store.find(claim)));
   }
 
   /** Resolves the requests for a new or renamed volume. @returns index backfills of the claims made */
@@ -99,28 +89,28 @@ export class VolumeClaims {
 
   /** Renames a volume in its claims. @returns their index backfills */
   volumeRenamed({ id, name }: StoredVolume): IndexBackfill[] {
-    return this.#store.rename(id, name).map(backfill);
+    return this.store.rename(id, name).map(backfill);
   }
 
   /** Removes all claims on a deleted volume. */
   volumeRemoved(id: string): IndexBackfill[] {
-    return this.#store.removeOfVolume(id) ? [GONE] : [];
+    return this.store.removeOfVolume(id) ? [GONE] : [];
   }
 
   /** Deletes a claim. @returns the index, if the event stream has assigned it already */
   async delete(id: string, namespace: string): Promise<Result<{ readonly index: number | null }>> {
-    const line = this.#publisher.commit(() => {
-      if (this.#store.find(id)?.namespace !== namespace) return null;
-      this.#store.remove(id);
-      return this.#publisher.emitLine([], [GONE]);
+    const line = this.publisher.commit(() => {
+      if (this.store.find(id)?.namespace !== namespace) return null;
+      this.store.remove(id);
+      return this.publisher.emitLine([], [GONE]);
     });
     if (line === null) return refuse("missing", "task group volume claim does not exist");
-    return ok({ index: await this.#publisher.indexOf(line) });
+    return ok({ index: await this.publisher.indexOf(line) });
   }
 
   /** The sticky volumes an allocation's group requests; null while the job, in the given version, is unknown. */
   #requestedVolumes({ namespace, jobId, taskGroup }: ClaimRequest, version: number | null): string[] | null {
-    const job = groupsOfVersion(this.#sql, namespace, jobId, version);
+    const job = groupsOfVersion(this.sql, namespace, jobId, version);
     return job && stickyVolumes(JSON.parse(job.groups ?? "[]") as TaskGroup[], taskGroup);
   }
 
@@ -134,8 +124,8 @@ export class VolumeClaims {
   }
 
   #volumeNamed({ nodeId, namespace }: ClaimRequest, name: string): StoredVolume | null {
-    const holder = this.#volumes.holder(nodeId, name);
-    const volume = holder === null ? null : this.#volumes.find(holder);
+    const holder = this.volumes.holder(nodeId, name);
+    const volume = holder === null ? null : this.volumes.find(holder);
     return volume?.made && volume.namespace === namespace && volume.name === name ? volume : null;
   }
 
@@ -145,15 +135,15 @@ export class VolumeClaims {
    */
   #claim({ namespace, jobId, taskGroup, allocId }: ClaimRequest, volume: StoredVolume): IndexBackfill[] {
     const claimant = { namespace, jobId, taskGroup, volumeId: volume.id };
-    const known = this.#store.of(claimant);
+    const known = this.store.of(claimant);
     if (known?.allocId === allocId) return [];
-    if (known && isTerminal(this.#sql, namespace, known.allocId)) {
-      this.#store.move(known.id, allocId);
+    if (known && isTerminal(this.sql, namespace, known.allocId)) {
+      this.store.move(known.id, allocId);
       return [backfill(known.id)];
     }
-    if (known) this.#store.remove(known.id);
+    if (known) this.store.remove(known.id);
     const id = crypto.randomUUID();
-    this.#store.insert({ ...claimant, id, volumeName: volume.name, allocId, createIndex: null, modifyIndex: null });
+    this.store.insert({ ...claimant, id, volumeName: volume.name, allocId, createIndex: null, modifyIndex: null });
     return [backfill(id)];
   }
 }

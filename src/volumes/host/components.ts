@@ -11,13 +11,6 @@ import { VOLUME_OPERATION, VolumeOperations } from "./volume-operations.ts";
 import { VolumeStates } from "./volume-states.ts";
 import { HOST_VOLUME, HostVolumeStore } from "./volume-store.ts";
 
-interface HostVolumeComponentsDependencies {
-  readonly sql: SqlStorage;
-  readonly publisher: EventPublisher<IndexBackfill>;
-  readonly env: Env;
-  readonly outbox: Outbox;
-}
-
 /** Wires the components of host volumes and sticky claims in the cluster registry. */
 export class HostVolumeComponents {
   readonly store: HostVolumeStore;
@@ -27,19 +20,13 @@ export class HostVolumeComponents {
   readonly volumes: HostVolumes;
   readonly #operations: VolumeOperations;
 
-  constructor({ sql, env, publisher, outbox }: HostVolumeComponentsDependencies) {
+  constructor(sql: SqlStorage, env: Env, publisher: EventPublisher<IndexBackfill>, outbox: Outbox) {
     this.store = new HostVolumeStore(sql);
     this.claimStore = new ClaimStore(sql);
-    this.claims = new VolumeClaims({ sql, publisher, store: this.claimStore, volumes: this.store });
+    this.claims = new VolumeClaims(sql, publisher, this.claimStore, this.store);
     this.#operations = new VolumeOperations(sql, env, outbox);
     this.states = new VolumeStates(new NodeView(sql), this.store, this.#operations, this.claims);
-    this.volumes = new HostVolumes({
-      sql,
-      publisher,
-      store: this.store,
-      operations: this.#operations,
-      claims: this.claims,
-    });
+    this.volumes = new HostVolumes(sql, publisher, this.store, this.#operations, this.claims);
   }
 
   get followers(): readonly NodeFollower[] {

@@ -32,14 +32,6 @@ import {
 import { stateOn } from "./volume-states.ts";
 import { DELETED, type HostVolumeStore, hostVolumeBackfill, hostVolumeEvent, REGISTERED } from "./volume-store.ts";
 
-interface HostVolumesDependencies {
-  readonly sql: SqlStorage;
-  readonly publisher: EventPublisher<IndexBackfill>;
-  readonly store: HostVolumeStore;
-  readonly operations: VolumeOperations;
-  readonly claims: VolumeClaims;
-}
-
 const quoted = JSON.stringify;
 
 /**
@@ -48,49 +40,50 @@ const quoted = JSON.stringify;
  */
 export class HostVolumes implements Timed {
   readonly due = "SELECT min(due) FROM volume_operations WHERE due IS NOT NULL";
-  readonly #dependencies: HostVolumesDependencies & { readonly nodes: NodeView; readonly usage: VolumeUsage };
+  readonly #nodes: NodeView;
+  readonly #usage: VolumeUsage;
 
-  constructor(dependencies: HostVolumesDependencies) {
-    this.#dependencies = {
-      ...dependencies,
-      nodes: new NodeView(dependencies.sql),
-      usage: new VolumeUsage(dependencies.sql),
-    };
+  constructor(
+    sql: SqlStorage,
+    private readonly publisher: EventPublisher<IndexBackfill>,
+    private readonly store: HostVolumeStore,
+    private readonly operations: VolumeOperations,
+    private readonly claims: VolumeClaims,
+  ) {
+    this.#nodes = new NodeView(sql);
+    this.#usage = new VolumeUsage(sql);
   }
 
   /** A created volume with its users. */
   read(id: string): FoundVolume | null {
-    const { store, usage } = this.#dependencies;
-    const volume = store.find(id);
-    return volume?.made ? { volume, users: usage.usersOf(volume) } : null;
+    const volume = this.store.find(id);
+    return volume?.made ? { volume, users: this.#usage.usersOf(volume) } : null;
   }
 
   /** The outcome of an operation; null while it runs after `waitMs`. @param last the caller does not poll again */
   async outcome(id: string, waitMs: number, last: boolean): Promise<Outcome | null> {
-    const { operations, store } = this.#dependencies;
-    await operations.ended(id, waitMs, last);
-    const operation = operations.find(id);
+    await this.operations.ended(id, waitMs, last);
+    const operation = this.operations.find(id);
     if (operation && isOpen(operation.state)) return null;
     const refusal = operation ? operation.refusal : refuse("missing", `operation ${id} is not known any more`);
-    return { refusal, volume: operation && store.find(operation.volumeId), index: operation?.index ?? null };
+    return { refusal, volume: operation && this.store.find(operation.volumeId), index: operation?.index ?? null };
   }
 
   /** Ends the wait of a caller that has left, so that its repeated request joins the operation. */
   leave(id: string): void {
-    this.#dependencies.operations.leave(id);
+    this.operations.leave(id);
   }
 
   /** The node's last message about an operation of unknown outcome; null without one. */
   doubt(id: string): string | null {
-    return this.#dependencies.operations.find(id)?.doubt ?? null;
+    return this.operations.find(id)?.doubt ?? null;
   }
 
   /** Creates a volume on the named node, or on the first node that is feasible. */
   create(request: HostVolumeRequest, begun: Begun, from: Search): Result<Step> {
-    const { nodes, store, operations } = this.#dependencies;
-    const again = operations.begunBy(begun.request, begun);
+    const again = this.operations.begunBy(begun.request, begun);
     if (again) return ok(this.#resume(again));
-    const place = request.nodeId === "" ? search(nodes, store, request, from) : this.#nodeForCreate(request);
+    const place = request.nodeId === "" ? search(this.#nodes, this.store, request, from) : this.#nodeForCreate(request);
     if (!place.ok) return this.#joined(begun) ?? place;
     if ("from" in place.value) return ok({ kind: "searching", search: place.value });
     return this.#make("dhv.create", request, place.value, begun);
@@ -98,10 +91,9 @@ export class HostVolumes implements Timed {
 
   /** Registers an existing path of a node as a volume. */
   register(request: HostVolumeRequest, begun: Begun): Result<Step> {
-    const { nodes, operations } = this.#dependencies;
-    const again = operations.begunBy(begun.request, begun);
+    const again = this.operations.begunBy(begun.request, begun);
     if (again) return ok(this.#resume(again));
-    const node = nodeNamed(nodes, request, request.id ?? request.name);
+    const node = nodeNamed(this.#nodes, request, request.id ?? request.name);
     if (!node.ok) return this.#joined(begun) ?? node;
     const refusal = this.#nameRefusal(node.value.id, request.name) ?? this.#capacityRefusal(node.value);
     if (refusal) return this.#joined(begun) ?? refusal;
@@ -110,15 +102,14 @@ export class HostVolumes implements Timed {
 
   /** Updates an existing volume. */
   update(method: VolumeMethod, request: HostVolumeRequest & { readonly id: string }, begun: Begun): Result<Step> {
-    const { store, usage, nodes } = this.#dependencies;
-    const volume = store.find(request.id);
+    const volume = this.store.find(request.id);
     if (!volume || volume.namespace !== request.namespace)
       return refuse("missing", `cannot update volume ${quoted(request.id)}: volume does not exist`);
     const predecessor = this.#predecessor(volume.id, begun);
     if (predecessor) return ok(predecessor);
-    const refusal = updateRefusal(volume, request, usage.usersOf(volume));
+    const refusal = updateRefusal(volume, request, this.#usage.usersOf(volume));
     if (refusal) return refusal;
-    const node = nodes.find(volume.nodeId);
+    const node = this.#nodes.find(volume.nodeId);
     if (!node) return refuse("unavailable", `node ${volume.nodeId} is unknown`);
     if (node.status !== "ready" || !node.hasAgent) return unreachable(node);
     const taken = request.name === volume.name ? null : this.#nameRefusal(node.id, request.name);
@@ -132,16 +123,15 @@ export class HostVolumes implements Timed {
    *   up: the node forgets the volume, or only the record is removed. A volume in use is never deleted
    */
   async delete(id: string, namespace: string, force: boolean, begun: Begun): Promise<Result<Step>> {
-    const { store, usage, nodes, operations } = this.#dependencies;
-    const volume = store.find(id);
+    const volume = this.store.find(id);
     if (!volume || volume.namespace !== namespace) return refuse("missing", `no such volume: ${id}`);
-    const node = nodes.find(volume.nodeId);
+    const node = this.#nodes.find(volume.nodeId);
     const reachable = node?.status === "ready" && node.hasAgent;
-    const running = operations.running(id);
+    const running = this.operations.running(id);
     const isStuck = running?.state === "unknown";
     const predecessor = this.#predecessor(id, begun);
     if (predecessor && !(force && (isStuck || !reachable))) return ok(predecessor);
-    const users = usage.usersOf(volume);
+    const users = this.#usage.usersOf(volume);
     if (users.length > 0)
       return refuse("conflict", `volume ${id} in use by allocations: [${namesOf(users).join(" ")}]`);
     if (reachable && !(isStuck && running.forced))
@@ -159,32 +149,30 @@ export class HostVolumes implements Timed {
    * @returns whether the operation is known here
    */
   async operationDone(nodeId: string, id: string, result: OperationResult): Promise<boolean> {
-    const { publisher, operations } = this.#dependencies;
-    const operation = operations.find(id);
+    const operation = this.operations.find(id);
     if (!operation) return false;
     if (!isOpen(operation.state) || operation.nodeId !== nodeId) return true;
-    const ended = publisher.commit(() => {
+    const ended = this.publisher.commit(() => {
       if (result.state === "done") this.#succeed(operation, result.result);
       // The node is queried again until the outcome is known.
-      else if (result.state === "unknown") operations.setUncertain(id, result.error.message);
+      else if (result.state === "unknown") this.operations.setUncertain(id, result.error.message);
       // Also when the operation is given up: the volume keeps its previous state and can be changed or deleted.
       else this.#fail(operation, refusalOf(result.error));
       return result.state !== "unknown";
     });
     if (!ended) return true;
-    await publisher.published();
-    operations.wake(id);
+    await this.publisher.published();
+    this.operations.wake(id);
     return true;
   }
 
   /** Sends operations to their nodes; see `VolumeOperations.deliver`. */
   deliver(rows: readonly OutboxRow[]): Promise<() => void> {
-    const { operations, store, usage } = this.#dependencies;
-    return operations.deliver(
+    return this.operations.deliver(
       rows,
       ({ method, volumeId }) => {
-        const volume = method === "dhv.delete" ? store.find(volumeId) : null;
-        return volume && inUse(volume, usage.usersOf(volume));
+        const volume = method === "dhv.delete" ? this.store.find(volumeId) : null;
+        return volume && inUse(volume, this.#usage.usersOf(volume));
       },
       (operation, refusal) => this.#abandon(operation, refusal),
     );
@@ -193,41 +181,38 @@ export class HostVolumes implements Timed {
   /** Fails the operations on a node whose agent was removed; inside the caller's transaction. */
   abandon(nodeId: string): void {
     const refusal = refuse("unavailable", `the agent of node ${nodeId} was removed`);
-    for (const operation of this.#dependencies.operations.runningOn(nodeId)) this.#abandon(operation, refusal);
+    for (const operation of this.operations.runningOn(nodeId)) this.#abandon(operation, refusal);
   }
 
   async onAlarm(now: number): Promise<void> {
-    this.#dependencies.publisher.commit(() => this.#dependencies.operations.forget(now));
+    this.publisher.commit(() => this.operations.forget(now));
   }
 
   /** The running operation of an equal request, when there is no room for a second volume; null without one. */
   #joined({ request }: Begun): Result<Step> | null {
-    const same = this.#dependencies.operations.openOf(request);
+    const same = this.operations.openOf(request);
     return same && ok(this.#resume(same));
   }
 
   /** The running operation that precedes a new request about a volume. */
   #predecessor(volumeId: string, { request }: Begun): Step | null {
-    const { operations } = this.#dependencies;
-    const same = operations.sameAs(volumeId, request);
+    const same = this.operations.sameAs(volumeId, request);
     if (same) return this.#resume(same);
-    const running = operations.running(volumeId);
+    const running = this.operations.running(volumeId);
     return running && { kind: "busy", operation: running.id };
   }
 
   /** Answers a retried request. When the outcome is unknown, the node is queried at once. */
   #resume(operation: VolumeOperation): Step {
-    const { publisher, operations } = this.#dependencies;
     if (operation.state === "unknown") {
-      publisher.commit(() => operations.again(operation));
-      void operations.send(operation.volumeId);
+      this.publisher.commit(() => this.operations.again(operation));
+      void this.operations.send(operation.volumeId);
     }
     return { kind: "begun", operation: operation.id };
   }
 
   #nodeForCreate(request: HostVolumeRequest): Result<VolumeNode> {
-    const { nodes } = this.#dependencies;
-    const node = nodeNamed(nodes, request, request.name);
+    const node = nodeNamed(this.#nodes, request, request.name);
     if (!node.ok) return node;
     const taken = this.#nameRefusal(node.value.id, request.name);
     if (taken) return taken;
@@ -240,19 +225,18 @@ export class HostVolumes implements Timed {
   }
 
   #nameRefusal(nodeId: string, name: string): Refusal | null {
-    const holder = this.#dependencies.store.holder(nodeId, name);
+    const holder = this.store.holder(nodeId, name);
     return holder === null ? null : refuse("conflict", "volume name already exists on this node");
   }
 
   #capacityRefusal(node: VolumeNode): Refusal | null {
-    return hasCapacity(this.#dependencies.store, node)
+    return hasCapacity(this.store, node)
       ? null
       : refuse("exhausted", `node ${node.id} has as many volumes as a node may have`);
   }
 
   /** Reserves a new volume's name on its node and begins its creation. */
   #make(method: VolumeMethod, request: HostVolumeRequest, node: VolumeNode, begun: Begun): Result<Step> {
-    const { store, publisher } = this.#dependencies;
     const now = Date.now();
     const { name, pluginId, wanted, capacityBytes, hostPath } = changeOf(request, null);
     const volume: StoredVolume = {
@@ -272,8 +256,8 @@ export class HostVolumes implements Timed {
       createIndex: null,
       modifyIndex: null,
     };
-    return publisher.commit(() => {
-      store.insert(volume);
+    return this.publisher.commit(() => {
+      this.store.insert(volume);
       return this.#begin(method, volume, { name, pluginId, wanted, capacityBytes, hostPath }, begun);
     });
   }
@@ -286,25 +270,31 @@ export class HostVolumes implements Timed {
     { request }: Begun,
     { force = false, running = null }: { force?: boolean; running?: VolumeOperation | null } = {},
   ): Result<Step> {
-    const { publisher, store, operations } = this.#dependencies;
     const params = METHODS[method].params.parse(paramsOf(method, volume, change, force));
-    const operation = publisher.commit(() => {
+    const operation = this.publisher.commit(() => {
       if (running) {
-        operations.end(running.id, refuse("conflict", `volume ${volume.id} was given up`));
-        queueMicrotask(() => operations.wake(running.id));
+        this.operations.end(running.id, refuse("conflict", `volume ${volume.id} was given up`));
+        queueMicrotask(() => this.operations.wake(running.id));
       }
-      if (change) store.hold(volume.nodeId, change.name, volume.id);
-      const gen = store.nextGen(volume.id);
-      return operations.begin({ volumeId: volume.id, nodeId: volume.nodeId, method, gen, request, params, change });
+      if (change) this.store.hold(volume.nodeId, change.name, volume.id);
+      const gen = this.store.nextGen(volume.id);
+      return this.operations.begin({
+        volumeId: volume.id,
+        nodeId: volume.nodeId,
+        method,
+        gen,
+        request,
+        params,
+        change,
+      });
     });
-    void operations.send(volume.id);
+    void this.operations.send(volume.id);
     return ok({ kind: "begun", operation });
   }
 
   #succeed(operation: VolumeOperation, result: Readonly<Record<string, unknown>>): void {
-    const { store, operations } = this.#dependencies;
-    const volume = store.find(operation.volumeId);
-    if (!volume) operations.end(operation.id, null);
+    const volume = this.store.find(operation.volumeId);
+    if (!volume) this.operations.end(operation.id, null);
     else if (!operation.change) this.#deleted(operation, volume);
     else this.#made(operation, operation.change, volume, result);
   }
@@ -332,7 +322,7 @@ export class HostVolumes implements Timed {
 
   #deleted(operation: VolumeOperation, volume: StoredVolume): void {
     // The volume came into use during the deletion; it is kept as unavailable.
-    const used = inUse(volume, this.#dependencies.usage.usersOf(volume));
+    const used = inUse(volume, this.#usage.usersOf(volume));
     if (used) {
       this.#write(operation, REGISTERED, { ...volume, state: "unavailable", modifyTime: Date.now() }, used);
     } else this.#remove(volume, operation);
@@ -340,60 +330,57 @@ export class HostVolumes implements Timed {
 
   /** Writes a changed volume, emits its event, and completes the operation. */
   #write(operation: VolumeOperation, type: string, volume: StoredVolume, refusal: Refusal | null = null): void {
-    const { store, publisher, operations, claims } = this.#dependencies;
-    store.update(volume);
-    const renamed = store.releaseNames(volume.id, volume.name) ? claims.volumeRenamed(volume) : [];
-    const made = claims.volumeCreated(volume);
+    this.store.update(volume);
+    const renamed = this.store.releaseNames(volume.id, volume.name) ? this.claims.volumeRenamed(volume) : [];
+    const made = this.claims.volumeCreated(volume);
     const backfills = [hostVolumeBackfill(volume), operationBackfill(operation), ...renamed, ...made];
-    publisher.emit([hostVolumeEvent(type, volume)], backfills);
-    operations.end(operation.id, refusal);
+    this.publisher.emit([hostVolumeEvent(type, volume)], backfills);
+    this.operations.end(operation.id, refusal);
   }
 
   /** Removes a volume and emits its event, unless it was never visible. @returns the event line */
   #remove(volume: StoredVolume, operation: VolumeOperation | null): number | null {
-    const { store, publisher, operations, claims } = this.#dependencies;
-    store.remove(volume.id);
-    if (operation) operations.end(operation.id, null);
+    this.store.remove(volume.id);
+    if (operation) this.operations.end(operation.id, null);
     if (!volume.made) return null;
     const backfills = [
       hostVolumeBackfill(volume),
       ...(operation ? [operationBackfill(operation)] : []),
-      ...claims.volumeRemoved(volume.id),
+      ...this.claims.volumeRemoved(volume.id),
     ];
-    return publisher.emitLine([hostVolumeEvent(DELETED, volume)], backfills);
+    return this.publisher.emitLine([hostVolumeEvent(DELETED, volume)], backfills);
   }
 
   #abandon(operation: VolumeOperation, refusal: Refusal): void {
     this.#fail(operation, refusal);
-    queueMicrotask(() => this.#dependencies.operations.wake(operation.id));
+    queueMicrotask(() => this.operations.wake(operation.id));
   }
 
   /** Fails an operation: an uncreated volume is removed, names of a rename are released. */
   #fail(operation: VolumeOperation, refusal: Refusal): void {
-    const { store, operations } = this.#dependencies;
-    const stored = operations.find(operation.id);
+    const stored = this.operations.find(operation.id);
     if (!stored || !isOpen(stored.state)) return;
-    const volume = store.find(operation.volumeId);
-    if (volume && !volume.made) store.remove(volume.id);
-    else if (volume) store.releaseNames(volume.id, volume.name);
-    operations.end(operation.id, refusal);
+    const volume = this.store.find(operation.volumeId);
+    if (volume && !volume.made) this.store.remove(volume.id);
+    else if (volume) this.store.releaseNames(volume.id, volume.name);
+    this.operations.end(operation.id, refusal);
   }
 
   /** Removes a volume without its node. @returns the index, if the event stream has assigned it already */
   async #drop(volume: StoredVolume): Promise<number | null> {
-    const { publisher, operations } = this.#dependencies;
-    const running = operations.running(volume.id);
-    const line = publisher.commit(() => {
-      if (running) operations.end(running.id, refuse("conflict", `volume ${volume.id} was deleted without its node`));
+    const running = this.operations.running(volume.id);
+    const line = this.publisher.commit(() => {
+      if (running)
+        this.operations.end(running.id, refuse("conflict", `volume ${volume.id} was deleted without its node`));
       return this.#remove(volume, null);
     });
-    const index = line === null ? null : await publisher.indexOf(line);
-    if (running) operations.wake(running.id);
+    const index = line === null ? null : await this.publisher.indexOf(line);
+    if (running) this.operations.wake(running.id);
     return index;
   }
 
   #stateOf(volume: StoredVolume): State {
-    const node = this.#dependencies.nodes.find(volume.nodeId);
+    const node = this.#nodes.find(volume.nodeId);
     return node ? stateOn(node, { ...volume, state: "pending" }) : "unavailable";
   }
 }
