@@ -1,4 +1,4 @@
-import { isOpen, MAX_IN_FLIGHT, MAX_KEPT_OPERATIONS, type OperationState } from "@sallyport/agent-protocol";
+import { MAX_IN_FLIGHT, MAX_KEPT_OPERATIONS, type OperationState } from "@sallyport/agent-protocol";
 import type { Operation, OperationResult } from "../contracts/node-operation.ts";
 import { backoff } from "../lib/backoff.ts";
 import { OperationStore } from "../platform/durable/operation-store.ts";
@@ -23,13 +23,6 @@ const WORDS = {
   failed: "failed",
 } as const satisfies Record<OperationState, string>;
 type Word = (typeof WORDS)[OperationState];
-const STATES: Readonly<Record<Word, OperationState>> = {
-  pending: "queued",
-  sent: "running",
-  unknown: "unknown",
-  done: "done",
-  failed: "failed",
-};
 
 export interface OperationRow extends Record<string, SqlStorageValue> {
   id: string;
@@ -77,18 +70,19 @@ const AFTER_UNKNOWN = { cap: MAX_INTERVAL_MS };
 const AFTER_SILENCE = { base: 60_000, cap: MAX_INTERVAL_MS };
 
 const OPEN = "state NOT IN ('done', 'failed')";
-const isRowOpen = ({ state }: Pick<OperationRow, "state">): boolean => isOpen(STATES[state]);
+const isRowOpen = ({ state }: Pick<OperationRow, "state">): boolean => state !== WORDS.done && state !== WORDS.failed;
 
 /**
  * Owns table `operations` of one node, from acceptance until a day after completion. Methods run inside the caller's
  * transaction and return outcomes to report to the owners. Read by `Dispatch` and the alarm.
  */
 export class AgentOperations {
-  readonly #store: OperationStore<OperationRow>;
+  readonly #store: OperationStore<OperationRow, OperationRow>;
 
   constructor(private readonly sql: SqlStorage) {
     const started = `state IN ('${WORDS.running}', '${WORDS.unknown}')`;
-    this.#store = new OperationStore(sql, { name: "operations", open: OPEN, started, order: "position" });
+    const table = { name: "operations", columns: "*", read: (row: OperationRow) => row, order: "position" };
+    this.#store = new OperationStore(sql, { ...table, open: OPEN, started });
   }
 
   find(id: string): OperationRow | null {

@@ -1,10 +1,12 @@
+import type { IndexBackfill, IndexedRows } from "./blocking/index-backfill.ts";
 import { OperationWaiters } from "./operation-waiters.ts";
 
-type Row = Record<string, SqlStorageValue>;
-
 /** The table of one kind of operations. */
-interface Table {
+interface Table<Row, Stored> {
   readonly name: string;
+  /** The columns that `read` takes. */
+  readonly columns: string;
+  readonly read: (row: Row) => Stored;
   /** Condition on its rows that have no outcome yet, in the words of its columns. */
   readonly open: string;
   /** Condition on its rows that a node may have begun and that have no outcome yet. */
@@ -19,12 +21,12 @@ interface Table {
  * `packages/agent-protocol/src/operation-states.ts`. Each call is one indexed statement. Writes run inside the caller's
  * transaction.
  */
-export class OperationStore<Stored extends Row> {
+export class OperationStore<Row extends Record<string, SqlStorageValue>, Stored> implements IndexedRows {
   readonly #waiters = new OperationWaiters();
 
   constructor(
-    private readonly sql: SqlStorage,
-    private readonly table: Table,
+    protected readonly sql: SqlStorage,
+    private readonly table: Table<Row, Stored>,
   ) {}
 
   find(id: string): Stored | null {
@@ -38,7 +40,11 @@ export class OperationStore<Stored extends Row> {
 
   /** The rows of a condition, which may end with an order and a limit. */
   rows(condition: string, ...values: SqlStorageValue[]): Stored[] {
-    return this.sql.exec<Stored>(`SELECT * FROM ${this.table.name} WHERE ${condition}`, ...values).toArray();
+    const { name, columns, read } = this.table;
+    return this.sql
+      .exec<Row>(`SELECT ${columns} FROM ${name} WHERE ${condition}`, ...values)
+      .toArray()
+      .map(read);
   }
 
   count(condition: string, ...values: SqlStorageValue[]): number {
@@ -57,7 +63,7 @@ export class OperationStore<Stored extends Row> {
   }
 
   /** The operations of a node that have no outcome yet, in the order of their begin. */
-  startedOn(nodeId: string): Stored[] {
+  runningOn(nodeId: string): Stored[] {
     return this.rows(`node_id = ? AND ${this.table.started} ORDER BY ${this.table.order}`, nodeId);
   }
 
@@ -65,18 +71,17 @@ export class OperationStore<Stored extends Row> {
     this.sql.exec(`UPDATE ${this.table.name} SET ${assignments} WHERE id = ?`, ...values, id);
   }
 
-  /** Deletes up to `limit` ended operations whose time has come, the oldest first. @param ended which have ended */
-  forget(now: number, limit: number, ended = "due IS NOT NULL"): void {
+  /** Deletes up to 500 ended operations whose time has come, the oldest first. @param ended which have ended */
+  forget(now: number, ended = "due IS NOT NULL"): void {
     const { name, order } = this.table;
     this.sql.exec(
-      `DELETE FROM ${name} WHERE ${order} IN (SELECT ${order} FROM ${name} WHERE due <= ? AND ${ended} ORDER BY due LIMIT ?)`,
+      `DELETE FROM ${name} WHERE ${order} IN (SELECT ${order} FROM ${name} WHERE due <= ? AND ${ended} ORDER BY due LIMIT 500)`,
       now,
-      limit,
     );
   }
 
   /** Sets the index of the event line of an operation's end. */
-  setIndex(id: string, index: number): void {
+  setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
     this.update(id, "idx = ?", index);
   }
 

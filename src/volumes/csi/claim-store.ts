@@ -1,6 +1,7 @@
 import { isLiveIn } from "../../cluster/reports/view.ts";
-import type { ClaimState, CsiClaim, CsiUser, FoundCsiVolume, Mode, Name } from "../../contracts/csi-volumes.ts";
+import type { CsiClaim, CsiUser, FoundCsiVolume, Mode, Name } from "../../contracts/csi-volumes.ts";
 import type { Refusal } from "../../lib/result.ts";
+import type { RowOf } from "../../platform/durable/row-of.ts";
 import type { Holders } from "./admission.ts";
 import type { ClaimContext } from "./claim-state-machine.ts";
 
@@ -17,33 +18,11 @@ type Changes = Partial<
   > & { readonly publishContext: Uint8Array | null }
 >;
 
-interface CsiClaimRow extends Record<string, SqlStorageValue> {
-  row: number;
-  namespace: string;
-  volume_id: string;
-  alloc_id: string;
-  node_id: string;
-  external_node_id: string;
-  plugin_id: string;
-  mode: string;
-  access_mode: string;
-  attachment_mode: string;
-  volume_mode: string;
-  state: string;
-  operation: string | null;
-  attach_asked: number;
-  publish_asked: number;
-  owes_expansion: number;
-  boot: string;
-  attempts: number;
-  refusal: string | null;
-  due: number | null;
-  mount: ArrayBuffer | null;
-  publish_context: ArrayBuffer | null;
-  path: string;
-  created: number;
-  updated: number;
-}
+const COLUMNS = `row, namespace, volume_id AS volumeId, alloc_id AS allocId, node_id AS nodeId,
+  external_node_id AS externalNodeId, plugin_id AS pluginId, mode, access_mode AS accessMode,
+  attachment_mode AS attachmentMode, volume_mode AS volumeMode, state, operation, attach_asked AS attachAsked,
+  publish_asked AS publishAsked, owes_expansion AS owesExpansion, boot, attempts, refusal, due, mount,
+  publish_context AS publishContext, path, created, updated`;
 
 const MAX_USERS = 1_000;
 const OF_VOLUME = "namespace = ? AND volume_id = ?";
@@ -129,20 +108,20 @@ export class CsiClaimStore {
   /** The users of a volume, pending and releasing claims included. */
   usersOf({ namespace, id }: Name): Pick<FoundCsiVolume, "users" | "modes"> {
     const rows = this.sql
-      .exec<Pick<CsiClaimRow, "alloc_id" | "node_id" | "mode" | "state" | "volume_mode" | "attachment_mode">>(
-        `SELECT alloc_id, node_id, mode, state, volume_mode, attachment_mode FROM csi_claims WHERE ${OF_VOLUME}
+      .exec<
+        Omit<CsiUser, "readOnly"> & { readOnly: number; isPending: number; volumeMode: string; attachmentMode: string }
+      >(
+        `SELECT alloc_id AS allocId, node_id AS nodeId, mode = 'read' AS readOnly, state = 'pending' AS isPending,
+           volume_mode AS volumeMode, attachment_mode AS attachmentMode FROM csi_claims WHERE ${OF_VOLUME}
          ORDER BY row LIMIT ?`,
         namespace,
         id,
         MAX_USERS,
       )
       .toArray();
-    const first = rows.find(({ state }) => state !== "pending");
     return {
-      users: rows.map(
-        (row): CsiUser => ({ allocId: row.alloc_id, nodeId: row.node_id, readOnly: row.mode === "read" }),
-      ),
-      modes: first ? { AccessMode: first.volume_mode, AttachmentMode: first.attachment_mode } : null,
+      users: rows.map(({ allocId, nodeId, readOnly }) => ({ allocId, nodeId, readOnly: readOnly === 1 })),
+      modes: modesOf(rows.find(({ isPending }) => isPending === 0)),
     };
   }
 
@@ -267,39 +246,19 @@ export class CsiClaimStore {
 
   #rows(condition: string, ...values: SqlStorageValue[]): CsiClaim[] {
     return this.sql
-      .exec<CsiClaimRow>(`SELECT * FROM csi_claims WHERE ${condition}`, ...values)
+      .exec<RowOf<CsiClaim>>(`SELECT ${COLUMNS} FROM csi_claims WHERE ${condition}`, ...values)
       .toArray()
       .map(claimOf);
   }
 }
 
-const claimOf = (row: CsiClaimRow): CsiClaim => ({
-  row: row.row,
-  namespace: row.namespace,
-  volumeId: row.volume_id,
-  allocId: row.alloc_id,
-  nodeId: row.node_id,
-  externalNodeId: row.external_node_id,
-  pluginId: row.plugin_id,
-  mode: row.mode as Mode,
-  accessMode: row.access_mode,
-  attachmentMode: row.attachment_mode,
-  volumeMode: row.volume_mode,
-  state: row.state as ClaimState,
-  operation: row.operation,
-  attachAsked: row.attach_asked === 1,
-  publishAsked: row.publish_asked === 1,
-  owesExpansion: row.owes_expansion === 1,
-  boot: row.boot,
-  attempts: row.attempts,
+const claimOf = (row: RowOf<CsiClaim>): CsiClaim => ({
+  ...row,
+  attachAsked: row.attachAsked === 1,
+  publishAsked: row.publishAsked === 1,
+  owesExpansion: row.owesExpansion === 1,
   refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
-  due: row.due,
-  mount: row.mount,
-  publishContext: row.publish_context,
-  path: row.path,
-  created: row.created,
-  updated: row.updated,
 });
 
-const modesOf = (first: CsiClaim | null): Holders["modes"] =>
-  first && { AccessMode: first.volumeMode, AttachmentMode: first.attachmentMode };
+const modesOf = (first: Pick<CsiClaim, "volumeMode" | "attachmentMode"> | undefined | null): Holders["modes"] =>
+  first ? { AccessMode: first.volumeMode, AttachmentMode: first.attachmentMode } : null;

@@ -11,14 +11,14 @@
  * A running operation whose outcome is not known is `unknown`: column `state` says `running`, column `uncertain` is set.
  */
 
-import { CSI_METHODS, type CsiMethod, csiVolumeKey, type OperationState } from "@sallyport/agent-protocol";
+import { CSI_METHODS, csiVolumeKey } from "@sallyport/agent-protocol";
 import type { CsiOperation } from "../../contracts/csi-volumes.ts";
 import type { Operation } from "../../contracts/node-operation.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
-import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
 import { OperationStore } from "../../platform/durable/operation-store.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
+import type { RowOf } from "../../platform/durable/row-of.ts";
 import { revealed } from "../../volume-requests/hidden-params.ts";
 import { claimKey, type ForClaim } from "./claim-params.ts";
 import { CLAIM_METHODS, isForClaim, SERIAL } from "./methods.ts";
@@ -40,27 +40,15 @@ export interface NewCsiOperation
   readonly sealed: Uint8Array | null;
 }
 
-interface CsiOperationRow extends Record<string, SqlStorageValue> {
-  gen: number;
-  id: string;
-  plugin_id: string;
-  namespace: string;
-  volume_id: string;
-  node_id: string;
-  tried: string;
-  uncertain: number;
-  method: string;
-  state: string;
-  params: string;
-  change: string | null;
-  lock: string | null;
-  sealed: ArrayBuffer | null;
-  refusal: string | null;
-  result: string | null;
-  idx: number | null;
-  created: number;
-  ended: number | null;
-}
+/** `state` is that of the column: see the diagram. */
+type CsiOperationRow = Omit<RowOf<CsiOperation>, "change" | "locks" | "result"> & {
+  readonly change: string | null;
+  readonly lock: string | null;
+  readonly result: string | null;
+};
+
+const COLUMNS = `gen, id, plugin_id AS pluginId, namespace, volume_id AS volumeId, node_id AS nodeId, tried, uncertain, method,
+  state, params, change, lock, sealed, refusal, result, idx AS "index", created, ended`;
 
 /** The outbox topic whose rows are operations to send; one lane an operation. */
 const TOPIC = "csi";
@@ -84,16 +72,16 @@ const STARTED = "state = 'running'";
  * Owns table `csi_operations`: plugin operations, stored before they are sent and for a retention time after
  * completion. Read by the dispatcher, by volume routes and by claims. Every statement uses an index.
  */
-export class CsiOperations implements IndexedRows {
-  readonly #store: OperationStore<CsiOperationRow>;
+export class CsiOperations extends OperationStore<CsiOperationRow, CsiOperation> {
   /** Fairness: the last turn of each namespace (users and claims apart) per plugin, while a queue exists. */
   readonly #turns = new Map<string, Map<string, number>>();
 
   constructor(
-    private readonly sql: SqlStorage,
+    sql: SqlStorage,
     private readonly outbox: Outbox,
   ) {
-    this.#store = new OperationStore(sql, { name: CSI_OPERATION, open: OPEN, started: STARTED, order: "gen" });
+    const table = { name: CSI_OPERATION, columns: COLUMNS, read: operationOf, order: "gen" };
+    super(sql, { ...table, open: OPEN, started: STARTED });
   }
 
   /** Continues with generations above this one, after a restore. */
@@ -107,40 +95,21 @@ export class CsiOperations implements IndexedRows {
     this.sql.exec(insert, Math.max(seq, least));
   }
 
-  find(id: string): CsiOperation | null {
-    return this.#one("id = ?", id);
-  }
-
-  /** See `OperationStore.ended`. */
-  ended(id: string, waitMs: number, last: boolean): Promise<void> {
-    return this.#store.ended(id, waitMs, last);
-  }
-
-  /** Wakes all waiters of a completed operation. */
-  wake(id: string): void {
-    this.#store.wake(id);
-  }
-
   /** The running change of a volume. */
   locking(namespace: string, volumeId: string): CsiOperation | null {
     const locks = [lockOf(namespace, volumeId), secondLockOf(namespace, volumeId)];
-    return this.#one(`lock IN (?, ?) AND ${OPEN} ORDER BY gen`, ...locks);
+    return this.one(`lock IN (?, ?) AND ${OPEN} ORDER BY gen`, ...locks);
   }
 
   /** The open operation begun by the same request. */
   begunBy(request: string): CsiOperation | null {
-    return this.#one(`request = ? AND ${OPEN}`, request);
-  }
-
-  runningOn(nodeId: string): CsiOperation[] {
-    return this.#store.startedOn(nodeId).map(operationOf);
+    return this.one(`request = ? AND ${OPEN}`, request);
   }
 
   /** The recent operations of a volume before a sequence number, newest first. */
   ofVolume(namespace: string, volumeId: string, before: number, limit: number): CsiOperation[] {
-    return this.#store
-      .rows("namespace = ? AND volume_id = ? AND gen < ? ORDER BY gen DESC LIMIT ?", namespace, volumeId, before, limit)
-      .map(operationOf);
+    const condition = "namespace = ? AND volume_id = ? AND gen < ? ORDER BY gen DESC LIMIT ?";
+    return this.rows(condition, namespace, volumeId, before, limit);
   }
 
   /** Stores an operation; inside the caller's transaction. It is sent at once, or queued while its plugin is busy. */
@@ -179,7 +148,7 @@ export class CsiOperations implements IndexedRows {
 
   /** Reassigns an operation to another node; inside the caller's transaction. */
   move({ id, tried }: CsiOperation, nodeId: string): void {
-    this.#store.update(id, "node_id = ?, tried = ?", nodeId, JSON.stringify([...tried, nodeId]));
+    this.update(id, "node_id = ?, tried = ?", nodeId, JSON.stringify([...tried, nodeId]));
     this.#enlist(id);
   }
 
@@ -190,12 +159,12 @@ export class CsiOperations implements IndexedRows {
 
   /** Reassigns an operation to the node that was tried first; inside the caller's transaction. */
   waitForFirst({ id, tried: [first = ""] }: CsiOperation): void {
-    this.#store.update(id, "node_id = ?", first);
+    this.update(id, "node_id = ?", first);
   }
 
   /** Marks the outcome as unknown. The plugin's queue no longer waits for this operation. */
   setUncertain({ id, pluginId }: CsiOperation): void {
-    this.#store.update(id, "uncertain = 1, serial = 0");
+    this.update(id, "uncertain = 1, serial = 0");
     this.#next(pluginId);
   }
 
@@ -207,7 +176,7 @@ export class CsiOperations implements IndexedRows {
     const mayYetBeMade = uncertain && method === "csi.controller.create";
     const isOpenEnded = mayYetBeMade || (refusal !== null && uncertain);
     const kept = CSI_METHODS[method].reads ? READS_KEPT_MS : isOpenEnded ? UNCERTAIN_KEPT_MS : KEPT_MS;
-    this.#store.update(
+    this.update(
       id,
       "state = ?, refusal = ?, result = ?, sealed = iif(?, sealed, NULL), ended = ?, due = ?",
       refusal ? "failed" : "done",
@@ -242,8 +211,8 @@ export class CsiOperations implements IndexedRows {
    * @returns operations whose queue timeout has passed
    */
   tick(now: number): CsiOperation[] {
-    this.#store.forget(now, 500, "ended IS NOT NULL");
-    return this.#store.rows("due <= ? AND state = 'queued' ORDER BY due LIMIT 500", now).map(operationOf);
+    this.forget(now, "ended IS NOT NULL");
+    return this.rows("due <= ? AND state = 'queued' ORDER BY due LIMIT 500", now);
   }
 
   /**
@@ -257,10 +226,6 @@ export class CsiOperations implements IndexedRows {
       namespace,
       KEPT_MS,
     );
-  }
-
-  setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
-    this.#store.setIndex(id, index);
   }
 
   /** Delivers after the transaction that enlists it. */
@@ -298,16 +263,11 @@ export class CsiOperations implements IndexedRows {
   }
 
   #isBusy(pluginId: string): boolean {
-    return this.#store.any(`plugin_id = ? AND serial = 1 AND ${STARTED}`, pluginId);
+    return this.any(`plugin_id = ? AND serial = 1 AND ${STARTED}`, pluginId);
   }
 
   #queued(pluginId: string, forClaims: boolean): number {
-    return this.#store.count(`plugin_id = ? AND state = 'queued' AND ${FOR_CLAIM} = ?`, pluginId, forClaims ? 1 : 0);
-  }
-
-  #one(condition: string, ...values: SqlStorageValue[]): CsiOperation | null {
-    const row = this.#store.one(condition, ...values);
-    return row && operationOf(row);
+    return this.count(`plugin_id = ? AND state = 'queued' AND ${FOR_CLAIM} = ?`, pluginId, forClaims ? 1 : 0);
   }
 }
 
@@ -317,26 +277,16 @@ function keyOf({ id, method, pluginId, namespace, volumeId, change, locks }: Csi
   return locks ? csiVolumeKey(pluginId, namespace, volumeId) : `csi:${pluginId}:${id}`;
 }
 
-const operationOf = (row: CsiOperationRow): CsiOperation => ({
-  id: row.id,
-  gen: row.gen,
-  pluginId: row.plugin_id,
-  namespace: row.namespace,
-  volumeId: row.volume_id,
-  nodeId: row.node_id,
+const operationOf = ({ lock, ...row }: CsiOperationRow): CsiOperation => ({
+  ...row,
   tried: JSON.parse(row.tried) as string[],
   uncertain: row.uncertain === 1,
-  method: row.method as CsiMethod,
-  state: row.state === "running" && row.uncertain === 1 ? "unknown" : (row.state as OperationState),
+  state: row.state === "running" && row.uncertain === 1 ? "unknown" : row.state,
   params: JSON.parse(row.params) as CsiOperation["params"],
   change: row.change === null ? null : JSON.parse(row.change),
-  locks: row.lock === lockOf(row.namespace, row.volume_id),
-  sealed: row.sealed,
+  locks: lock === lockOf(row.namespace, row.volumeId),
   refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
   result: row.result === null ? null : JSON.parse(row.result),
-  index: row.idx,
-  created: row.created,
-  ended: row.ended,
 });
 
 /** An operation as reads show it. */

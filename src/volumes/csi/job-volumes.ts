@@ -1,4 +1,5 @@
 import type { VolumeGroup } from "../../contracts/volume-requests.ts";
+import type { RowOf } from "../../platform/durable/row-of.ts";
 import { csiRequestsOf } from "../../volume-requests/volume-requests.ts";
 import type { CsiSecrets } from "./secrets.ts";
 
@@ -25,18 +26,10 @@ export interface JobVolumeRequest {
   readonly lacking: readonly VersionRange[];
 }
 
-interface JobVolumeRow extends Record<string, SqlStorageValue> {
-  source: string;
-  per_alloc: number;
-  task_group: string;
-  read_only: number;
-  access_mode: string;
-  attachment_mode: string;
-  mount: ArrayBuffer | null;
-  first_version: number;
-  last_version: number;
-  lacking: string;
-}
+type JobVolumeRow = RowOf<JobVolumeRequest>;
+
+const COLUMNS = `source, per_alloc AS perAlloc, task_group AS taskGroup, read_only AS readOnly, access_mode AS accessMode,
+  attachment_mode AS attachmentMode, mount, first_version AS firstVersion, last_version AS lastVersion, lacking`;
 
 /**
  * Owns table `csi_job_volumes`: the CSI volumes that jobs request. Requests of older job versions are kept until the
@@ -50,15 +43,9 @@ export class JobVolumes {
 
   of(namespace: string, jobId: string): JobVolumeRequest[] {
     return this.#rows(namespace, jobId).map((row) => ({
-      source: row.source,
-      perAlloc: row.per_alloc === 1,
-      taskGroup: row.task_group,
-      readOnly: row.read_only === 1,
-      accessMode: row.access_mode,
-      attachmentMode: row.attachment_mode,
-      mount: row.mount,
-      firstVersion: row.first_version,
-      lastVersion: row.last_version,
+      ...row,
+      perAlloc: row.perAlloc === 1,
+      readOnly: row.readOnly === 1,
       lacking: lackingOf(row),
     }));
   }
@@ -85,13 +72,13 @@ export class JobVolumes {
     for (const group of TaskGroups ?? []) {
       for (const request of csiRequestsOf(group)) {
         const taskGroup = group.Name ?? "";
-        const key = keyOf({ source: request.source, per_alloc: Number(request.perAlloc), task_group: taskGroup });
+        const key = keyOf({ source: request.source, perAlloc: Number(request.perAlloc), taskGroup });
         const row = known.get(key);
         requested.add(key);
         // The same version may be reported again with other groups.
         const isAddedAgain =
           row !== undefined && this.#setLacking(namespace, jobId, row, without(lackingOf(row), version));
-        isNew ||= isAddedAgain || !row || row.first_version > version || row.last_version < version;
+        isNew ||= isAddedAgain || !row || row.firstVersion > version || row.lastVersion < version;
         this.sql.exec(
           `INSERT INTO csi_job_volumes (namespace, source, per_alloc, job_id, task_group, read_only, access_mode,
              attachment_mode, mount, first_version, last_version) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?10)
@@ -128,22 +115,22 @@ export class JobVolumes {
       lacking,
       namespace,
       row.source,
-      row.per_alloc,
+      row.perAlloc,
       jobId,
-      row.task_group,
+      row.taskGroup,
     );
     return true;
   }
 
   #rows(namespace: string, jobId: string): JobVolumeRow[] {
     return this.sql
-      .exec<JobVolumeRow>("SELECT * FROM csi_job_volumes WHERE namespace = ? AND job_id = ?", namespace, jobId)
+      .exec<JobVolumeRow>(`SELECT ${COLUMNS} FROM csi_job_volumes WHERE namespace = ? AND job_id = ?`, namespace, jobId)
       .toArray();
   }
 }
 
-const keyOf = ({ source, per_alloc, task_group }: Pick<JobVolumeRow, "source" | "per_alloc" | "task_group">): string =>
-  JSON.stringify([source, per_alloc, task_group]);
+const keyOf = ({ source, perAlloc, taskGroup }: Pick<JobVolumeRow, "source" | "perAlloc" | "taskGroup">): string =>
+  JSON.stringify([source, perAlloc, taskGroup]);
 
 const lackingOf = ({ lacking }: JobVolumeRow) => JSON.parse(lacking) as readonly VersionRange[];
 

@@ -11,16 +11,12 @@ import type { CsiDispatcher } from "./dispatcher.ts";
 import type { CsiPlugins } from "./plugins.ts";
 
 /** A publication on a node whose claim is gone. */
-interface Orphan extends Record<string, SqlStorageValue> {
-  row: number;
-  node_id: string;
-  plugin_id: string;
-  namespace: string;
-  volume_id: string;
-  external_id: string;
-  alloc_id: string;
-  attempts: number;
-}
+type Orphan = Pick<CsiClaim, "row" | "nodeId" | "pluginId" | "namespace" | "volumeId" | "allocId" | "attempts"> & {
+  readonly externalId: string;
+};
+
+const COLUMNS = `row, node_id AS nodeId, plugin_id AS pluginId, namespace, volume_id AS volumeId, external_id AS externalId,
+  alloc_id AS allocId, attempts`;
 
 const MAX_PER_ALARM = 50;
 
@@ -104,8 +100,7 @@ export class Orphans implements NodeFollower, Timed {
   /**
    * Begins the unpublish operation, unless the plugin is unhealthy: then the node's next report makes the record due.
    */
-  #unpublish({ row, node_id: nodeId, plugin_id: pluginId, namespace, volume_id: volumeId, ...more }: Orphan): void {
-    const { external_id: externalId, alloc_id: allocId, attempts } = more;
+  #unpublish({ row, nodeId, pluginId, namespace, volumeId, externalId, allocId, attempts }: Orphan): void {
     if (!this.plugins.nodeInstance(pluginId, nodeId)?.Healthy) {
       this.sql.exec("UPDATE csi_leftovers SET due = NULL WHERE row = ?", row);
       return;
@@ -139,6 +134,6 @@ export class Orphans implements NodeFollower, Timed {
   }
 
   #rows(condition: string, ...values: SqlStorageValue[]): Orphan[] {
-    return this.sql.exec<Orphan>(`SELECT * FROM csi_leftovers WHERE ${condition}`, ...values).toArray();
+    return this.sql.exec<Orphan>(`SELECT ${COLUMNS} FROM csi_leftovers WHERE ${condition}`, ...values).toArray();
   }
 }

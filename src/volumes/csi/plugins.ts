@@ -3,6 +3,7 @@ import {
   type CsiInfo,
   type CsiPlugin,
   type InstancePage,
+  type PluginCounts,
   type PluginPage,
   ROLES,
   type Role,
@@ -10,6 +11,7 @@ import {
 import type { NewEvent } from "../../contracts/event.ts";
 import type { Node } from "../../contracts/node.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
+import type { RowOf } from "../../platform/durable/row-of.ts";
 import { type ChangeSet, NO_CHANGES, type NodeFollower } from "../../publishing/change-set.ts";
 import { csiInfo, pluginJson } from "./plugin-views.ts";
 
@@ -21,16 +23,9 @@ const SHOWN_IN_EVENTS = 100;
 const MAX_MEMOIZED = 1_000;
 const PAGE = 500;
 
-interface PluginRow extends Record<string, SqlStorageValue> {
-  id: string;
-  provider: string;
-  version: string;
-  controller_required: number;
-  create_time: number;
-  modify_time: number;
-  create_index: number | null;
-  modify_index: number | null;
-}
+const COLUMNS = `id, provider, version, controller_required AS controllerRequired, create_time AS createTime,
+  modify_time AS modifyTime, create_index AS createIndex, modify_index AS modifyIndex`;
+type PluginRow = RowOf<Omit<CsiPlugin, keyof PluginCounts>>;
 
 interface InstanceRow extends Record<string, SqlStorageValue> {
   plugin_id: string;
@@ -66,7 +61,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
   page(prefix: string, from: string): PluginPage {
     const rows = this.sql
       .exec<PluginRow>(
-        "SELECT * FROM csi_plugins WHERE id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT ?",
+        `SELECT ${COLUMNS} FROM csi_plugins WHERE id >= ? AND substr(id, 1, ?) = ? ORDER BY id LIMIT ?`,
         from > prefix ? from : prefix,
         [...prefix].length,
         prefix,
@@ -213,7 +208,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
   }
 
   #counted(id: string): CsiPlugin | null {
-    const [row] = this.sql.exec<PluginRow>("SELECT * FROM csi_plugins WHERE id = ?", id).toArray();
+    const [row] = this.sql.exec<PluginRow>(`SELECT ${COLUMNS} FROM csi_plugins WHERE id = ?`, id).toArray();
     return row ? this.#pluginOf(row) : null;
   }
 
@@ -221,7 +216,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
     return this.sql.exec<InstanceRow>("SELECT * FROM csi_plugin_instances WHERE node_id = ?", nodeId).toArray();
   }
 
-  #counts(id: string) {
+  #counts(id: string): PluginCounts {
     const count = (role: Role, more: string) =>
       this.sql
         .exec<{ n: number }>(
@@ -239,17 +234,7 @@ export class CsiPlugins implements NodeFollower, IndexedRows {
   }
 
   #pluginOf(row: PluginRow): CsiPlugin {
-    return {
-      id: row.id,
-      provider: row.provider,
-      version: row.version,
-      controllerRequired: row.controller_required === 1,
-      createTime: row.create_time,
-      modifyTime: row.modify_time,
-      createIndex: row.create_index,
-      modifyIndex: row.modify_index,
-      ...this.#counts(row.id),
-    };
+    return { ...row, controllerRequired: row.controllerRequired === 1, ...this.#counts(row.id) };
   }
 }
 

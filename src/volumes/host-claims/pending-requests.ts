@@ -1,4 +1,5 @@
 import { FROM_LIVE_OF_JOB } from "../../cluster/reports/view.ts";
+import type { RowOf } from "../../platform/durable/row-of.ts";
 
 /** A running allocation's request for a sticky volume that has no claim yet. */
 export interface ClaimRequest {
@@ -9,13 +10,7 @@ export interface ClaimRequest {
   readonly taskGroup: string;
 }
 
-interface ClaimRequestRow extends Record<string, SqlStorageValue> {
-  namespace: string;
-  alloc_id: string;
-  node_id: string;
-  job_id: string;
-  task_group: string;
-}
+const COLUMNS = "namespace, alloc_id AS allocId, node_id AS nodeId, job_id AS jobId, task_group AS taskGroup";
 
 /** Placeholder for the volume name while the job that defines it is unknown. */
 const UNKNOWN = "";
@@ -48,27 +43,17 @@ export class PendingRequests {
   takeForJob(namespace: string, jobId: string, version: number | null, groups: readonly string[]): ClaimRequest[] {
     const which = `namespace = ? AND job_id = ? AND volume_name = ? ${version === null ? "" : "AND job_version IN (-1, ?)"}`;
     const values = [namespace, jobId, UNKNOWN, ...(version === null ? [] : [version])];
-    const requests = groups.flatMap((group) =>
-      this.sql
-        .exec<ClaimRequestRow>(
-          `SELECT * FROM claim_asks WHERE ${which} AND task_group = ? ORDER BY row`,
-          ...values,
-          group,
-        )
-        .toArray(),
-    );
+    const requests = groups.flatMap((group) => this.#requests(`${which} AND task_group = ?`, ...values, group));
     this.sql.exec(`DELETE FROM claim_asks WHERE ${which}`, ...values);
-    return requests.map(requestOf);
+    return requests;
   }
 
   /** Removes and returns the requests that wait for a volume, in order of arrival. */
   takeForVolume(nodeId: string, namespace: string, name: string): ClaimRequest[] {
     const which = "node_id = ? AND namespace = ? AND volume_name = ?";
-    const requests = this.sql
-      .exec<ClaimRequestRow>(`SELECT * FROM claim_asks WHERE ${which} ORDER BY row`, nodeId, namespace, name)
-      .toArray();
+    const requests = this.#requests(which, nodeId, namespace, name);
     if (requests.length > 0) this.sql.exec(`DELETE FROM claim_asks WHERE ${which}`, nodeId, namespace, name);
-    return requests.map(requestOf);
+    return requests;
   }
 
   forgetAllocation(namespace: string, allocId: string): void {
@@ -86,6 +71,11 @@ export class PendingRequests {
     );
   }
 
+  #requests(condition: string, ...values: readonly (string | number)[]): ClaimRequest[] {
+    const query = `SELECT ${COLUMNS} FROM claim_asks WHERE ${condition} ORDER BY row`;
+    return this.sql.exec<RowOf<ClaimRequest>>(query, ...values).toArray();
+  }
+
   #insert({ namespace, allocId, nodeId, jobId, taskGroup }: ClaimRequest, volumeName: string, version: number): void {
     this.sql.exec(
       `INSERT INTO claim_asks (namespace, alloc_id, node_id, job_id, job_version, task_group, volume_name)
@@ -100,11 +90,3 @@ export class PendingRequests {
     );
   }
 }
-
-const requestOf = ({ namespace, alloc_id, node_id, job_id, task_group }: ClaimRequestRow): ClaimRequest => ({
-  namespace,
-  allocId: alloc_id,
-  nodeId: node_id,
-  jobId: job_id,
-  taskGroup: task_group,
-});

@@ -1,6 +1,7 @@
 import type { ClaimPage, ClaimQuery, StoredClaim } from "../../contracts/host-volumes.ts";
 import { upperBound } from "../../lib/text-range.ts";
 import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
+import type { RowOf } from "../../platform/durable/row-of.ts";
 
 /**
  * The table's name in index backfills. Claims have no event topic: the line of the causing change advances their
@@ -11,17 +12,8 @@ export const VOLUME_CLAIM = "VolumeClaim";
 /** The unique key of a claim. */
 type Claimant = Pick<StoredClaim, "namespace" | "jobId" | "taskGroup" | "volumeId">;
 
-interface VolumeClaimRow extends Record<string, SqlStorageValue> {
-  id: string;
-  namespace: string;
-  job_id: string;
-  task_group: string;
-  volume_id: string;
-  volume_name: string;
-  alloc_id: string;
-  create_index: number | null;
-  modify_index: number | null;
-}
+const COLUMNS = `id, namespace, job_id AS jobId, task_group AS taskGroup, volume_id AS volumeId, volume_name AS volumeName,
+  alloc_id AS allocId, create_index AS createIndex, modify_index AS modifyIndex`;
 
 /** Upper bound of rows a page examines, independent of its page size. */
 const MAX_ROWS_EXAMINED = 5_000;
@@ -34,21 +26,12 @@ export class ClaimStore implements IndexedRows {
   constructor(private readonly sql: SqlStorage) {}
 
   find(id: string): StoredClaim | null {
-    const [row] = this.sql.exec<VolumeClaimRow>("SELECT * FROM volume_claims WHERE id = ?", id).toArray();
-    return row ? claimOf(row) : null;
+    return this.#rows("WHERE id = ?", id).toArray()[0] ?? null;
   }
 
   of({ volumeId, namespace, jobId, taskGroup }: Claimant): StoredClaim | null {
-    const [row] = this.sql
-      .exec<VolumeClaimRow>(
-        "SELECT * FROM volume_claims WHERE volume_id = ? AND namespace = ? AND job_id = ? AND task_group = ?",
-        volumeId,
-        namespace,
-        jobId,
-        taskGroup,
-      )
-      .toArray();
-    return row ? claimOf(row) : null;
+    const claimant = "WHERE volume_id = ? AND namespace = ? AND job_id = ? AND task_group = ?";
+    return this.#rows(claimant, volumeId, namespace, jobId, taskGroup).toArray()[0] ?? null;
   }
 
   /**
@@ -57,8 +40,8 @@ export class ClaimStore implements IndexedRows {
    */
   page(query: ClaimQuery): ClaimPage {
     const { index, where, values, columns } = selection(query);
-    const cursor = this.sql.exec<VolumeClaimRow>(
-      `SELECT * FROM volume_claims ${index} ${where.length === 0 ? "" : `WHERE ${where.join(" AND ")}`}
+    const cursor = this.#rows(
+      `${index} ${where.length === 0 ? "" : `WHERE ${where.join(" AND ")}`}
        ORDER BY ${columns.map((column) => `${column} ${query.reverse ? "DESC" : "ASC"}`).join(", ")}`,
       ...values,
     );
@@ -67,7 +50,7 @@ export class ClaimStore implements IndexedRows {
     for (const row of cursor) {
       if (rows.length === query.limit || seen === MAX_ROWS_EXAMINED) return { rows, next: [row.namespace, row.id] };
       seen += 1;
-      if (matches(row, query)) rows.push(claimOf(row));
+      if (matches(row, query)) rows.push(row);
     }
     return { rows, next: null };
   }
@@ -121,6 +104,10 @@ export class ClaimStore implements IndexedRows {
       id,
     );
   }
+
+  #rows(selection: string, ...values: readonly string[]): SqlStorageCursor<RowOf<StoredClaim>> {
+    return this.sql.exec<RowOf<StoredClaim>>(`SELECT ${COLUMNS} FROM volume_claims ${selection}`, ...values);
+  }
 }
 
 interface Selection {
@@ -167,18 +154,6 @@ const NARROWING = [
   ["task_group", "taskGroup", "by_group"],
 ] as const;
 
-function matches(row: VolumeClaimRow, query: ClaimQuery): boolean {
-  return NARROWING.every(([column, name]) => query[name] === undefined || row[column] === query[name]);
+function matches(claim: StoredClaim, query: ClaimQuery): boolean {
+  return NARROWING.every(([, name]) => query[name] === undefined || claim[name] === query[name]);
 }
-
-const claimOf = (row: VolumeClaimRow): StoredClaim => ({
-  id: row.id,
-  namespace: row.namespace,
-  jobId: row.job_id,
-  taskGroup: row.task_group,
-  volumeId: row.volume_id,
-  volumeName: row.volume_name,
-  allocId: row.alloc_id,
-  createIndex: row.create_index,
-  modifyIndex: row.modify_index,
-});

@@ -1,12 +1,13 @@
 import { hostVolumeKey, METHODS, type OperationState } from "@sallyport/agent-protocol";
 import type { StoredVolume, VolumeMethod } from "../../contracts/host-volumes.ts";
 import type { OperationResult } from "../../contracts/node-operation.ts";
-import type { Refusal } from "../../lib/result.ts";
+import { type Refusal, refuse } from "../../lib/result.ts";
 import { uuidV7 } from "../../lib/uuid-v7.ts";
-import type { IndexBackfill, IndexedRows } from "../../platform/durable/blocking/index-backfill.ts";
+import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import { OperationStore } from "../../platform/durable/operation-store.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
 import type { OutboxRow } from "../../platform/durable/outbox-delivery.ts";
+import type { RowOf } from "../../platform/durable/row-of.ts";
 import { nodeSession } from "../../rpc/stubs.ts";
 
 /** The table's name in index backfills. */
@@ -21,7 +22,9 @@ export interface VolumeOperation {
   readonly volumeId: string;
   readonly nodeId: string;
   readonly method: VolumeMethod;
+  readonly gen: number;
   readonly state: OperationState;
+  readonly params: Readonly<Record<string, unknown>>;
   /** Null for a deletion. */
   readonly change: Change | null;
   /** A forced deletion, which does not wait for the plugin. */
@@ -33,30 +36,16 @@ export interface VolumeOperation {
   readonly index: number | null;
 }
 
-interface NewOperation {
-  readonly volumeId: string;
-  readonly nodeId: string;
-  readonly method: VolumeMethod;
-  readonly gen: number;
+interface NewOperation extends Pick<VolumeOperation, "volumeId" | "nodeId" | "method" | "gen" | "params" | "change"> {
   /** Identifies the request, for retries. */
   readonly request: string;
-  readonly params: Readonly<Record<string, unknown>>;
-  readonly change: Change | null;
 }
 
-interface VolumeOperationRow extends Record<string, SqlStorageValue> {
-  id: string;
-  volume_id: string;
-  node_id: string;
-  method: string;
-  gen: number;
-  state: string;
-  params: string;
-  change: string | null;
-  refusal: string | null;
-  doubt: string | null;
-  idx: number | null;
-}
+/** `state` is that of the column: see the diagram. */
+type VolumeOperationRow = Omit<RowOf<VolumeOperation>, "forced">;
+
+const COLUMNS = `id, volume_id AS volumeId, node_id AS nodeId, method, gen, state, params, change, refusal, doubt,
+  idx AS "index"`;
 
 /** The outbox topic whose rows are operations to send; one lane a volume. */
 const TOPIC = "volume";
@@ -78,25 +67,17 @@ const MAX_ALIKE = 100;
  *
  * Column `state` says `running` for both; column `doubt` has the node's last message about an unknown outcome.
  */
-export class VolumeOperations implements IndexedRows {
-  readonly #store: OperationStore<VolumeOperationRow>;
-
+export class VolumeOperations extends OperationStore<VolumeOperationRow, VolumeOperation> {
   constructor(
-    private readonly sql: SqlStorage,
+    sql: SqlStorage,
     private readonly env: Env,
     private readonly outbox: Outbox,
   ) {
-    this.#store = new OperationStore(sql, { name: VOLUME_OPERATION, open: OPEN, started: OPEN, order: "id" });
-  }
-
-  find(id: string): VolumeOperation | null {
-    const row = this.#store.find(id);
-    return row && operationOf(row);
+    super(sql, { name: VOLUME_OPERATION, columns: COLUMNS, read: operationOf, open: OPEN, started: OPEN, order: "id" });
   }
 
   running(volumeId: string): VolumeOperation | null {
-    const row = this.#store.one(`volume_id = ? AND ${OPEN}`, volumeId);
-    return row && operationOf(row);
+    return this.one(`volume_id = ? AND ${OPEN}`, volumeId);
   }
 
   /**
@@ -104,23 +85,20 @@ export class VolumeOperations implements IndexedRows {
    * without waiters matches: two concurrent callers with equal requests create two volumes.
    */
   begunBy(request: string, { named }: { readonly named: boolean }): VolumeOperation | null {
-    const ours = named ? this.#store.one("request = ? AND state <> 'failed' ORDER BY id DESC", request) : null;
-    if (ours) return operationOf(ours);
-    const running = this.#store.rows(`request = ? AND ${OPEN} ORDER BY id DESC LIMIT ?`, request, MAX_ALIKE);
-    const left = running.find(({ id }) => !this.#store.isAwaited(id));
-    return left ? operationOf(left) : null;
+    const ours = named ? this.one("request = ? AND state <> 'failed' ORDER BY id DESC", request) : null;
+    if (ours) return ours;
+    const running = this.rows(`request = ? AND ${OPEN} ORDER BY id DESC LIMIT ?`, request, MAX_ALIKE);
+    return running.find(({ id }) => !this.isAwaited(id)) ?? null;
   }
 
   /** The newest running operation begun by the same request, awaited or not. */
   openOf(request: string): VolumeOperation | null {
-    const row = this.#store.one(`request = ? AND ${OPEN} ORDER BY id DESC`, request);
-    return row && operationOf(row);
+    return this.one(`request = ? AND ${OPEN} ORDER BY id DESC`, request);
   }
 
   /** The running operation of a volume begun by the same request. */
   sameAs(volumeId: string, request: string): VolumeOperation | null {
-    const row = this.#store.one(`volume_id = ? AND ${OPEN} AND request = ?`, volumeId, request);
-    return row && operationOf(row);
+    return this.one(`volume_id = ? AND ${OPEN} AND request = ?`, volumeId, request);
   }
 
   /** Stores an operation and adds it to the outbox; inside the caller's transaction. */
@@ -139,13 +117,13 @@ export class VolumeOperations implements IndexedRows {
       change && JSON.stringify(change),
     );
     this.outbox.enlist(TOPIC, volumeId, id);
-    this.#store.expectWaiter(id);
+    this.expectWaiter(id);
     return id;
   }
 
   /** Marks an operation's outcome as unknown; inside the caller's transaction. */
   setUncertain(id: string, doubt: string): void {
-    this.#store.update(id, "doubt = ?", doubt);
+    this.update(id, "doubt = ?", doubt);
   }
 
   /** Adds an operation to the outbox again; inside the caller's transaction. */
@@ -169,20 +147,6 @@ export class VolumeOperations implements IndexedRows {
     );
   }
 
-  /** The running operations of a node. */
-  runningOn(nodeId: string): VolumeOperation[] {
-    return this.#store.startedOn(nodeId).map(operationOf);
-  }
-
-  /** Deletes operations past their retention; inside a transaction. */
-  forget(now: number): void {
-    this.#store.forget(now, 500);
-  }
-
-  setIndex({ row: [id = ""] }: IndexBackfill, index: number): void {
-    this.#store.setIndex(id, index);
-  }
-
   /**
    * Sends operations to their nodes. A refused operation fails, unless the node may have carried it out earlier.
    * @param mayStart the last check before sending; returns a refusal to cancel
@@ -195,10 +159,9 @@ export class VolumeOperations implements IndexedRows {
   ): Promise<() => void> {
     const refusals: (() => void)[] = [];
     for (const { body } of sent) {
-      const row = this.#store.one(`id = ? AND ${OPEN}`, JSON.parse(body) as string);
-      if (!row) continue;
-      const operation = operationOf(row);
-      const why = mayStart(operation) ?? (await this.#start(row));
+      const operation = this.one(`id = ? AND ${OPEN}`, JSON.parse(body) as string);
+      if (!operation) continue;
+      const why = mayStart(operation) ?? (await this.#start(operation));
       if (why && operation.doubt === null) refusals.push(() => refused(operation, why));
     }
     return () => {
@@ -206,53 +169,30 @@ export class VolumeOperations implements IndexedRows {
     };
   }
 
-  async #start(row: VolumeOperationRow): Promise<Refusal | null> {
-    const method = row.method as VolumeMethod;
-    const started = await nodeSession(this.env, row.node_id).start({
-      id: row.id,
-      method,
-      key: hostVolumeKey(row.volume_id),
-      gen: row.gen,
-      deadlineMs: METHODS[method].deadlineMs,
-      params: JSON.parse(row.params) as Record<string, unknown>,
-    });
+  async #start({ id, method, gen, params, nodeId, volumeId }: VolumeOperation): Promise<Refusal | null> {
+    const { deadlineMs } = METHODS[method];
+    const request = { id, method, key: hostVolumeKey(volumeId), gen, deadlineMs, params };
+    const started = await nodeSession(this.env, nodeId).start(request);
     return started.ok ? null : started;
-  }
-
-  /**
-   * Resolves when an operation is completed and visible to readers, at the latest after `waitMs`.
-   * @param last the caller does not poll again
-   */
-  ended(id: string, waitMs: number, last: boolean): Promise<void> {
-    return this.#store.ended(id, waitMs, last);
-  }
-
-  /** Ends the wait of a client that has left. */
-  leave(id: string): void {
-    this.#store.leave(id);
-  }
-
-  /** Wakes all waiters of a completed operation. */
-  wake(id: string): void {
-    this.#store.wake(id);
   }
 }
 
 /** Gives an operation the index of the line of its end. */
 export const operationBackfill = ({ id }: VolumeOperation): IndexBackfill => ({ table: VOLUME_OPERATION, row: [id] });
 
-const operationOf = (row: VolumeOperationRow): VolumeOperation => ({
-  id: row.id,
-  volumeId: row.volume_id,
-  nodeId: row.node_id,
-  method: row.method as VolumeMethod,
-  state: row.state === "running" && row.doubt !== null ? "unknown" : (row.state as OperationState),
-  change: row.change === null ? null : (JSON.parse(row.change) as Change),
-  forced: row.method === "dhv.delete" && (JSON.parse(row.params) as { force?: boolean }).force === true,
-  refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
-  doubt: row.doubt,
-  index: row.idx,
-});
+const operationOf = (row: VolumeOperationRow): VolumeOperation => {
+  const params = JSON.parse(row.params) as VolumeOperation["params"];
+  return {
+    ...row,
+    state: row.state === "running" && row.doubt !== null ? "unknown" : row.state,
+    params,
+    change: row.change === null ? null : (JSON.parse(row.change) as Change),
+    forced: row.method === "dhv.delete" && params["force"] === true,
+    refusal: row.refusal === null ? null : (JSON.parse(row.refusal) as Refusal),
+  };
+};
+
+type NodeError = Extract<OperationResult, { error: unknown }>["error"];
 
 const REASONS = {
   invalid: "invalid",
@@ -268,11 +208,7 @@ const REASONS = {
   busy: "unavailable",
   plugin: "faulty",
   internal: "faulty",
-} as const satisfies Record<Extract<OperationResult, { error: unknown }>["error"]["kind"], Refusal["reason"]>;
+} as const satisfies Record<NodeError["kind"], Refusal["reason"]>;
 
 /** A node's refusal as the caller reads it. `forbidden` is the node's rule, not the caller's rights. */
-export const refusalOf = ({ kind, message }: Extract<OperationResult, { error: unknown }>["error"]): Refusal => ({
-  ok: false,
-  reason: REASONS[kind],
-  message,
-});
+export const refusalOf = ({ kind, message }: NodeError): Refusal => refuse(REASONS[kind], message);
