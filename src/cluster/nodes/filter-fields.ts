@@ -1,126 +1,35 @@
-import type { Node } from "../../contracts/node.ts";
+import * as z from "zod";
 import * as kind from "../../lib/bexpr/kinds.ts";
+import { integer } from "../reports/topics/fields.ts";
+import { givenNode } from "./fields.ts";
 
-/** The node fields that a filter expression can name: all except the secret. */
-
-const texts = kind.map(kind.string);
-const network = kind.struct({
-  Mode: kind.string,
-  Device: kind.string,
-  CIDR: kind.string,
-  IP: kind.string,
-  MBits: kind.integer,
-  DNS: kind.any,
-  ReservedPorts: kind.any,
-  DynamicPorts: kind.any,
-});
-const nodeNetwork = kind.struct({
-  Mode: kind.string,
-  Device: kind.string,
-  MacAddress: kind.string,
-  Speed: kind.integer,
-  Addresses: kind.list(
-    kind.struct({
-      Family: kind.string,
-      Alias: kind.string,
-      Address: kind.string,
-      ReservedPorts: kind.string,
-      Gateway: kind.string,
-    }),
-  ),
-});
-const memory = kind.struct({ MemoryMB: kind.integer });
-const disk = kind.struct({ DiskMB: kind.integer });
-const legacy = kind.struct({
-  CPU: kind.integer,
-  MemoryMB: kind.integer,
-  DiskMB: kind.integer,
-  IOPS: kind.integer,
-  Networks: kind.list(network),
-  Devices: kind.any,
-});
-
-export const nodeFields = kind.record<Node & { CreateIndex: number; ModifyIndex: number }>({
+/** The node fields that a filter expression can name: those of a report, which has no secret, the id and the indexes. */
+export const nodeFields = kind.struct({
   ID: kind.string,
-  Name: kind.string,
-  Datacenter: kind.string,
-  NodeClass: kind.string,
-  NodePool: kind.string,
-  ComputedClass: kind.string,
-  HTTPAddr: kind.string,
-  TLSEnabled: kind.boolean,
-  CgroupParent: kind.string,
-  IdentitySigningKeyID: kind.string,
-  GCVolumesOnNodeGC: kind.boolean,
-  NodeMaxAllocs: kind.integer,
-  Attributes: texts,
-  Meta: texts,
-  Links: texts,
-  NodeResources: kind.struct({
-    Cpu: kind.struct({
-      CpuShares: kind.integer,
-      TotalCpuCores: kind.integer,
-      ReservableCpuCores: kind.list(kind.integer),
-    }),
-    Memory: memory,
-    Disk: disk,
-    Networks: kind.list(network),
-    NodeNetworks: kind.list(nodeNetwork),
-    Devices: kind.any,
-    MinDynamicPort: kind.integer,
-    MaxDynamicPort: kind.integer,
-    Processors: kind.any,
-  }),
-  ReservedResources: kind.struct({
-    Cpu: kind.struct({ CpuShares: kind.integer, ReservedCpuCores: kind.list(kind.integer) }),
-    Memory: memory,
-    Disk: disk,
-    Networks: kind.struct({ ReservedHostPorts: kind.string }),
-  }),
-  Resources: legacy,
-  Reserved: legacy,
-  CSIControllerPlugins: kind.map(kind.any),
-  CSINodePlugins: kind.map(kind.any),
-  HostNetworks: kind.map(kind.any),
-  HostVolumes: kind.map(kind.struct({ ID: kind.string, Name: kind.string, Path: kind.string, ReadOnly: kind.boolean })),
-  Drivers: kind.map(
-    kind.struct({
-      Attributes: texts,
-      Detected: kind.boolean,
-      Healthy: kind.boolean,
-      HealthDescription: kind.string,
-      UpdateTime: kind.string,
-    }),
-  ),
-  Drain: kind.boolean,
-  DrainStrategy: kind.struct({
-    Deadline: kind.integer,
-    IgnoreSystemJobs: kind.boolean,
-    ForceDeadline: kind.string,
-    StartedAt: kind.string,
-  }),
-  LastDrain: kind.struct({
-    AccessorID: kind.string,
-    Meta: texts,
-    StartedAt: kind.string,
-    Status: kind.string,
-    UpdatedAt: kind.string,
-  }),
-  SchedulingEligibility: kind.string,
-  Status: kind.string,
-  StatusDescription: kind.string,
-  StatusUpdatedAt: kind.integer,
-  LastAllocUpdateIndex: kind.integer,
-  LastMissedHeartbeatIndex: kind.integer,
-  Events: kind.list(
-    kind.struct({
-      Message: kind.string,
-      Subsystem: kind.string,
-      Details: texts,
-      Timestamp: kind.string,
-      CreateIndex: kind.integer,
-    }),
-  ),
+  ...fieldsOf(givenNode),
   CreateIndex: kind.integer,
   ModifyIndex: kind.integer,
 });
+
+function fieldsOf({ shape }: z.ZodObject): Readonly<Record<string, kind.Kind>> {
+  return Object.fromEntries(Object.entries(shape).map(([name, schema]) => [name, kindOf(schema as z.ZodType)]));
+}
+
+/** The kind of a field by its schema: `any` for what the schema does not describe. */
+function kindOf(schema: z.ZodType): kind.Kind {
+  if (schema instanceof z.ZodNullable || schema instanceof z.ZodOptional) return kindOf(schema.unwrap() as z.ZodType);
+  if (schema instanceof z.ZodUnion) return kindOf(schema.options[0] as z.ZodType);
+  if (schema instanceof z.ZodBoolean) return kind.boolean;
+  if (schema instanceof z.ZodNumber || schema === integer) return kind.integer;
+  if (schema instanceof z.ZodObject) {
+    const fields = fieldsOf(schema);
+    return Object.values(fields).every((field) => field.kind === "any") ? kind.any : kind.struct(fields);
+  }
+  if (schema instanceof z.ZodArray) return ofMany(kind.list, schema.element as z.ZodType);
+  if (schema instanceof z.ZodRecord) return ofMany(kind.map, schema.valueType as z.ZodType);
+  return kind.string;
+}
+
+function ofMany(many: (of: kind.Kind) => kind.Kind, each: z.ZodType): kind.Kind {
+  return each instanceof z.ZodUnknown ? kind.any : many(kindOf(each));
+}

@@ -1,5 +1,5 @@
 import { isLiveIn } from "../../cluster/reports/view.ts";
-import type { CsiClaim, CsiUser, FoundCsiVolume, Mode, Name } from "../../contracts/csi-volumes.ts";
+import type { CsiClaim, FoundCsiVolume, Mode, Name } from "../../contracts/csi-volumes.ts";
 import type { Refusal } from "../../lib/result.ts";
 import type { RowOf } from "../../platform/durable/row-of.ts";
 import type { Holders } from "./admission.ts";
@@ -108,20 +108,17 @@ export class CsiClaimStore {
   /** The users of a volume, pending and releasing claims included. */
   usersOf({ namespace, id }: Name): Pick<FoundCsiVolume, "users" | "modes"> {
     const rows = this.sql
-      .exec<
-        Omit<CsiUser, "readOnly"> & { readOnly: number; isPending: number; volumeMode: string; attachmentMode: string }
-      >(
-        `SELECT alloc_id AS allocId, node_id AS nodeId, mode = 'read' AS readOnly, state = 'pending' AS isPending,
-           volume_mode AS volumeMode, attachment_mode AS attachmentMode FROM csi_claims WHERE ${OF_VOLUME}
-         ORDER BY row LIMIT ?`,
+      .exec<Pick<CsiClaim, "allocId" | "nodeId" | "mode" | "state" | "volumeMode" | "attachmentMode">>(
+        `SELECT alloc_id AS allocId, node_id AS nodeId, mode, state, volume_mode AS volumeMode,
+           attachment_mode AS attachmentMode FROM csi_claims WHERE ${OF_VOLUME} ORDER BY row LIMIT ?`,
         namespace,
         id,
         MAX_USERS,
       )
       .toArray();
     return {
-      users: rows.map(({ allocId, nodeId, readOnly }) => ({ allocId, nodeId, readOnly: readOnly === 1 })),
-      modes: modesOf(rows.find(({ isPending }) => isPending === 0)),
+      users: rows.map(({ allocId, nodeId, mode }) => ({ allocId, nodeId, readOnly: mode === "read" })),
+      modes: modesOf(rows.find(({ state }) => state !== "pending")),
     };
   }
 
