@@ -15,6 +15,11 @@ export interface CsiVolumeRequest {
   readonly mount: MountOptions | null;
 }
 
+/** The fields of a job that determine its volumes. */
+export interface VolumeJob {
+  readonly TaskGroups?: readonly VolumeGroup[] | null;
+}
+
 export interface VolumeGroup {
   readonly Name?: string;
   readonly Volumes?: Readonly<Record<string, GroupVolume>> | null;
@@ -23,6 +28,7 @@ interface GroupVolume {
   readonly Type?: string;
   readonly Source?: string;
   readonly ReadOnly?: boolean;
+  readonly Sticky?: boolean;
   readonly PerAlloc?: boolean;
   readonly AccessMode?: string;
   readonly AttachmentMode?: string;

@@ -20,7 +20,15 @@ export function csiRequestsOf({ Volumes }: VolumeGroup): CsiVolumeRequest[] {
   return [...requests.values()];
 }
 
-/** The volume id for an allocation name. */
+/** The names of the sticky host volumes of a task group. Volumes with `PerAlloc` cannot be sticky. */
+export function stickyVolumes(groups: readonly VolumeGroup[] | null | undefined, group: string): string[] {
+  const names = Object.values(groups?.find(({ Name }) => Name === group)?.Volumes ?? {})
+    .filter(({ Type, Sticky = false, PerAlloc = false }) => Type === "host" && Sticky && !PerAlloc)
+    .map(({ Source = "" }) => Source);
+  return [...new Set(names)].filter((name) => name !== "");
+}
+
+/** The volume of an allocation, by the allocation's name. */
 export function volumeIdOf(
   { source, perAlloc }: Pick<CsiVolumeRequest, "source" | "perAlloc">,
   allocName: string,

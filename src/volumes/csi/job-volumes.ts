@@ -1,23 +1,14 @@
-import type { VolumeGroup } from "../../contracts/volume-requests.ts";
+import type { CsiVolumeRequest, VolumeJob } from "../../contracts/volume-requests.ts";
 import type { RowOf } from "../../platform/durable/row-of.ts";
 import { csiRequestsOf } from "../../volume-requests/volume-requests.ts";
 import type { CsiSecrets } from "./secrets.ts";
-
-interface JobBody {
-  readonly TaskGroups?: readonly VolumeGroup[] | null;
-}
 
 /** The first and the last of job versions that follow each other. */
 export type VersionRange = readonly [first: number, last: number];
 
 /** A group's request for a volume, with the range of job versions that contain it. */
-export interface JobVolumeRequest {
-  readonly source: string;
-  readonly perAlloc: boolean;
+export interface JobVolumeRequest extends Omit<CsiVolumeRequest, "mount"> {
   readonly taskGroup: string;
-  readonly readOnly: boolean;
-  readonly accessMode: string;
-  readonly attachmentMode: string;
   /** Sealed mount options; null = those of the volume. */
   readonly mount: ArrayBuffer | null;
   readonly firstVersion: number;
@@ -64,7 +55,7 @@ export class JobVolumes {
    * @returns whether the version requests a volume that it did not request before
    */
   record(namespace: string, jobId: string, reported: number | null, body: string): boolean {
-    const { TaskGroups } = JSON.parse(body) as JobBody;
+    const { TaskGroups } = JSON.parse(body) as VolumeJob;
     const version = reported ?? 0;
     const known = new Map(this.#rows(namespace, jobId).map((row) => [keyOf(row), row]));
     const requested = new Set<string>();

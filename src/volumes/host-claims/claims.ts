@@ -1,22 +1,15 @@
 import { groupsOfVersion, isTerminal } from "../../cluster/reports/view.ts";
 import type { StoredVolume } from "../../contracts/host-volumes.ts";
 import type { Kept, ObjectReport } from "../../contracts/reports.ts";
+import type { VolumeGroup, VolumeJob } from "../../contracts/volume-requests.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
 import type { ChangeSet } from "../../publishing/change-set.ts";
 import type { EventPublisher } from "../../publishing/event-publisher.ts";
-import { stickyVolumes, type TaskGroup } from "../../volume-requests/sticky-volumes.ts";
+import { stickyVolumes } from "../../volume-requests/volume-requests.ts";
 import type { HostVolumeStore } from "../host/volume-store.ts";
 import { type ClaimRequest, PendingRequests } from "./pending-requests.ts";
 import { type ClaimStore, VOLUME_CLAIM } from "./store.ts";
-
-/** The fields of an allocation's body that determine its claims. */
-interface AllocationBody {
-  readonly TaskGroup?: string;
-}
-interface JobBody {
-  readonly TaskGroups?: readonly TaskGroup[] | null;
-}
 
 const backfill = (id: string): IndexBackfill => ({ table: VOLUME_CLAIM, row: [id] });
 /** Advances the table's index; the rows themselves are deleted. */
@@ -48,7 +41,7 @@ export class VolumeClaims {
     if (was === is) return changeSet([]);
     if (was !== null) this.#requests.forgetAllocation(report.namespace, report.id);
     if (is === null || !after?.jobId) return changeSet([]);
-    const { TaskGroup = "" } = JSON.parse(after.body) as AllocationBody;
+    const { TaskGroup = "" } = JSON.parse(after.body) as { readonly TaskGroup?: string };
     const request: ClaimRequest = {
       namespace: report.namespace,
       allocId: report.id,
@@ -69,7 +62,7 @@ export class VolumeClaims {
       return changeSet(this.store.removeOfJob(namespace, id) ? [GONE] : []);
     }
     if (!this.#requests.hasForJob(namespace, id)) return changeSet([]);
-    const { TaskGroups } = JSON.parse(after.body) as JobBody;
+    const { TaskGroups } = JSON.parse(after.body) as VolumeJob;
     const asked = new Map(
       (TaskGroups ?? [])
         .map(({ Name = "" }): [string, string[]] => [Name, stickyVolumes(TaskGroups, Name)])
@@ -111,7 +104,7 @@ export class VolumeClaims {
   /** The sticky volumes an allocation's group requests; null while the job, in the given version, is unknown. */
   #requestedVolumes({ namespace, jobId, taskGroup }: ClaimRequest, version: number | null): string[] | null {
     const job = groupsOfVersion(this.sql, namespace, jobId, version);
-    return job && stickyVolumes(JSON.parse(job.groups ?? "[]") as TaskGroup[], taskGroup);
+    return job && stickyVolumes(JSON.parse(job.groups ?? "[]") as VolumeGroup[], taskGroup);
   }
 
   #claimAll(request: ClaimRequest, names: readonly string[]): IndexBackfill[] {

@@ -7,19 +7,11 @@ import {
   liveOnNode,
 } from "../../cluster/reports/view.ts";
 import type { StoredVolume } from "../../contracts/host-volumes.ts";
+import type { VolumeGroup } from "../../contracts/volume-requests.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
+import { volumeIdOf } from "../../volume-requests/volume-requests.ts";
 import { holdersOf, outlivesJob } from "../host-claims/view.ts";
 import { namesOf } from "./update-rules.ts";
-
-interface TaskGroup {
-  readonly Name?: string;
-  readonly Volumes?: Readonly<Record<string, VolumeRequest>> | null;
-}
-interface VolumeRequest {
-  readonly Type?: string;
-  readonly Source?: string;
-  readonly PerAlloc?: boolean;
-}
 
 /**
  * Determines the users of a host volume: live allocations that hold a claim on it, or that run on its node in a group
@@ -50,7 +42,7 @@ export class VolumeUsage {
 interface JobOfAllocation {
   readonly isReported: boolean;
   /** Task groups of the versions that the allocation may be of; null = it may request any volume. */
-  readonly groups: readonly TaskGroup[] | null;
+  readonly groups: readonly VolumeGroup[] | null;
 }
 
 /** Task groups by job and version, each read once. */
@@ -71,31 +63,27 @@ class JobRequests {
   }
 
   #read(jobId: string, version: number | null): JobOfAllocation {
-    const versions = version === null ? groupsOfVersions(this.sql, this.namespace, jobId) : this.#in(jobId, version);
+    const versions =
+      version === null
+        ? groupsOfVersions(this.sql, this.namespace, jobId)
+        : [groupsOfVersion(this.sql, this.namespace, jobId, version)].filter((found) => found !== null);
     return {
       isReported: hasJob(this.sql, this.namespace, jobId),
       groups: versions.length === 0 ? null : versions.flatMap(groupsOf),
     };
   }
-
-  #in(jobId: string, version: number): JobGroups[] {
-    const found = groupsOfVersion(this.sql, this.namespace, jobId, version);
-    return found ? [found] : [];
-  }
 }
 
-const groupsOf = ({ groups }: JobGroups): TaskGroup[] => (JSON.parse(groups ?? "[]") as TaskGroup[] | null) ?? [];
+const groupsOf = ({ groups }: JobGroups): VolumeGroup[] => (JSON.parse(groups ?? "[]") as VolumeGroup[] | null) ?? [];
 
-function requestsVolume(groups: readonly TaskGroup[], allocation: LiveAllocation, name: string): boolean {
-  const [index = ""] = /\[\d+\]$/.exec(allocation.name ?? "") ?? [];
-  return groups
+const requestsVolume = (groups: readonly VolumeGroup[], allocation: LiveAllocation, name: string): boolean =>
+  groups
     .filter(({ Name }) => Name === allocation.task_group)
     .flatMap(({ Volumes }) => Object.values(Volumes ?? {}))
     .some(
-      ({ Type, Source = "", PerAlloc = false }) =>
-        Type === "host" && (PerAlloc ? `${Source}${index}` : Source) === name,
+      ({ Type, Source: source = "", PerAlloc: perAlloc = false }) =>
+        Type === "host" && volumeIdOf({ source, perAlloc }, allocation.name ?? "") === name,
     );
-}
 
 /** The refusal to delete a used volume; null when it is unused. */
 export const inUse = ({ id }: StoredVolume, users: readonly string[]): Refusal | null =>

@@ -1,6 +1,5 @@
 import type { VolumeGroup } from "../../../contracts/volume-requests.ts";
-import { type TaskGroup as StickyGroup, stickyVolumes } from "../../../volume-requests/sticky-volumes.ts";
-import { csiRequestsOf } from "../../../volume-requests/volume-requests.ts";
+import { csiRequestsOf, stickyVolumes } from "../../../volume-requests/volume-requests.ts";
 import { tallyOf } from "../job-joins.ts";
 import { flag, indexes, integer, keyed, list, mapOf, name, names, oneOf, open, text, time, times } from "./fields.ts";
 import { TaskGroup } from "./job.ts";
@@ -89,7 +88,7 @@ export const Allocation: Topic = {
 
 /** The groups of the job embedded in the allocation. */
 const groupsOf = (object: Fields) =>
-  objectOf(object, "Job")?.["TaskGroups"] as readonly (StickyGroup & VolumeGroup)[] | null | undefined;
+  objectOf(object, "Job")?.["TaskGroups"] as readonly VolumeGroup[] | null | undefined;
 
 /** Stored allocations omit the embedded job, except its version and type (docs/internals/wire/nomad.md). */
 function withoutJob(object: Fields): Fields {
