@@ -68,13 +68,23 @@ function bytesOf(prefix: string): string | null {
   return hexRange(digits.length % 2 === 0 ? digits : digits.slice(0, -1))?.[0] ?? null;
 }
 
+/** The pages of a list, one after another. @param first where the first page begins */
+async function* pagesOf<From, Page extends { readonly next: From | null }>(
+  first: From,
+  read: (from: From) => Promise<Page>,
+): AsyncGenerator<Page> {
+  for (let from: From | null = first; from !== null; ) {
+    const page: Page = await read(from);
+    yield page;
+    from = page.next;
+  }
+}
+
 async function* reported(scope: SearchScope, topic: ReportedTopic, prefix: string): AsyncGenerator<readonly Fields[]> {
-  for (let from: string | null = ""; from !== null; ) {
-    const query = { topic, prefix, from, limit: ROWS, reverse: false, namespace: wantedIn(scope) };
-    const page = await clusterRegistry(scope.env).reported(query, false);
+  const query = { topic, prefix, limit: ROWS, reverse: false, namespace: wantedIn(scope) };
+  for await (const page of pagesOf("", (from) => clusterRegistry(scope.env).reported({ ...query, from }, false))) {
     const rows = page.rows.map(({ body }) => parseLossless(body) as Fields);
     yield rows.filter((row) => allowsNamespace(scope.rights, textOf(row, "Namespace"), "read-job"));
-    from = page.next;
   }
 }
 
@@ -141,50 +151,42 @@ const servicesOf = (group: Fields): Part[] => [
 async function* nodes({ env }: SearchScope, prefix: string): Pages {
   const bytes = bytesOf(prefix);
   const range = bytes === null ? null : hexRange(bytes);
-  for (let from: string | null = range && ""; from !== null && range; ) {
-    const page = await clusterRegistry(env).nodes({ from, limit: ROWS, reverse: false, range });
-    yield page.rows.map(({ id, body }) => ({ id, name: textOf(parseLossless(body) as Fields, "Name"), scope: [id] }));
-    from = page.next;
-  }
+  if (!range) return;
+  for await (const { rows } of pagesOf("", (from) =>
+    clusterRegistry(env).nodes({ from, limit: ROWS, reverse: false, range }),
+  ))
+    yield rows.map(({ id, body }) => ({ id, name: textOf(parseLossless(body) as Fields, "Name"), scope: [id] }));
 }
 
 async function* nodePools({ env, rights }: SearchScope, prefix: string): Pages {
-  for (let from: string | null = ""; from !== null; ) {
-    const page = await clusterRegistry(env).nodePools({ from, limit: ROWS, prefix });
-    const names = page.rows.map((text) => textOf(parseLossless(text) as Fields, "Name"));
+  for await (const { rows } of pagesOf("", (from) => clusterRegistry(env).nodePools({ from, limit: ROWS, prefix }))) {
+    const names = rows.map((text) => textOf(parseLossless(text) as Fields, "Name"));
     yield names.filter((name) => allowsNodePool(rights, name, "read")).map((name) => ({ id: name, name, scope: [] }));
-    from = page.next;
   }
 }
 
 async function* plugins({ env }: SearchScope, prefix: string): Pages {
-  for (let from: string | null = ""; from !== null; ) {
-    const page = await clusterRegistry(env).csiPlugins(prefix, from);
+  for await (const page of pagesOf("", (from) => clusterRegistry(env).csiPlugins(prefix, from)))
     yield page.plugins.map(({ id }) => ({ id, name: id, scope: [] }));
-    from = page.next;
-  }
 }
 
+type Name = readonly [namespace: string, id: string];
+const FIRST: Name = ["", ""];
+
 async function* csiVolumes(scope: SearchScope, prefix: string): Pages {
-  for (let from: readonly [string, string] | null = ["", ""]; from !== null; ) {
-    const query = { namespace: wantedIn(scope), prefix, from, limit: ROWS, reverse: false };
-    const page = await clusterRegistry(scope.env).csiVolumes(query);
-    yield page.rows
+  const query = { namespace: wantedIn(scope), prefix, limit: ROWS, reverse: false };
+  for await (const { rows } of pagesOf(FIRST, (from) => clusterRegistry(scope.env).csiVolumes({ ...query, from })))
+    yield rows
       .filter(({ volume }) => allowsNamespace(scope.rights, volume.namespace, CSI_LIST_RIGHTS))
       .map(({ volume: { namespace, id, name } }) => ({ id, name: name || id, scope: [namespace, id] }));
-    from = page.next;
-  }
 }
 
 async function* hostVolumes(scope: SearchScope, prefix: string): Pages {
-  for (let from: readonly [string, string] | null = ["", ""]; from !== null; ) {
-    const query = { namespace: wantedIn(scope), prefix, from, limit: ROWS, reverse: false };
-    const page = await clusterRegistry(scope.env).hostVolumes(query);
-    yield page.rows
+  const query = { namespace: wantedIn(scope), prefix, limit: ROWS, reverse: false };
+  for await (const { rows } of pagesOf(FIRST, (from) => clusterRegistry(scope.env).hostVolumes({ ...query, from })))
+    yield rows
       .filter(({ namespace }) => allowsNamespace(scope.rights, namespace, "host-volume-read"))
       .map(({ namespace, id, name }) => ({ id, name, scope: [namespace, id] }));
-    from = page.next;
-  }
 }
 
 async function* namespaces({ env, rights }: SearchScope, prefix: string): Pages {
@@ -194,46 +196,35 @@ async function* namespaces({ env, rights }: SearchScope, prefix: string): Pages 
     .map(({ Name }) => ({ id: Name, name: Name, scope: [] }));
 }
 
-/** The candidates of each context whose ids may begin with a prefix; all for the empty one. */
-export const sources: Readonly<Record<Context, (scope: SearchScope, prefix: string) => Pages>> = {
-  jobs,
-  evals: generated("Evaluation", "ID"),
-  allocs: generated("Allocation", "Name"),
-  deployment: generated("Deployment", "ID"),
-  nodes,
-  node_pools: nodePools,
-  plugins,
-  volumes: csiVolumes,
-  host_volumes: hostVolumes,
-  namespaces,
-  groups: partsOfJobs((group) => [[textOf(group, "Name")]]),
-  tasks: partsOfJobs((group) => listIn(group, "Tasks").map((task) => [textOf(task, "Name"), textOf(group, "Name")])),
-  services: partsOfJobs(servicesOf),
-  images: configured("image", "docker"),
-  commands: configured("command", "exec", "raw_exec"),
-  classes: configured("class", "java"),
-};
+/** A context: its candidates, and the right to search in it. */
+interface Source {
+  /** The candidates whose ids may begin with a prefix; all for the empty one. */
+  readonly find: (scope: SearchScope, prefix: string) => Pages;
+  readonly may: (scope: SearchScope) => boolean;
+}
 
-const readsJobs = (scope: SearchScope): boolean => inNamespace(scope, ["read-job"]);
+const ofJobs = (find: Source["find"]): Source => ({ find, may: (scope) => inNamespace(scope, ["read-job"]) });
 
-const rightTo: Readonly<Record<Context, (scope: SearchScope) => boolean>> = {
-  jobs: readsJobs,
-  evals: readsJobs,
-  allocs: readsJobs,
-  deployment: readsJobs,
-  groups: readsJobs,
-  tasks: readsJobs,
-  services: readsJobs,
-  images: readsJobs,
-  commands: readsJobs,
-  classes: readsJobs,
-  nodes: ({ rights }) => allowsNode(rights, "read"),
-  node_pools: ({ rights }) => rights.management || rights.nodePools.length > 0,
-  plugins: ({ rights }) => allowsPlugin(rights, "list"),
-  volumes: (scope) => inNamespace(scope, CSI_LIST_RIGHTS),
-  host_volumes: (scope) => inNamespace(scope, ["host-volume-read"]),
-  namespaces: ({ rights }) => allowsNamespaceAny(rights, ANY_CAPABILITY),
+export const sources: Readonly<Record<Context, Source>> = {
+  jobs: ofJobs(jobs),
+  evals: ofJobs(generated("Evaluation", "ID")),
+  allocs: ofJobs(generated("Allocation", "Name")),
+  deployment: ofJobs(generated("Deployment", "ID")),
+  nodes: { find: nodes, may: ({ rights }) => allowsNode(rights, "read") },
+  node_pools: { find: nodePools, may: ({ rights }) => rights.management || rights.nodePools.length > 0 },
+  plugins: { find: plugins, may: ({ rights }) => allowsPlugin(rights, "list") },
+  volumes: { find: csiVolumes, may: (scope) => inNamespace(scope, CSI_LIST_RIGHTS) },
+  host_volumes: { find: hostVolumes, may: (scope) => inNamespace(scope, ["host-volume-read"]) },
+  namespaces: { find: namespaces, may: ({ rights }) => allowsNamespaceAny(rights, ANY_CAPABILITY) },
+  groups: ofJobs(partsOfJobs((group) => [[textOf(group, "Name")]])),
+  tasks: ofJobs(
+    partsOfJobs((group) => listIn(group, "Tasks").map((task) => [textOf(task, "Name"), textOf(group, "Name")])),
+  ),
+  services: ofJobs(partsOfJobs(servicesOf)),
+  images: ofJobs(configured("image", "docker")),
+  commands: ofJobs(configured("command", "exec", "raw_exec")),
+  classes: ofJobs(configured("class", "java")),
 };
 
 /** Whether a caller may search in a context. */
-export const maySearch = (context: Context, scope: SearchScope): boolean => rightTo[context](scope);
+export const maySearch = (context: Context, scope: SearchScope): boolean => sources[context].may(scope);

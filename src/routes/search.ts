@@ -109,7 +109,7 @@ async function searchPrefix(call: AuthorisedCall, { Prefix, Context }: z.output<
     // Ids of nodes and of reported objects are written in lower case; volumes are found by name, too.
     const prefix = GENERATED.has(context) ? Prefix.toLowerCase() : Prefix;
     const begins = ({ id }: Candidate) => context === "host_volumes" || id.startsWith(prefix);
-    const { matches, truncated } = await find(sources[context](scope, prefix), begins);
+    const { matches, truncated } = await find(sources[context].find(scope, prefix), begins);
     return { matches: matches.map(({ id }) => id), truncated };
   });
 }
@@ -126,7 +126,7 @@ async function searchFuzzy(call: AuthorisedCall, { Text, Context }: z.output<typ
   return answer(call, contextsOf(scope, Context, FUZZY_CONTEXTS), async (context) => {
     const byId = BY_ID.has(context);
     const at = ({ id, name }: Candidate) => (byId ? (id.startsWith(text) ? 0 : -1) : name.toLowerCase().indexOf(text));
-    const { matches, truncated } = await find(sources[context](scope, byId ? text : ""), (one) => at(one) >= 0);
+    const { matches, truncated } = await find(sources[context].find(scope, byId ? text : ""), (one) => at(one) >= 0);
     const sorted = [...matches].sort((a, b) => at(a) - at(b) || (a.name < b.name ? -1 : 1));
     const shown = sorted.map(({ id, name, scope: place }) => ({
       ID: byId ? id : name,
