@@ -1,3 +1,7 @@
+import { type Refusal, refuse } from "../lib/result.ts";
+
+/** Allowance for the round trip between registry and node. */
+export const GRACE_MS = 10_000;
 /** One poll of an operation lasts this long, so that a disconnected client stops polling. */
 const ONE_WAIT_MS = 2_000;
 
@@ -25,3 +29,12 @@ export async function pollOutcome<T>(
     if (left <= ONE_WAIT_MS || caller?.aborted) return null;
   }
 }
+
+/** The refusal of a request that has waited long enough. @param kind `busy`: for an operation of another request */
+export const notEnded = (kind: "begun" | "busy", operation: string): Refusal =>
+  refuse(
+    "timeout",
+    kind === "busy"
+      ? `operation ${operation} on this volume has not ended yet; nothing was changed`
+      : `operation ${operation} has not ended in time: it goes on, and the same request waits for it again`,
+  );

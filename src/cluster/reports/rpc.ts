@@ -1,16 +1,4 @@
-import type {
-  CountedJob,
-  JobHistory,
-  JobTexts,
-  JoinedPage,
-  NamedObjects,
-  ReportedObject,
-  ReportedPage,
-  ReportedQuery,
-  ReportedTopic,
-  ReportsApi,
-  ScaledJob,
-} from "../../contracts/reports.ts";
+import type { JoinedPage, ReportedPage, ReportedQuery, ReportedTopic, ReportsApi } from "../../contracts/reports.ts";
 import { SharedRead } from "../../platform/durable/blocking/shared-read.ts";
 import type { TableIndexes } from "../../platform/durable/blocking/table-indexes.ts";
 import type { MethodTable } from "../../platform/durable/rpc-methods.ts";
@@ -53,6 +41,8 @@ export const reportMethods: MethodTable<ReportsApi, ReportParts> = {
   },
 };
 
+type Answer<Method extends keyof ReportsApi> = ReturnType<ReportsApi[Method]>;
+
 /** Reads reported objects with what belongs to them. Equal reads of one change share one read of rows. */
 export class ReportReads {
   readonly #joins: JobJoins;
@@ -67,40 +57,35 @@ export class ReportReads {
     this.#joined = new SharedRead(sql);
   }
 
-  page(query: ReportedQuery, whole: boolean): JoinedPage & { readonly index: number } {
+  page(query: ReportedQuery, whole: boolean): Answer<"reported"> {
     const page = this.#joined.of({ query, whole }, () => this.#join(this.reported.page(query), query.topic, whole));
     return { ...page, index: this.#newestOf(query.topic) };
   }
 
-  read(
-    topic: ReportedTopic,
-    id: string,
-    namespace: string,
-    only: boolean,
-  ): { readonly object: ReportedObject | null; readonly index: number; readonly jobs: JobTexts } {
+  read(topic: ReportedTopic, id: string, namespace: string, only: boolean): Answer<"readReported"> {
     const object = this.reported.find(topic, id, namespace, only);
     const { jobs } = this.#join({ rows: object ? [object] : [], next: null }, topic, true);
     return { object, index: this.indexes.of(topic), jobs };
   }
 
-  summary(namespace: string, id: string): { readonly found: CountedJob | null; readonly index: number } {
+  summary(namespace: string, id: string): Answer<"jobSummary"> {
     const job = this.reported.find("Job", id, namespace, true);
     const found = job && { job, counts: this.#joins.counts(job) };
     return { found, index: this.#newestOf("Job") };
   }
 
-  versions(namespace: string, id: string): JobHistory {
+  versions(namespace: string, id: string): Answer<"jobVersions"> {
     const job = this.reported.find("Job", id, namespace, true);
     const versions = job && [job.body, ...this.reported.versions.of(job)];
     return { versions, index: this.#newestOf("Job") };
   }
 
-  scale(namespace: string, id: string): { readonly found: ScaledJob | null; readonly index: number } {
+  scale(namespace: string, id: string): Answer<"jobScale"> {
     const job = this.reported.find("Job", id, namespace, true);
     return { found: job && { job, groups: this.#joins.scale(job) }, index: this.#newestOf("Job") };
   }
 
-  allocations(ids: readonly string[], namespace: string | null): NamedObjects & { readonly jobs: JobTexts } {
+  allocations(ids: readonly string[], namespace: string | null): Answer<"allocations"> {
     const named = this.reported.named("Allocation", ids, namespace);
     return { ...named, jobs: this.#joins.types(named.objects) };
   }

@@ -1,6 +1,6 @@
 import type { Mode } from "../../contracts/csi-volumes.ts";
+import type { Capability } from "../../contracts/host-volumes.ts";
 import { type Refusal, refuse } from "../../lib/result.ts";
-import type { Capability } from "./volume-views.ts";
 
 /**
  * Decides whether a CSI volume accepts a claim; pure functions over rows that the caller has read.

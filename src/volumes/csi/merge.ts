@@ -1,8 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import type { CsiRequest, CsiVolume, Texts } from "../../contracts/csi-volumes.ts";
+import type { Capability } from "../../contracts/host-volumes.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { joinedErrors } from "../joined-errors.ts";
-import { type Capability, REDACTED } from "./volume-views.ts";
+import { REDACTED } from "./volume-views.ts";
 
 /** The result of merging a request into an existing volume (docs/internals/wire/volumes.md). */
 export interface Merged {

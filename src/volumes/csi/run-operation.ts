@@ -1,11 +1,8 @@
 import type { CsiOutcome, CsiStep } from "../../contracts/csi-volumes.ts";
-import { type Result, refuse } from "../../lib/result.ts";
+import type { Result } from "../../lib/result.ts";
 import { refusalError, unwrap } from "../../platform/http/errors.ts";
 import { clusterRegistry } from "../../rpc/stubs.ts";
-import { pollOutcome } from "../poll-outcome.ts";
-
-/** Allowance for the round trip between registry and node. */
-const GRACE_MS = 10_000;
+import { GRACE_MS, notEnded, pollOutcome } from "../poll-outcome.ts";
 
 /**
  * Runs a CSI operation: begins it in the registry and waits for its outcome; null when no plugin call was needed.
@@ -23,8 +20,7 @@ export async function runCsiOperation(
   for (;;) {
     const step = unwrap(await begin());
     if (step.kind === "ready") return null;
-    const { operation } = step;
-    const outcome = await csiOutcome(env, operation, until, step.kind === "busy");
+    const outcome = await csiOutcome(env, step, until);
     if (step.kind === "busy") continue;
     if (outcome.refusal) throw refusalError(outcome.refusal);
     return outcome;
@@ -33,20 +29,17 @@ export async function runCsiOperation(
 
 /** Waits for an operation's result. @throws RequestError as `runCsiOperation` */
 export async function answered(env: Env, operation: string, deadlineMs: number): Promise<unknown> {
-  const { refusal, result } = await csiOutcome(env, operation, Date.now() + deadlineMs + GRACE_MS, false);
+  const { refusal, result } = await csiOutcome(env, { kind: "begun", operation }, Date.now() + deadlineMs + GRACE_MS);
   if (refusal) throw refusalError(refusal);
   return result;
 }
 
-async function csiOutcome(env: Env, operation: string, until: number, others: boolean): Promise<CsiOutcome> {
+async function csiOutcome(
+  env: Env,
+  { kind, operation }: Exclude<CsiStep, { kind: "ready" }>,
+  until: number,
+): Promise<CsiOutcome> {
   const outcome = await pollOutcome(until, (waitMs, last) => clusterRegistry(env).csiOutcome(operation, waitMs, last));
-  if (outcome) return outcome;
-  throw refusalError(
-    refuse(
-      "timeout",
-      others
-        ? `operation ${operation} on this volume has not ended yet; nothing was changed`
-        : `operation ${operation} has not ended in time: it goes on, and the same request waits for it again`,
-    ),
-  );
+  if (!outcome) throw refusalError(notEnded(kind, operation));
+  return outcome;
 }

@@ -16,11 +16,6 @@ export const ACCESS_MODES = [
 ] as const;
 export const ATTACHMENT_MODES = ["file-system", "block-device"] as const;
 
-export interface Capability {
-  readonly AccessMode: string;
-  readonly AttachmentMode: string;
-}
-
 /** The volume's id at the provider. */
 export const remoteId = ({ externalId, id }: Pick<CsiVolume, "externalId" | "id">): string => externalId || id;
 

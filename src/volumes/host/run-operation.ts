@@ -1,13 +1,10 @@
 import { waitUntil } from "cloudflare:workers";
 import type { Outcome, Search, Step } from "../../contracts/host-volumes.ts";
-import { type Result, refuse } from "../../lib/result.ts";
+import { type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { refusalError, unwrap } from "../../platform/http/errors.ts";
 import { clusterRegistry } from "../../rpc/stubs.ts";
-import { pollOutcome } from "../poll-outcome.ts";
+import { GRACE_MS, notEnded, pollOutcome } from "../poll-outcome.ts";
 import { SEARCH_BEGIN } from "./placement.ts";
-
-/** Allowance for the round trip between registry and node. */
-const GRACE_MS = 10_000;
 
 /**
  * Runs a host-volume operation: begins it in the registry and waits until the node has completed it.
@@ -46,19 +43,21 @@ export async function runHostVolumeOperation(
       caller,
     );
     caller.removeEventListener("abort", leave);
-    if (!outcome) throw refusalError(refuse("timeout", await notEnded(env, step)));
+    if (!outcome) throw refusalError(await lateOf(env, step));
     if (step.kind === "busy") continue;
     if (outcome.refusal) throw refusalError(outcome.refusal);
     return outcome;
   }
 }
 
-async function notEnded(env: Env, { kind, operation }: Step & { readonly operation: string }): Promise<string> {
-  if (kind === "busy") return `operation ${operation} on this volume has not ended yet; nothing was changed`;
-  const doubt = await clusterRegistry(env)
-    .volumeDoubt(operation)
-    .catch(() => null);
-  return doubt === null
-    ? `operation ${operation} has not ended in time: it goes on, and the same request waits for it again`
-    : `operation ${operation}: its outcome is unknown: ${doubt}; the node is asked again, and at once by the same request`;
+async function lateOf(env: Env, { kind, operation }: Extract<Step, { operation: string }>): Promise<Refusal> {
+  const doubt =
+    kind === "busy"
+      ? null
+      : await clusterRegistry(env)
+          .volumeDoubt(operation)
+          .catch(() => null);
+  if (doubt === null) return notEnded(kind, operation);
+  const retry = "the node is asked again, and at once by the same request";
+  return refuse("timeout", `operation ${operation}: its outcome is unknown: ${doubt}; ${retry}`);
 }
