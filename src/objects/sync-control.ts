@@ -133,7 +133,7 @@ export class SyncControl extends ControlMethods implements SyncControlApi {
    * @returns other destinations with a common target
    */
   useTargets(destination: string, targets: readonly string[]): string[] {
-    return [...this.commit(() => this.#store.useTargets(destination, targets))];
+    return this.commit(() => this.#store.useTargets(destination, targets));
   }
 
   /** Destinations with work. */

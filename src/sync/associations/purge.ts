@@ -1,9 +1,9 @@
-import { Memo } from "../../platform/durable/memo.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import type { DestinationDeletion } from "../configuration/destination-deletion.ts";
 import type { Breaker } from "../scheduler/breaker.ts";
 import type { PurgeRow } from "../schema.ts";
+import { SingleRow } from "../single-row.ts";
 import type { Associations } from "./associations.ts";
 
 /** During a purge a transient failure is final after this many attempts. */
@@ -26,16 +26,16 @@ const PAGE = 500;
  *                    failed ---------------- begin with force -------+
  */
 export class Purge {
-  readonly #row: Memo<PurgeRow | null>;
+  readonly #row: SingleRow<PurgeRow>;
 
   constructor(
-    private readonly object: ObjectContext,
+    object: ObjectContext,
     private readonly associations: Associations,
     private readonly work: WorkQueue,
     private readonly breaker: Breaker,
     private readonly deletion: DestinationDeletion,
   ) {
-    this.#row = new Memo(() => object.sql.exec<PurgeRow>("SELECT * FROM purge").toArray()[0] ?? null);
+    this.#row = new SingleRow(object.sql, "purge");
   }
 
   find(): PurgeRow | null {
@@ -58,15 +58,11 @@ export class Purge {
    */
   begin({ removes, force }: { readonly removes: boolean; readonly force: boolean }, now: number): void {
     if (!this.runs()) {
-      this.#write(
-        `INSERT INTO purge (id, initiated, cursor, error, force) VALUES (1, ?, '', NULL, 0)
-         ON CONFLICT (id) DO UPDATE SET initiated = excluded.initiated, cursor = '', error = NULL`,
-        now,
-      );
+      this.#row.put({ initiated: now, cursor: "", error: null, force: this.find()?.force ?? 0 });
       // A repeated request retries at once: earlier failures no longer hold the work back.
       this.breaker.close();
     }
-    if (force) this.#write("UPDATE purge SET force = 1");
+    if (force) this.#row.put({ ...this.find(), force: 1 });
     if (!removes) this.#end();
   }
 
@@ -84,9 +80,9 @@ export class Purge {
     const purge = this.find();
     if (!purge || this.due() === null) return;
     if (this.deletion.hasBegun()) this.#clearSome();
-    else if (purge.cursor !== null) this.#removeSome(purge.cursor, now);
+    else if (purge.cursor !== null) this.#removeSome(purge, purge.cursor, now);
     else if (purge.force === 1 || !this.associations.any()) this.#end();
-    else this.#fail();
+    else this.#fail(purge);
   }
 
   #isOver(): boolean {
@@ -95,14 +91,14 @@ export class Purge {
     return this.work.queued() + this.work.waiting() === 0 || (this.breaker.view()?.failures ?? 0) >= HOPELESS;
   }
 
-  #removeSome(after: string, now: number): void {
+  #removeSome(purge: PurgeRow, after: string, now: number): void {
     const page = this.associations.page(after, PAGE);
     for (const row of page) this.associations.setDesired(row, "absent", now);
-    this.#write("UPDATE purge SET cursor = ?", page.length < PAGE ? null : (page.at(-1)?.id ?? null));
+    this.#row.put({ ...purge, cursor: page.length < PAGE ? null : (page.at(-1)?.id ?? null) });
   }
 
-  #fail(): void {
-    this.#write("UPDATE purge SET error = ?, force = 0", this.associations.failures());
+  #fail(purge: PurgeRow): void {
+    this.#row.put({ ...purge, error: this.associations.failures(), force: 0 });
   }
 
   #end(): void {
@@ -115,11 +111,6 @@ export class Purge {
   #clearSome(): void {
     if (!this.deletion.clearSome()) return;
     this.work.clear();
-    this.#write("DELETE FROM purge");
-  }
-
-  #write(statement: string, ...values: SqlStorageValue[]): void {
-    this.object.sql.exec(statement, ...values);
-    this.#row.forget();
+    this.#row.delete();
   }
 }

@@ -4,6 +4,7 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { NamespaceContent } from "../../platform/durable/ended-namespaces.ts";
 import { parseAppKey } from "../../providers/repo-host-github/app-key.ts";
+import { upsert } from "../single-row.ts";
 
 interface AppRow extends Record<string, SqlStorageValue> {
   namespace: string;
@@ -40,17 +41,10 @@ export class Apps {
       return refuse("denied", "permission denied");
     const key = parseAppKey(privateKey);
     if (!key.ok) return refuse("invalid", key.message);
-    this.sql.exec(
-      `INSERT INTO apps (namespace, name, app_id, fingerprint, private_key, namespace_id) VALUES (?, ?, ?, ?, ?, ?)
-       ON CONFLICT (namespace, name) DO UPDATE SET app_id = excluded.app_id, fingerprint = excluded.fingerprint,
-         private_key = excluded.private_key, namespace_id = excluded.namespace_id`,
-      namespace,
-      name,
-      String(appId),
-      key.fingerprint,
-      this.keys.seal(key.pem, context(namespace, name)),
-      namespaceId,
-    );
+    const private_key = this.keys.seal(key.pem, context(namespace, name));
+    const { fingerprint } = key;
+    const row = { namespace, name, app_id: String(appId), fingerprint, private_key, namespace_id: namespaceId };
+    upsert(this.sql, "apps", row, "namespace", "name");
     return this.view(namespace, name);
   }
 

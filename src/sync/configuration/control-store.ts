@@ -1,4 +1,5 @@
 import { DEFAULTS, type SyncConfig } from "../../contracts/sync-control.ts";
+import { upsert } from "../single-row.ts";
 
 /**
  * Owns the tables `config`, `permissions`, `resuming` and `targets` of `SyncControl`. Each call is one indexed
@@ -15,12 +16,7 @@ export class ControlStore {
   }
 
   setConfig({ disabled, queue_capacity }: SyncConfig): void {
-    this.sql.exec(
-      `INSERT INTO config VALUES (1, ?, ?)
-       ON CONFLICT (id) DO UPDATE SET disabled = excluded.disabled, queue_capacity = excluded.queue_capacity`,
-      disabled ? 1 : 0,
-      queue_capacity,
-    );
+    upsert(this.sql, "config", { id: 1, disabled: disabled ? 1 : 0, queue_capacity }, "id");
   }
 
   /** The stored upper bound of the ends of gate leases; 0 without any. */
@@ -29,7 +25,7 @@ export class ControlStore {
   }
 
   setLeasedUntil(until: number): void {
-    this.sql.exec("INSERT INTO permissions VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET until = excluded.until", until);
+    upsert(this.sql, "permissions", { id: 1, until }, "id");
   }
 
   /** The destination after which the next page to wake begins; null while none is to be woken. */
@@ -40,15 +36,14 @@ export class ControlStore {
   /** @param after null ends it */
   setResuming(after: string | null): void {
     if (after === null) this.sql.exec("DELETE FROM resuming");
-    else
-      this.sql.exec("INSERT INTO resuming VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET after = excluded.after", after);
+    else upsert(this.sql, "resuming", { id: 1, after }, "id");
   }
 
   /**
    * Sets the targets of a destination, none after its deletion. Idempotent.
    * @returns other destinations with a common target
    */
-  useTargets(destination: string, targets: readonly string[]): Set<string> {
+  useTargets(destination: string, targets: readonly string[]): string[] {
     const others = new Set<string>();
     this.sql.exec("DELETE FROM targets WHERE destination = ?", destination);
     for (const target of targets) {
@@ -56,6 +51,6 @@ export class ControlStore {
       for (const other of shared) others.add(other.destination);
       this.sql.exec("INSERT INTO targets VALUES (?, ?)", target, destination);
     }
-    return others;
+    return [...others];
   }
 }

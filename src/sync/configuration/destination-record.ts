@@ -13,6 +13,7 @@ import type { ProviderSettings } from "../destinations/destination-type.ts";
 import type { DestinationType } from "../destinations/index.ts";
 import { freshUntil } from "../fresh-rights.ts";
 import type { DestinationRow } from "../schema.ts";
+import { SingleRow } from "../single-row.ts";
 import type { SyncEvents } from "../sync-events.ts";
 import {
   type Defined,
@@ -48,8 +49,7 @@ export function federationOf(
  * Methods that write are called inside the object's transaction.
  */
 export class DestinationRecord {
-  /** Cache of the row; undefined before the first read. */
-  #row: DestinationRow | null | undefined;
+  readonly #row: SingleRow<DestinationRow>;
   #setup: Setup | undefined;
   /** Cache of the targets, by setup. */
   #targets: { readonly setup: Setup; readonly digests: string[] } | null = null;
@@ -59,18 +59,17 @@ export class DestinationRecord {
     private readonly object: ObjectContext,
     private readonly keys: DataKeys,
     private readonly events: SyncEvents,
-  ) {}
+  ) {
+    this.#row = new SingleRow(object.sql, "destination");
+  }
 
   row(): DestinationRow | null {
-    if (this.#row === undefined) {
-      this.#row = this.object.sql.exec<DestinationRow>("SELECT * FROM destination").toArray()[0] ?? null;
-    }
-    return this.#row;
+    return this.#row.get();
   }
 
   /** Drops the cached row after a write or a rollback. */
   forget(): void {
-    this.#row = undefined;
+    this.#row.forget();
     this.#setup = undefined;
   }
 
@@ -126,36 +125,22 @@ export class DestinationRecord {
     const row = this.row();
     this.events.destination(row ? "DestinationUpdated" : "DestinationCreated");
     const isSame = row && JSON.stringify(this.definition(row).connection) === JSON.stringify(definition.connection);
-    this.object.sql.exec(
-      `INSERT INTO destination (id, namespace, type, name, granularity, template, custom_tags, connection, created, updated,
-         update_policy, deletion_policy, word, fingerprint_key, granularity_given, networking, origin, rights_changed,
-         credentials_end)
-       VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-       ON CONFLICT (id) DO UPDATE SET granularity = excluded.granularity, template = excluded.template,
-         custom_tags = excluded.custom_tags, connection = excluded.connection, updated = excluded.updated,
-         update_policy = excluded.update_policy, deletion_policy = excluded.deletion_policy,
-         granularity_given = excluded.granularity_given, networking = excluded.networking, origin = excluded.origin,
-         rights_changed = excluded.rights_changed, credentials_end = excluded.credentials_end,
-         fingerprint_key = coalesce(fingerprint_key, excluded.fingerprint_key)`,
-      namespace,
-      type,
-      name,
-      definition.granularity,
-      definition.template,
-      JSON.stringify(definition.customTags),
-      this.keys.seal(JSON.stringify(definition.connection), this.#context("connection")),
-      now,
-      now,
-      definition.updatePolicy,
-      definition.deletionPolicy,
-      word,
-      this.keys.seal(randomBytes(32), this.#context("fingerprint key")),
-      definition.granularityGiven ? 1 : 0,
-      JSON.stringify(definition.networking),
-      definition.origin,
-      isSame ? row.rights_changed : now,
-      definition.credentialsEnd,
-    );
+    this.#row.put({
+      ...(row ?? { namespace, type, name, word, created: now }),
+      granularity: definition.granularity,
+      template: definition.template,
+      custom_tags: JSON.stringify(definition.customTags),
+      connection: this.keys.seal(JSON.stringify(definition.connection), this.#context("connection")),
+      updated: now,
+      update_policy: definition.updatePolicy,
+      deletion_policy: definition.deletionPolicy,
+      fingerprint_key: row?.fingerprint_key ?? this.keys.seal(randomBytes(32), this.#context("fingerprint key")),
+      granularity_given: definition.granularityGiven ? 1 : 0,
+      networking: JSON.stringify(definition.networking),
+      origin: definition.origin,
+      rights_changed: isSame ? row.rights_changed : now,
+      credentials_end: definition.credentialsEnd,
+    });
     this.forget();
   }
 
@@ -166,7 +151,7 @@ export class DestinationRecord {
   }
 
   delete(): void {
-    this.object.sql.exec("DELETE FROM destination");
+    this.#row.delete();
     this.events.destination("DestinationDeleted");
     this.forget();
   }

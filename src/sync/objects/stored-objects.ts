@@ -1,5 +1,6 @@
 import type { StoredObjectView } from "../../contracts/sync-destination.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
+import { upsert } from "../single-row.ts";
 
 /**
  * Sealed objects of a destination of kind `stored`, one row each. Methods that write are called inside the object's
@@ -14,14 +15,8 @@ export class StoredObjects {
   ) {}
 
   put(name: string, value: string, tags: Readonly<Record<string, string>>, now: number): void {
-    this.sql.exec(
-      `INSERT INTO stored_objects (name, value, tags, updated) VALUES (?, ?, ?, ?)
-       ON CONFLICT (name) DO UPDATE SET value = excluded.value, tags = excluded.tags, updated = excluded.updated`,
-      name,
-      this.keys.seal(value, this.#context(name)),
-      JSON.stringify(tags),
-      now,
-    );
+    const sealed = this.keys.seal(value, this.#context(name));
+    upsert(this.sql, "stored_objects", { name, value: sealed, tags: JSON.stringify(tags), updated: now }, "name");
   }
 
   has(name: string): boolean {

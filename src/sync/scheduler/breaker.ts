@@ -1,7 +1,7 @@
 import type { SyncResult } from "../../contracts/sync-tasks.ts";
 import { backoff } from "../../lib/backoff.ts";
-import { Memo } from "../../platform/durable/memo.ts";
 import { FRESH_CAP_MS, isRefusalOfRights } from "../fresh-rights.ts";
+import { SingleRow } from "../single-row.ts";
 import { affectsDestination, isCall } from "./retry-policy.ts";
 
 /** The breaker opens after failures of this many associations without a success in between. */
@@ -44,10 +44,10 @@ const NEW: BreakerRow = { failures: 0, open_until: 0, events: 0, succeeded: 0, t
  *     +------------- success, or close() -------------------+
  */
 export class Breaker {
-  readonly #row: Memo<BreakerRow | null>;
+  readonly #row: SingleRow<BreakerRow>;
 
   constructor(private readonly sql: SqlStorage) {
-    this.#row = new Memo(() => sql.exec<BreakerRow>("SELECT * FROM breaker").toArray()[0] ?? null);
+    this.#row = new SingleRow(sql, "breaker");
   }
 
   /** Drops the cached row after a rollback. */
@@ -82,14 +82,13 @@ export class Breaker {
 
   /** Closes the breaker, for instance after a change of the configuration. */
   close(): void {
-    this.sql.exec("DELETE FROM breaker");
+    this.#row.delete();
     this.sql.exec("DELETE FROM failing");
-    this.#row.forget();
   }
 
   #succeed(): void {
     const row = this.#row.get();
-    if (row && row.failures > 0) this.#store({ ...NEW, events: row.events, succeeded: row.events });
+    if (row && row.failures > 0) this.#row.put({ ...NEW, events: row.events, succeeded: row.events });
   }
 
   #fail(association: string, now: number, longest: number): void {
@@ -102,31 +101,17 @@ export class Breaker {
     );
     const failures = before.failures + 1;
     if (before.open_until === 0 && this.#count("latest", before.succeeded) < ASSOCIATIONS) {
-      this.#store({ ...before, failures, events });
+      this.#row.put({ ...before, failures, events });
       return;
     }
     const cap = this.#count("since", before.succeeded) < ASSOCIATIONS ? PARTLY_UP_CAP_MS : longest;
     const open_until = now + backoff(before.trials, { cap });
-    this.#store({ ...before, failures, events, open_until, trials: before.trials + 1 });
+    this.#row.put({ ...before, failures, events, open_until, trials: before.trials + 1 });
   }
 
   /** Counts associations whose first or latest failure came after an event, up to the threshold. */
   #count(column: "since" | "latest", after: number): number {
     const query = `SELECT count(*) AS n FROM (SELECT 1 FROM failing WHERE ${column} > ? LIMIT ?)`;
     return this.sql.exec<{ n: number }>(query, after, ASSOCIATIONS).one().n;
-  }
-
-  #store({ failures, open_until, events, succeeded, trials }: BreakerRow): void {
-    this.sql.exec(
-      `INSERT INTO breaker (id, failures, open_until, events, succeeded, trials) VALUES (1, ?, ?, ?, ?, ?)
-       ON CONFLICT (id) DO UPDATE SET failures = excluded.failures, open_until = excluded.open_until,
-         events = excluded.events, succeeded = excluded.succeeded, trials = excluded.trials`,
-      failures,
-      open_until,
-      events,
-      succeeded,
-      trials,
-    );
-    this.#row.forget();
   }
 }

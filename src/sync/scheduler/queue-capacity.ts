@@ -1,4 +1,5 @@
 import type { QuotaGrant, QuotaRequest } from "../../contracts/sync-control.ts";
+import { upsert } from "../single-row.ts";
 
 /** Destinations with a quota, for an inventory of objects. */
 export const DESTINATIONS_WITH_QUOTA = "SELECT destination AS name FROM shares";
@@ -89,16 +90,7 @@ export class QueueCapacity {
   }
 
   #store(destination: string, { granted, wanted }: QuotaRow): void {
-    if (granted === 0 && wanted === 0) {
-      this.sql.exec("DELETE FROM shares WHERE destination = ?", destination);
-      return;
-    }
-    this.sql.exec(
-      `INSERT INTO shares VALUES (?, ?, ?)
-       ON CONFLICT (destination) DO UPDATE SET granted = excluded.granted, wanted = excluded.wanted`,
-      destination,
-      granted,
-      wanted,
-    );
+    if (granted > 0 || wanted > 0) upsert(this.sql, "shares", { destination, granted, wanted }, "destination");
+    else this.sql.exec("DELETE FROM shares WHERE destination = ?", destination);
   }
 }

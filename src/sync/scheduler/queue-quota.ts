@@ -1,9 +1,9 @@
 import { backoff } from "../../lib/backoff.ts";
-import { Memo } from "../../platform/durable/memo.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { syncControl } from "../../rpc/stubs.ts";
+import { SingleRow } from "../single-row.ts";
 import { EXTRA_QUOTA } from "./queue-capacity.ts";
 import type { SyncGate } from "./sync-gate.ts";
 
@@ -43,20 +43,14 @@ export class QueueQuota {
   #fullUntil = 0;
   #scarce = false;
 
-  readonly #row: Memo<{ readonly granted: number; readonly open: QuotaState }>;
+  readonly #row: SingleRow<{ granted: number; open: QuotaState }>;
 
   constructor(
     private readonly object: ObjectContext,
     private readonly work: WorkQueue,
     private readonly gate: SyncGate,
   ) {
-    this.#row = new Memo(
-      () =>
-        object.sql.exec<{ granted: number; open: QuotaState }>("SELECT granted, open FROM share").toArray()[0] ?? {
-          granted: 0,
-          open: ANSWERED,
-        },
-    );
+    this.#row = new SingleRow(object.sql, "share");
   }
 
   /** Drops the cached row after a rollback. */
@@ -66,7 +60,7 @@ export class QueueQuota {
 
   /** Whether one more row may be queued under the current grant. */
   hasRoom(): boolean {
-    return this.#row.get().granted > this.#inUse();
+    return this.#granted() > this.#inUse();
   }
 
   /** Reserves quota for one row until `release` is called. @returns false when the queue is full */
@@ -114,7 +108,7 @@ export class QueueQuota {
 
   /** Gives up unused quota, although it was plentiful when it was granted. Never rejects. */
   async giveUpUnused(): Promise<void> {
-    if (this.#row.get().granted > this.#inUse()) await this.tryRequest();
+    if (this.hasRoom()) await this.tryRequest();
   }
 
   /** Whether rows are queued; requests quota first when all rows wait. */
@@ -138,7 +132,7 @@ export class QueueQuota {
    * waiting rows.
    */
   shouldRequest(): boolean {
-    const { granted } = this.#row.get();
+    const granted = this.#granted();
     const waiting = this.work.waiting();
     const kept = this.#inUse();
     if (waiting > 0) return kept <= granted / 2;
@@ -150,11 +144,11 @@ export class QueueQuota {
    * @param ended whether the destination needs no more quota
    */
   due(ended = false): number | null {
-    const { granted, open } = this.#row.get();
+    const open = this.#row.get()?.open;
     if (open === ASKED) return this.#requestedAt + LOST_MS;
     if (this.work.waiting() > 0) return this.#fullUntil || this.#requestedAt + LOST_MS;
     // Plentiful quota is kept, so that the next change need not ask for it.
-    const unused = granted - this.#inUse();
+    const unused = this.#granted() - this.#inUse();
     return unused === 0 || (open === PLENTIFUL && unused <= MAX_UNUSED && !ended)
       ? null
       : this.#requestedAt + RELEASE_MS;
@@ -180,13 +174,13 @@ export class QueueQuota {
     const waiting = work.waiting();
     const sent = Date.now();
     this.#requestedAt = sent;
-    this.object.commit(() => this.#store(kept, ASKED));
+    this.object.commit(() => this.#row.put({ granted: kept, open: ASKED }));
     const answer = await syncControl(env).share(name, { kept, waiting, asked });
     this.gate.update(answer, sent);
     const { granted, scarce } = answer;
     let admitted = 0;
     this.object.commit(() => {
-      this.#store(granted, scarce ? ANSWERED : PLENTIFUL);
+      this.#row.put({ granted, open: scarce ? ANSWERED : PLENTIFUL });
       // Rows that began to wait after the request was sent come last.
       work.promote(Math.min(waiting, granted - this.#inUse()));
       admitted = Math.max(0, Math.min(asked, granted - this.#inUse()));
@@ -205,12 +199,7 @@ export class QueueQuota {
     return this.work.queued() + this.#reserved;
   }
 
-  #store(granted: number, open: QuotaState): void {
-    this.object.sql.exec(
-      "INSERT INTO share (id, granted, open) VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET granted = excluded.granted, open = excluded.open",
-      granted,
-      open,
-    );
-    this.#row.forget();
+  #granted(): number {
+    return this.#row.get()?.granted ?? 0;
   }
 }

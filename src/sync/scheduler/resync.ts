@@ -1,5 +1,4 @@
 import type { SyncStatus } from "../../contracts/sync-destination.ts";
-import { Memo } from "../../platform/durable/memo.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
@@ -7,6 +6,7 @@ import { settings } from "../../platform/settings.ts";
 import { kvStore } from "../../rpc/stubs.ts";
 import type { Associations } from "../associations/associations.ts";
 import type { AssociationRow } from "../schema.ts";
+import { SingleRow } from "../single-row.ts";
 import type { Breaker } from "./breaker.ts";
 
 const PAGE = 200;
@@ -17,7 +17,7 @@ const PAGE = 200;
  * by its alarm. A page of 200 associations costs one RPC per mount.
  */
 export class Resync {
-  readonly #row: Memo<{ readonly next_at: number; readonly cursor: string } | null>;
+  readonly #row: SingleRow<{ next_at: number; cursor: string }>;
 
   constructor(
     private readonly object: ObjectContext,
@@ -25,10 +25,7 @@ export class Resync {
     private readonly work: WorkQueue,
     private readonly breaker: Breaker,
   ) {
-    this.#row = new Memo(
-      () =>
-        object.sql.exec<{ next_at: number; cursor: string }>("SELECT next_at, cursor FROM scan").toArray()[0] ?? null,
-    );
+    this.#row = new SingleRow(object.sql, "scan");
   }
 
   /** Drops the cached row after a rollback. */
@@ -43,7 +40,7 @@ export class Resync {
 
   /** Schedules the first resync, unless one is scheduled. Called inside a transaction. */
   begin(now: number): void {
-    if (!this.#row.get()) this.#store(now + settings(this.object.env).SYNC_SCAN_MS, "");
+    if (!this.#row.get()) this.#scheduleFirst(now);
   }
 
   /**
@@ -53,12 +50,11 @@ export class Resync {
   restart(now: number): void {
     this.breaker.close();
     this.work.unpause();
-    if (this.associations.any()) this.#store(now, "");
+    if (this.associations.any()) this.#row.put({ next_at: now, cursor: "" });
   }
 
   end(): void {
-    this.object.sql.exec("DELETE FROM scan");
-    this.#row.forget();
+    this.#row.delete();
   }
 
   /** Compares the next page. */
@@ -82,8 +78,8 @@ export class Resync {
       const after = this.#row.get();
       if (after?.next_at !== row.next_at || after.cursor !== row.cursor) return;
       const last = page.at(-1);
-      if (last && page.length === PAGE) this.#store(now, last.id);
-      else if (associations.any()) this.#store(now + settings(this.object.env).SYNC_SCAN_MS, "");
+      if (last && page.length === PAGE) this.#row.put({ next_at: now, cursor: last.id });
+      else if (associations.any()) this.#scheduleFirst(now);
       else this.end();
     });
   }
@@ -106,13 +102,9 @@ export class Resync {
     return newest !== row.synced_version || this.associations.owes(row);
   }
 
-  #store(nextAt: number, cursor: string): void {
-    this.object.sql.exec(
-      "INSERT INTO scan VALUES (1, ?, ?) ON CONFLICT (id) DO UPDATE SET next_at = excluded.next_at, cursor = excluded.cursor",
-      nextAt,
-      cursor,
-    );
-    this.#row.forget();
+  /** Schedules the first page of the next resync. */
+  #scheduleFirst(now: number): void {
+    this.#row.put({ next_at: now + settings(this.object.env).SYNC_SCAN_MS, cursor: "" });
   }
 }
 
