@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
-import { contentsOf, secretKeyValues, secretPathValue } from "./payload.ts";
+import { contentsOf, secretKeyValues } from "./payload.ts";
 
 const pathValue = (data: string) => {
-  const result = secretPathValue(data);
-  return result.ok ? result.value : result;
+  const result = contentsOf("secret-path", data);
+  return result.ok ? result.values[0]?.value : result;
 };
 const keyValues = (data: string) => {
   const result = secretKeyValues(data);
@@ -93,14 +93,17 @@ describe("granularity secret-path for a target with keys", () => {
 describe("data that cannot be pushed", () => {
   it.each(["", "[]", "null", "7", '"secret"', '{"password":"hunter2"'])("refuses %j without quoting it", (data) => {
     const refused = { ok: false, message: "the secret's data is not a JSON object" };
-    expect(secretPathValue(data)).toEqual(refused);
+    expect(contentsOf("secret-path", data)).toEqual(refused);
     expect(secretKeyValues(data)).toEqual(refused);
   });
 
   it("refuses too deep nesting and ignores brackets inside texts", () => {
     const nested = (levels: number) => `{"a":${"[".repeat(levels)}${"]".repeat(levels)}}`;
-    expect(secretPathValue(nested(200_000))).toMatchObject({ ok: false, message: expect.stringContaining("512") });
-    expect(secretPathValue(nested(512))).toMatchObject({ ok: false });
+    expect(contentsOf("secret-path", nested(200_000))).toMatchObject({
+      ok: false,
+      message: expect.stringContaining("512"),
+    });
+    expect(contentsOf("secret-path", nested(512))).toMatchObject({ ok: false });
     expect(pathValue(nested(511))).toBe(nested(511));
     const brackets = `{"a":"\\"${"[{".repeat(1000)}"}`;
     expect(pathValue(brackets)).toBe(brackets);

@@ -1,5 +1,4 @@
 import type { ContentRule, Granularity } from "../../contracts/sync-tasks.ts";
-
 import { matchesPathGlob } from "../rules/path-glob.ts";
 import { renderValue } from "./value-template.ts";
 
@@ -25,26 +24,6 @@ const json = JSON as unknown as {
   isRawJSON(value: unknown): value is NumberText;
 };
 
-/**
- * The value of one external object for a whole secret: its data as compact JSON, keys sorted at every level as Go
- * sorts them (by UTF-8 bytes), numbers verbatim, no HTML escaping.
- *
- * `data` is the JSON text of the secret's data map. Refused, with one sentence that quotes nothing of it, when it
- * is not a JSON object or nests deeper than 512 levels.
- */
-export function secretPathValue(data: string): { ok: true; value: string } | Refused {
-  const parsed = parseData(data);
-  return parsed.ok ? { ok: true, value: write(parsed.data) } : parsed;
-}
-
-/** `secretPathValue`, and the top-level keys with their values as in `secretKeyValues`. */
-export function secretPathMap(data: string): { ok: true; value: string; data: Record<string, string> } | Refused {
-  const parsed = parseData(data);
-  if (!parsed.ok) return parsed;
-  const texts = sortedEntries(parsed.data).map(([key, value]) => [key, asText(value)]);
-  return { ok: true, value: write(parsed.data), data: Object.fromEntries(texts) };
-}
-
 /** The content of one external object. */
 export interface Content {
   /** The secret's key; empty for a whole secret. */
@@ -56,7 +35,12 @@ export interface Content {
 }
 
 /**
- * The contents of a secret's external objects; none for a whole secret without a key that is pushed.
+ * The contents of a secret's external objects; none for a whole secret without a key that is pushed. The value of a whole
+ * secret is compact JSON, keys sorted at every level as Go sorts them (by UTF-8 bytes), numbers verbatim, no HTML
+ * escaping. By key there is one object per top-level key, sorted: a text is used as it is, a number or boolean as JSON
+ * text, a list or map as in a whole secret, and null as the empty text.
+ * @param data JSON text of the secret's data map. Refused, with one sentence that quotes nothing of it, when it is not a
+ *   JSON object or nests deeper than 512 levels
  * @param takesData whether a whole secret is a map, too
  * @param rule the part of the secret that is pushed; default: all
  */
@@ -66,49 +50,27 @@ export function contentsOf(
   takesData = false,
   rule?: ContentRule,
 ): { ok: true; values: readonly Content[] } | Refused {
-  if (rule) return partsOf(granularity, data, takesData, rule);
-  if (granularity === "secret-key") return secretKeyValues(data);
-  const whole = takesData ? secretPathMap(data) : secretPathValue(data);
-  if (!whole.ok) return whole;
-  const { ok, ...content } = whole;
-  return { ok, values: [{ key: "", ...content }] };
-}
-
-function partsOf(
-  granularity: Granularity,
-  data: string,
-  takesData: boolean,
-  { keyGlob, excludeKeyGlob, valueTemplate }: ContentRule,
-): { ok: true; values: readonly Content[] } | Refused {
   const parsed = parseData(data);
   if (!parsed.ok) return parsed;
-  const isPushed = (key: string) =>
-    (keyGlob.length === 0 || keyGlob.some((glob) => matchesPathGlob(key, glob))) &&
-    !excludeKeyGlob.some((glob) => matchesPathGlob(key, glob));
-  const pushed = sortedEntries(parsed.data).filter(([key]) => isPushed(key));
-  const texts = pushed.map(([key, value]) => [key, asText(value)] as const);
-  if (granularity === "secret-key") return { ok: true, values: texts.map(([key, value]) => ({ key, value })) };
-  if (pushed.length === 0) return { ok: true, values: [] };
-  const map = Object.fromEntries(texts);
-  if (valueTemplate !== "") {
-    const rendered = renderValue(valueTemplate, map);
+  const pushed = sortedEntries(parsed.data).filter(([key]) => !rule || isPushed(key, rule));
+  const texts = () => pushed.map(([key, value]) => ({ key, value: asText(value) }));
+  if (granularity === "secret-key") return { ok: true, values: texts() };
+  if (rule && pushed.length === 0) return { ok: true, values: [] };
+  const map = () => Object.fromEntries(texts().map(({ key, value }) => [key, value]));
+  if (rule && rule.valueTemplate !== "") {
+    const rendered = renderValue(rule.valueTemplate, map());
     return rendered.ok ? { ok: true, values: [{ key: "", value: rendered.value, isText: true }] } : rendered;
   }
-  const value = write(Object.fromEntries(pushed));
-  return { ok: true, values: [{ key: "", value, ...(takesData && { data: map }) }] };
+  const value = writeEntries(pushed);
+  return { ok: true, values: [{ key: "", value, ...(takesData && { data: map() }) }] };
 }
 
-/**
- * The values of the external objects for granularity secret-key: one per top-level key, sorted. A text is used as it
- * is, a number or boolean as JSON text, a list or map as in `secretPathValue`. Null is the empty text. An empty secret
- * has no values. Refused as in `secretPathValue`.
- */
-export function secretKeyValues(data: string): { ok: true; values: { key: string; value: string }[] } | Refused {
-  const parsed = parseData(data);
-  if (!parsed.ok) return parsed;
-  const values = sortedEntries(parsed.data).map(([key, value]) => ({ key, value: asText(value) }));
-  return { ok: true, values };
-}
+const isPushed = (key: string, { keyGlob, excludeKeyGlob }: ContentRule): boolean =>
+  (keyGlob.length === 0 || keyGlob.some((glob) => matchesPathGlob(key, glob))) &&
+  !excludeKeyGlob.some((glob) => matchesPathGlob(key, glob));
+
+/** The top-level keys of a secret with their values; an empty secret has none. */
+export const secretKeyValues = (data: string) => contentsOf("secret-key", data);
 
 function parseData(text: string): { ok: true; data: object } | Refused {
   if (isTooDeep(text)) return { ok: false, message: `the secret's data nests deeper than ${maxDepth} levels` };
@@ -152,10 +114,11 @@ function asText(value: unknown): string {
 function write(value: unknown): string {
   if (typeof value !== "object" || value === null || json.isRawJSON(value)) return JSON.stringify(value);
   if (Array.isArray(value)) return `[${value.map(write).join(",")}]`;
-  return `{${sortedEntries(value)
-    .map(([key, member]) => `${JSON.stringify(key)}:${write(member)}`)
-    .join(",")}}`;
+  return writeEntries(sortedEntries(value));
 }
+
+const writeEntries = (sorted: readonly [string, unknown][]): string =>
+  `{${sorted.map(([key, member]) => `${JSON.stringify(key)}:${write(member)}`).join(",")}}`;
 
 const sortedEntries = (value: object): [string, unknown][] =>
   Object.entries(value).sort(([a], [b]) => compareBytes(a, b));
