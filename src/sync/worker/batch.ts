@@ -1,7 +1,7 @@
 import type { Setup, SyncResult } from "../../contracts/sync-tasks.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
 import { failure } from "../../providers/outcome.ts";
-import type { Batched, Batching, Done, Put, RemoteDestinationType } from "../destinations/destination-type.ts";
+import type { Batched, Batching, Put, RemoteDestinationType } from "../destinations/destination-type.ts";
 import {
   failedTask,
   type LeasedTask,
@@ -10,7 +10,7 @@ import {
   prepareTask,
   type TaskDependencies,
 } from "./task.ts";
-import type { TaskRun } from "./task-run.ts";
+import type { TaskRun, Write } from "./task-run.ts";
 
 /**
  * Performs leased tasks of one destination as one, where each call of the provider is a deployment. The intents were
@@ -37,12 +37,9 @@ const OF_PLACE: ReadonlySet<string> = new Set([
   "plan_required",
 ]);
 
-/** An object with its task, and the way to record its outcome. */
-interface Item<Target, Outcome> {
+/** A write of an object with its task. */
+interface Item<Target> extends Write<Target> {
   readonly run: TaskRun;
-  readonly object: Target;
-  leave(): void;
-  settle(outcome: Outcome): void;
 }
 
 /** Performs tasks of a type with `batch`; of other types, one after the other. Never throws. */
@@ -72,17 +69,11 @@ export async function performTasks(
 type Type = RemoteDestinationType<unknown>;
 
 async function putAll(type: Type, batch: Batching<unknown>, tasks: readonly PreparedTask[]): Promise<void> {
-  const items: Item<Parameters<Type["put"]>[0], Put>[] = [];
+  const items: Item<Parameters<Type["put"]>[0]>[] = [];
   for (const { run, puts } of tasks) {
     for (const [copy, content] of puts) {
       const write = await run.beginPut(copy, content);
-      if (write === null) continue;
-      items.push({
-        run,
-        object: write.object,
-        leave: () => void run.leave(copy),
-        settle: (outcome) => run.settlePut(write, outcome),
-      });
+      if (write !== null) items.push({ run, ...write });
     }
   }
   await inBatches(items, batch.most, {
@@ -92,7 +83,7 @@ async function putAll(type: Type, batch: Batching<unknown>, tasks: readonly Prep
 }
 
 async function removeAll(type: Type, batch: Batching<unknown>, tasks: readonly PreparedTask[]): Promise<void> {
-  const items: Item<Parameters<Type["remove"]>[0], Done>[] = [];
+  const items: Item<Parameters<Type["remove"]>[0]>[] = [];
   for (const { run, removals, sourceGone } of tasks) {
     for (const copy of removals) {
       // Inspections precede the call that removes: each lease is to remove something.
@@ -101,13 +92,7 @@ async function removeAll(type: Type, batch: Batching<unknown>, tasks: readonly P
         continue;
       }
       const removal = await run.beginRemoval(copy, sourceGone);
-      if (removal === null) continue;
-      items.push({
-        run,
-        object: removal.object,
-        leave: () => void run.leave(copy),
-        settle: (outcome) => run.settleRemoval(removal, outcome),
-      });
+      if (removal !== null) items.push({ run, ...removal });
     }
   }
   await inBatches(items, batch.most, {
@@ -116,23 +101,23 @@ async function removeAll(type: Type, batch: Batching<unknown>, tasks: readonly P
   });
 }
 
-interface Calls<Target, Outcome> {
-  many(objects: readonly Target[], run: TaskRun): Promise<Batched<Outcome>>;
-  one(object: Target, run: TaskRun): Promise<Outcome>;
+interface Calls<Target> {
+  many(objects: readonly Target[], run: TaskRun): Promise<Batched<Put>>;
+  one(object: Target, run: TaskRun): Promise<Put>;
 }
 
-async function inBatches<Target extends { readonly name: string }, Outcome extends Put | Done>(
-  items: readonly Item<Target, Outcome>[],
+async function inBatches<Target extends { readonly name: string }>(
+  items: readonly Item<Target>[],
   most: number,
-  calls: Calls<Target, Outcome>,
+  calls: Calls<Target>,
 ): Promise<void> {
   for (let at = 0; at < items.length; at += most) await attempt(items.slice(at, at + most), calls, "whole");
 }
 
 /** Sends a batch, and what remains of a refused one. Objects without time left are left for the next attempt. */
-async function attempt<Target extends { readonly name: string }, Outcome extends Put | Done>(
-  given: readonly Item<Target, Outcome>[],
-  calls: Calls<Target, Outcome>,
+async function attempt<Target extends { readonly name: string }>(
+  given: readonly Item<Target>[],
+  calls: Calls<Target>,
   size: "whole" | "half",
 ): Promise<void> {
   const items = given.filter((item) => item.run.mayBegin() || void item.leave());
@@ -143,11 +128,11 @@ async function attempt<Target extends { readonly name: string }, Outcome extends
     first.run,
   );
   if (!("outcome" in answer)) {
-    for (const { object, settle } of items) settle(answer.get(object.name) ?? (NO_VERDICT as Outcome));
+    for (const { object, settle } of items) settle(answer.get(object.name) ?? NO_VERDICT);
     return;
   }
   if (answer.outcome !== "client" || OF_PLACE.has(answer.code) || items.length === 1) {
-    for (const { settle } of items) settle(answer as Outcome);
+    for (const { settle } of items) settle(answer);
     return;
   }
   if (size === "whole") {

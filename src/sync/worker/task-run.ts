@@ -1,7 +1,7 @@
 import { createHash, createHmac } from "node:crypto";
 import type { ObjectResult, ObjectTask, Setup, SyncTask, Trouble } from "../../contracts/sync-tasks.ts";
 import { failure } from "../../providers/outcome.ts";
-import type { CallContext, Done, ExternalObject, ObsoleteObject, Put } from "../destinations/destination-type.ts";
+import type { CallContext, ExternalObject, ObsoleteObject, Put } from "../destinations/destination-type.ts";
 import type { DestinationType } from "../destinations/index.ts";
 import { isPaused } from "../scheduler/retry-policy.ts";
 import type { Content } from "./payload.ts";
@@ -16,18 +16,16 @@ const MIN_MS = 2_000;
 
 export type MakeContext = (deadlineMs: number) => CallContext;
 
-/** The push of an object that waits for its outcome. */
-export interface ObjectPut {
-  readonly copy: ObjectTask;
-  readonly fingerprint: string;
-  readonly object: ExternalObject;
+/** The push or removal of an object, which waits for its outcome. */
+export interface Write<Target> {
+  readonly object: Target;
+  settle(outcome: Put): void;
+  /** Records the object without a call. */
+  leave(): void;
 }
 
-/** The removal of an object that waits for its outcome. */
-export interface ObjectRemoval {
-  readonly copy: ObjectTask;
-  readonly object: ObsoleteObject;
-}
+type Succeeded = Extract<Put, { outcome: "ok" }>;
+type Recorded = Omit<ObjectResult, "subKey" | "name">;
 
 /**
  * The objects of one task, with their results. Each object begins with a push or removal, or is recorded without one; an
@@ -36,9 +34,6 @@ export interface ObjectRemoval {
 export class TaskRun {
   readonly results: ObjectResult[] = [];
   unfinished = false;
-  readonly #context: MakeContext;
-  readonly #end: number;
-  readonly #tags: string;
   /** A failure that would affect every further object. */
   #stopped: Trouble | null = null;
 
@@ -46,12 +41,9 @@ export class TaskRun {
     private readonly type: DestinationType<unknown>,
     private readonly setup: Setup,
     private readonly task: SyncTask,
-    run: { readonly make: MakeContext; readonly tags: string; readonly end: number },
-  ) {
-    this.#context = run.make;
-    this.#tags = run.tags;
-    this.#end = run.end;
-  }
+    /** `tags`: the digest of the tags of the setup. */
+    private readonly run: { readonly make: MakeContext; readonly tags: string; readonly end: number },
+  ) {}
 
   /** The settings of the destination. */
   get connection(): unknown {
@@ -60,17 +52,17 @@ export class TaskRun {
 
   /** The context of one call, with the time that is left. */
   context(): CallContext {
-    return this.#context(this.#budget());
+    return this.run.make(this.#budget());
   }
 
   async put(copy: ObjectTask, content: Content): Promise<void> {
     const write = await this.beginPut(copy, content);
     if (write === null || this.type.kind === "stored") return;
-    this.settlePut(write, await this.type.put(write.object, this.connection, this.context()));
+    write.settle(await this.type.put(write.object, this.connection, this.context()));
   }
 
   /** The push of an object; null when it is recorded without one. */
-  async beginPut(copy: ObjectTask, { value, data, isText }: Content): Promise<ObjectPut | null> {
+  async beginPut(copy: ObjectTask, { value, data, isText }: Content): Promise<Write<ExternalObject> | null> {
     if (copy.blocked) return this.leave(copy);
     const fingerprint = this.#fingerprint(value);
     const same = copy.outside !== undefined && copy.outside !== null && copy.fingerprint === fingerprint;
@@ -91,19 +83,18 @@ export class TaskRun {
       data,
       tags: { ...this.setup.tags },
       previousTagKeys: [...copy.previousTagKeys],
-      tagsWritten: copy.tagsWritten === this.#tags,
+      tagsWritten: copy.tagsWritten === this.run.tags,
       knownToExist: copy.knownToExist,
       unsureSince: copy.unsureSince ?? undefined,
       idempotencyToken: digest([idempotencyToken, copy.name, value]),
       contentType: granularity === "secret-path" && !isText ? "application/json" : "text/plain",
       updatePolicy: this.setup.updatePolicy,
     };
-    return { copy, fingerprint, object };
-  }
-
-  settlePut({ copy, fingerprint }: ObjectPut, done: Put): void {
-    if (done.outcome !== "ok") this.#fail(copy, done);
-    else this.#record(copy, { state: done.left ? "left" : "pushed", fingerprint, ...settled(done) });
+    return this.#write(copy, object, (done) => ({
+      state: done.left ? "left" : "pushed",
+      fingerprint,
+      ...settled(done),
+    }));
   }
 
   /** Tries the owed clean-up of an object that is up to date. */
@@ -112,7 +103,7 @@ export class TaskRun {
     if (type.kind === "stored" || !type.cleanUp) return this.#record(copy, { state: "kept", fingerprint });
     if (!this.mayBegin()) return this.leave(copy);
     const { name, reference } = copy;
-    const done = await type.cleanUp({ name, reference }, this.setup.connection, this.#context(this.#budget()));
+    const done = await type.cleanUp({ name, reference }, this.connection, this.context());
     if (done.outcome !== "ok") return this.#fail(copy, done);
     return this.#record(copy, { state: "kept", fingerprint, ...settled(done) });
   }
@@ -120,14 +111,14 @@ export class TaskRun {
   async remove(copy: ObjectTask, sourceGone: boolean): Promise<void> {
     const removal = await this.beginRemoval(copy, sourceGone);
     if (removal === null || this.type.kind === "stored") return;
-    this.settleRemoval(removal, await this.type.remove(removal.object, this.connection, this.context()));
+    removal.settle(await this.type.remove(removal.object, this.connection, this.context()));
   }
 
   /**
    * The removal of an object; null when it is recorded without one.
    * @param sourceGone the secret is deleted, or its association is set to absent
    */
-  async beginRemoval(copy: ObjectTask, sourceGone: boolean): Promise<ObjectRemoval | null> {
+  async beginRemoval(copy: ObjectTask, sourceGone: boolean): Promise<Write<ObsoleteObject> | null> {
     if (copy.ours === "no") return this.#record(copy, { state: "absent", notOurs: true, uncalled: true });
     if (this.setup.retain) return this.#record(copy, { state: "retained" });
     if (sourceGone && copy.outside === null) return this.#record(copy, { state: "absent", uncalled: true });
@@ -146,12 +137,17 @@ export class TaskRun {
       }
     }
     const idempotencyToken = digest(["removal", this.task.idempotencyToken, copy.name]);
-    return { copy, object: { ...known, ownedOnly: this.setup.updatePolicy !== "replace", idempotencyToken } };
+    const object = { ...known, ownedOnly: this.setup.updatePolicy !== "replace", idempotencyToken };
+    return this.#write(copy, object, () => ({ state: "absent" }));
   }
 
-  settleRemoval({ copy }: ObjectRemoval, done: Done): void {
-    if (done.outcome === "ok") this.#record(copy, { state: "absent" });
-    else this.#fail(copy, done);
+  /** @param resultOf the result of the object after a call that succeeded */
+  #write<Target>(copy: ObjectTask, object: Target, resultOf: (done: Succeeded) => Recorded): Write<Target> {
+    return {
+      object,
+      settle: (done) => void (done.outcome === "ok" ? this.#record(copy, resultOf(done)) : this.#fail(copy, done)),
+      leave: () => void this.leave(copy),
+    };
   }
 
   /** Whether an inspection of the object would come late in the task, when collected removals need the time. */
@@ -166,7 +162,7 @@ export class TaskRun {
   }
 
   #budget(): number {
-    return this.#end - Date.now();
+    return this.run.end - Date.now();
   }
 
   /** Whether another call may begin: no failure affects it, and there is time. */
@@ -183,7 +179,7 @@ export class TaskRun {
     return null;
   }
 
-  #record({ subKey, name }: ObjectTask, result: Omit<ObjectResult, "subKey" | "name">): null {
+  #record({ subKey, name }: ObjectTask, result: Recorded): null {
     this.results.push({ subKey, name, ...result });
     return null;
   }
@@ -213,7 +209,7 @@ export class TaskRun {
   }
 }
 
-const settled = ({ reference, owed }: Extract<Put, { outcome: "ok" }>) => ({
+const settled = ({ reference, owed }: Succeeded) => ({
   ...(reference !== undefined && { reference }),
   ...(owed && { owed }),
 });
