@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { DestinationKey } from "../../contracts/destination.ts";
-import type { DestinationView } from "../../contracts/sync-destination.ts";
+import type { DestinationView, InspectSetup } from "../../contracts/sync-destination.ts";
 import type { Setup, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
@@ -31,17 +31,17 @@ export interface Found {
   readonly type: DestinationType<unknown>;
 }
 
-/** The federation of a destination with `identity_token_audience`, as part of its setup. */
-export function federationOf(
-  namespace: string,
-  word: string,
-  name: string,
-  { connection, origin }: Pick<Definition, "connection" | "origin">,
-): Pick<Setup, "federation"> {
+/** The part of a setup that calls need which change nothing. @param key with the type as its creator spells it */
+export function inspectSetup(
+  { namespace, name, word }: Pick<DestinationRow, "namespace" | "name" | "word">,
+  type: DestinationType<unknown>,
+  { connection, networking, origin, updatePolicy }: Definition,
+): InspectSetup {
   const { identity_token_audience: audience, identity_token_ttl: ttlSeconds = 0 } = connection;
-  if (typeof audience !== "string" || audience === "") return {};
+  const setup = { namespace, type: type.type, connection: resolved(type, connection), networking, updatePolicy };
+  if (typeof audience !== "string" || audience === "") return setup;
   const subject = syncSubjectOf(namespace, word, name);
-  return { federation: { namespace, origin, subject, audience, ttlSeconds: Number(ttlSeconds) } };
+  return { ...setup, federation: { namespace, origin, subject, audience, ttlSeconds: Number(ttlSeconds) } };
 }
 
 /**
@@ -208,13 +208,8 @@ export class DestinationRecord {
   #makeSetup({ row, type }: Found): Setup {
     const definition = this.definition(row);
     return {
-      namespace: row.namespace,
-      type: type.type,
-      connection: resolved(type, definition.connection),
-      networking: definition.networking,
-      ...federationOf(row.namespace, row.word || row.type, row.name, definition),
+      ...inspectSetup({ ...row, word: row.word || row.type }, type, definition),
       tags: tagsOf(definition),
-      updatePolicy: definition.updatePolicy,
       retain: definition.deletionPolicy === "retain",
       // A destination older than fingerprints gets a key with its next write; until then every object is pushed.
       fingerprintKey:

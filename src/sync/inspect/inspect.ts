@@ -4,8 +4,9 @@ import type { NewestVersion } from "../../contracts/kv-store.ts";
 import type { InspectSetup, Keyless, KeysOf, ObjectRecord } from "../../contracts/sync-destination.ts";
 import type { PlannedObject, SecretRef, Setup, Trouble, UpdatePolicy } from "../../contracts/sync-tasks.ts";
 import { mapLimit } from "../../lib/map-limit.ts";
+import { pick } from "../../lib/pick.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
-import { settings } from "../../platform/settings.ts";
+import type { ClientAssertion } from "../../providers/identity-token.ts";
 import { destinationName } from "../../rpc/destination-name.ts";
 import { kvStore, syncControl, syncDestination } from "../../rpc/stubs.ts";
 import { noSuchApp } from "../configuration/apps.ts";
@@ -14,7 +15,7 @@ import type { CallContext, Inspection, RemoteDestinationType, ToInspect } from "
 import { isRefusalOfRights, notYetEffective } from "../fresh-rights.ts";
 import { identityAccess } from "../worker/identity.ts";
 import { type Content, contentsOf, secretKeyValues } from "../worker/payload.ts";
-import { appAccess, clusterIdOf, gateLeaseFor } from "../worker/perform.ts";
+import { callDependencies, gateLeaseFor } from "../worker/perform.ts";
 import { contextOf } from "../worker/task.ts";
 
 /**
@@ -45,14 +46,7 @@ export async function inspectorFor(
 ): Promise<{ value: Inspector | null } | { trouble: Trouble }> {
   const type = typeOf(setup.type);
   if (!type || type.kind === "stored") return { value: null };
-  const dependencies = {
-    settings: settings(env),
-    permit: gateLeaseFor(env).holds,
-    apps: appAccess(env),
-    identities: identityAccess(env),
-    clusterId: clusterIdOf(env),
-  };
-  const context = await contextOf(dependencies, setup, type);
+  const context = await contextOf(callDependencies(env, gateLeaseFor(env)), setup, type);
   if ("trouble" in context) return context;
   return { value: { type, connection: setup.connection, context: () => context.make(INSPECT_MS) } };
 }
@@ -92,15 +86,10 @@ export async function verify(env: Env, key: DestinationKey): Promise<Result<Veri
 }
 
 /** The claims of a destination's identity tokens that its provider must trust. */
-interface ShownIdentity {
-  readonly issuer: string;
-  readonly subject: string;
-  readonly audience: string;
-}
+type ShownIdentity = Pick<ClientAssertion, "issuer" | "subject" | "audience">;
 
 async function shownIdentity(env: Env, federation: SyncFederation): Promise<ShownIdentity> {
-  const { issuer, subject, audience } = await identityAccess(env)(federation);
-  return { issuer, subject, audience };
+  return pick(await identityAccess(env)(federation), "issuer", "subject", "audience");
 }
 
 const sentenceOf = ({ issuer, subject, audience }: ShownIdentity): string =>
@@ -195,20 +184,16 @@ class RecordedContents {
 }
 
 function driftOf(record: ObjectRecord, found: Inspection | Trouble): Drift {
-  const base = { external_name: record.name };
+  const external_name = record.name;
   if (found.outcome !== "ok") {
-    return { ...base, state: "unreadable", error_code: found.code, error_message: found.message };
+    return { external_name, state: "unreadable", error_code: found.code, error_message: found.message };
   }
-  const owned = found.owned === null ? {} : { owned: found.owned };
-  if (record.version === null) {
-    return found.state === "absent" ? { ...base, state: "in_sync" } : { ...base, state: "unexpected", ...owned };
-  }
-  if (found.state === "absent") return { ...base, state: "missing" };
-  if (found.state === "unchanged" && record.owed !== undefined) {
-    return { ...base, state: "clean_up_owed", ...owned, error_message: record.owed };
-  }
-  const state = found.state === "unchanged" ? "in_sync" : found.state;
-  return { ...base, state, ...owned };
+  if (found.state === "absent") return { external_name, state: record.version === null ? "in_sync" : "missing" };
+  const base = { external_name, ...(found.owned !== null && { owned: found.owned }) };
+  if (record.version === null) return { ...base, state: "unexpected" };
+  if (found.state !== "unchanged") return { ...base, state: found.state };
+  if (record.owed === undefined) return { ...base, state: "in_sync" };
+  return { ...base, state: "clean_up_owed", error_message: record.owed };
 }
 
 /** A planned change, with the state found at the provider. */

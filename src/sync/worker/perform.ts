@@ -15,7 +15,7 @@ import { performTasks } from "./batch.ts";
 import { GateLease } from "./gate-lease.ts";
 import { identityAccess } from "./identity.ts";
 import { SecretReads } from "./secret-reads.ts";
-import { type AppAccess, type LeasedTask, performTask, type TaskDependencies } from "./task.ts";
+import { type CallDependencies, type LeasedTask, performTask, type TaskDependencies } from "./task.ts";
 import { TASK_MS } from "./task-run.ts";
 
 /**
@@ -165,16 +165,8 @@ class Run {
     this.#object = syncDestination(env, destination);
     this.#gateLease = options.gateLease ?? gateLeaseFor(env);
     this.#reads = options.reads ?? new SecretReads(env, 0);
-    const permit = this.#gateLease.holds;
-    this.#dependencies = {
-      object: this.#object,
-      settings: settings(env),
-      permit,
-      apps: appAccess(env),
-      identities: identityAccess(env),
-      clusterId: clusterIdOf(env),
-      isDeleted: isDeletedAt(env),
-    };
+    const calls = callDependencies(env, this.#gateLease);
+    this.#dependencies = { object: this.#object, ...calls, isDeleted: isDeletedAt(env) };
   }
 
   async run(): Promise<void> {
@@ -363,19 +355,16 @@ function auditTask(
   if (!copies.some(isCall)) return;
   const numberOf = (state: ObjectResult["state"]) =>
     copies.filter((copy) => isCall(copy) && copy.state === state).length;
-  const counts = {
-    pushed: numberOf("pushed"),
-    removed: numberOf("absent"),
-    left: numberOf("left"),
-    failed: numberOf("failed"),
-  };
   recordAction("secret-synced", {
     destination,
     association: lease.id,
     wish: desired,
     mount: mountUuid,
     secret: secretName,
-    ...counts,
+    pushed: numberOf("pushed"),
+    removed: numberOf("absent"),
+    left: numberOf("left"),
+    failed: numberOf("failed"),
   });
 }
 
@@ -398,10 +387,14 @@ const EMPTY: PollAnswer = { running: false, permitMs: 0, setup: null, tasks: [],
 /** The gate lease for one invocation. */
 export const gateLeaseFor = (env: Env): GateLease => new GateLease((forMs) => syncControl(env).mayRun(forMs));
 
-/** Reads custom applications. Never cached: calls that begin after a key was replaced must use the new key. */
-export function appAccess(env: Env): AppAccess {
-  return (namespace, name) => syncControl(env).appCredentials(namespace, name);
-}
+/** The dependencies of calls to providers. Applications are never cached: calls after a change of a key use the new one. */
+export const callDependencies = (env: Env, gateLease: GateLease): CallDependencies => ({
+  settings: settings(env),
+  permit: gateLease.holds,
+  apps: (namespace, name) => syncControl(env).appCredentials(namespace, name),
+  identities: identityAccess(env),
+  clusterId: async () => (await accessControl(env).status()).clusterId,
+});
 
 /** Asks the mount of a secret without a version. */
 const isDeletedAt =
@@ -410,6 +403,3 @@ const isDeletedAt =
     const { gone, candidates } = await kvStore(env, mountUuid).survey(secretName, "", 1);
     return !gone && candidates[0]?.path !== secretName;
   };
-
-/** Reads the service's cluster id. */
-export const clusterIdOf = (env: Env) => async (): Promise<string> => (await accessControl(env).status()).clusterId;

@@ -16,16 +16,18 @@ import type { IdentityAccess } from "./identity.ts";
 import { type Content, contentsOf } from "./payload.ts";
 import { type MakeContext, TaskRun, untouched } from "./task-run.ts";
 
-export type AppAccess = (namespace: string, name: string) => Promise<Result<AppCredentials>>;
-
-/** The dependencies of a task, besides the task itself. */
-export interface TaskDependencies {
-  readonly object: Pick<Remote<SyncDestinationApi>, "plan">;
+/** The dependencies of calls to a provider. */
+export interface CallDependencies {
   readonly settings: ProviderSettings;
   readonly permit: Permit;
-  readonly apps: AppAccess;
+  readonly apps: (namespace: string, name: string) => Promise<Result<AppCredentials>>;
   readonly identities: IdentityAccess;
   readonly clusterId?: () => Promise<string>;
+}
+
+/** The dependencies of a task, besides the task itself. */
+export interface TaskDependencies extends CallDependencies {
+  readonly object: Pick<Remote<SyncDestinationApi>, "plan">;
   /** Whether the metadata of a secret of an enabled mount is deleted. */
   readonly isDeleted: (secret: Pick<SyncTask, "mountUuid" | "secretName">) => Promise<boolean>;
 }
@@ -197,16 +199,14 @@ function isToBePlanned(copies: readonly ObjectTask[], values: readonly Content[]
 
 /** Makes the context of an adapter's calls; reads the custom application when the connection names one. */
 export async function contextOf(
-  dependencies: Pick<TaskDependencies, "settings" | "permit" | "apps" | "identities" | "clusterId">,
+  { settings, permit, apps, identities, clusterId }: CallDependencies,
   setup: Pick<Setup, "namespace" | "connection" | "networking" | "federation">,
   type: DestinationType<unknown>,
 ): Promise<{ make: MakeContext } | { trouble: Trouble }> {
-  const { permit } = dependencies;
   const name = type.appOf?.(setup.connection) ?? null;
-  const app = name === null ? null : await dependencies.apps(setup.namespace, name);
+  const app = name === null ? null : await apps(setup.namespace, name);
   if (app && !app.ok) return { trouble: failure("client", "app_missing", app.message) };
-  const identity = setup.federation && (await dependencies.identities(setup.federation));
-  const { settings, clusterId } = dependencies;
+  const identity = setup.federation && (await identities(setup.federation));
   return {
     make: (deadlineMs) => ({
       settings,
