@@ -69,9 +69,8 @@ export function destinationParts(object: ObjectContext, resumed: () => void) {
   const configuration = new Configuration(object, record, app, registration, resync);
 
   const check = new AssociationCheck(record, associations, remoteObjects, purge, neighbours);
-  const desiredState = new DesiredState(object, check, associations, quota, resync, wakeUp, {
-    takesOver: (row) => ruleWork.takesOver(row),
-  });
+  const takesOver = (row: AssociationRow) => ruleWork.takesOver(row);
+  const desiredState = new DesiredState(object, check, associations, quota, resync, wakeUp, takesOver);
   const changes = new SecretChanges(object, associations, quota, gate, wakeUp);
   const ruleWork = new RuleWork(object, ruleStore, record, associations, desiredState, changes);
 

@@ -1,6 +1,7 @@
 import type { Adoption, AdoptionState } from "../../contracts/sync-adoption.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
+import { desiredSteps } from "../objects/object-plan.ts";
 import type { AssociationCheck } from "./association-check.ts";
 import { type Associations, associationId, type SetNaming } from "./associations.ts";
 import type { DesiredState } from "./desired-state.ts";
@@ -29,7 +30,7 @@ export class Adoptions {
     const [found] = previewed.value;
     if (found?.state === "refused") return refuse("invalid", found.reason);
     if (found?.state === "held") return ok(null);
-    const set = await this.desiredState.setAs(adoption.secret, adoption.keys, namingOf(adoption));
+    const set = await this.desiredState.set(adoption.secret, adoption.keys, namingOf(adoption));
     return set.ok ? ok(null) : set;
   }
 
@@ -44,10 +45,8 @@ export class Adoptions {
     if (!isLiteral(externalName)) return { state: "refused", reason: RESPELLED };
     const plan = this.check.check(secret, keys, undefined, namingOf(adoption));
     if (!plan.ok) return { state: "refused", reason: plan.message ?? plan.reason };
-    const [step, ...others] = plan.steps.flatMap((one) => ("copy" in one ? [one] : []));
-    if (step?.copy.name !== externalName || others.length > 0) {
-      return { state: "refused", reason: RESPELLED };
-    }
+    const [step, ...others] = desiredSteps(plan.steps);
+    if (step?.copy.name !== externalName || others.length > 0) return { state: "refused", reason: RESPELLED };
     return step.blocked === null ? { state: "free" } : { state: "refused", reason: step.blocked };
   }
 }

@@ -4,20 +4,16 @@ import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { DestinationRecord, Found } from "../configuration/destination-record.ts";
 import type { Granularity } from "../destinations/index.ts";
 import type { Neighbours } from "../objects/neighbours.ts";
-import { NONE_TAKEN, type Step, type TakenNames } from "../objects/object-plan.ts";
+import { desiredSteps, NONE_TAKEN, type TakenNames } from "../objects/object-plan.ts";
 import { type RemoteObjects, unclaimed } from "../objects/remote-objects.ts";
-import { type Associations, associationId, type SetNaming } from "./associations.ts";
+import { type Associations, associationId, type Planned, type SetNaming } from "./associations.ts";
 import { desiredObjects, refusedKeys } from "./external-name.ts";
 import type { Purge } from "./purge.ts";
 
 /** The plan for setting a secret: the steps for its objects, and the names to check with other destinations. */
-export interface AssociationPlan {
+export interface AssociationPlan extends Planned {
   readonly ok: true;
   readonly found: Found;
-  readonly naming: SetNaming;
-  readonly steps: readonly Step[];
-  /** The targets at which its names are used. */
-  readonly place: string;
   /** Collision keys of names that another destination may own. */
   readonly unclaimed: readonly string[];
 }
@@ -61,8 +57,8 @@ export class AssociationCheck {
     // With one object per secret a blocked name refuses the request; with one per key the other keys are still pushed.
     const place = this.record.place(found);
     const asked = unclaimed(this.remoteObjects.of(associationId(secret)), wanted, place);
-    const [blocked] = naming.granularity === "secret-path" ? steps.flatMap(blockedOf) : [];
-    if (blocked !== undefined) return refuse("invalid", blocked);
+    const blocked = desiredSteps(steps).find((step) => step.blocked !== null)?.blocked ?? null;
+    if (naming.granularity === "secret-path" && blocked !== null) return refuse("invalid", blocked);
     return { ok: true, found, naming, steps, place, unclaimed: asked };
   }
 
@@ -105,5 +101,3 @@ export class AssociationCheck {
 }
 
 const PURGING = "purge in progress: the destination is being deleted; associations can be neither set nor removed";
-
-const blockedOf = (step: Step): string[] => ("blocked" in step && step.blocked !== null ? [step.blocked] : []);

@@ -40,7 +40,7 @@ export interface SetBy {
 }
 
 /** The plan for an association that is set. */
-interface Planned {
+export interface Planned {
   readonly naming: SetNaming;
   readonly steps: readonly Step[];
   /** The targets at which its names were checked to be free. */
@@ -405,7 +405,9 @@ function namingIn(names: Pick<SetNaming, "granularity" | "template">, content: s
 const isSame = (row: RemoteObjectRow, copy: { subKey: string; name: string }): boolean =>
   row.sub_key === copy.subKey && row.external_name === copy.name;
 
-export const secretOf = (row: AssociationRow): SecretRef => ({
+type SecretColumns = Pick<AssociationRow, "mount_uuid" | "mount_accessor" | "mount_path" | "secret_name">;
+
+export const secretOf = (row: SecretColumns): SecretRef => ({
   mountUuid: row.mount_uuid,
   mountAccessor: row.mount_accessor,
   mountPath: row.mount_path,

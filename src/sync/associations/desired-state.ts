@@ -14,11 +14,6 @@ import { type Associations, associationId, type SetBy, type SetNaming, secretOf 
 /** A request that sets the desired state also performs the work, so the wake-up is delayed by this long. */
 const INLINE_MS = 2_500;
 
-/** Whether a rule wants an association that requests no longer want; the rule then sets it again. */
-interface TakesOver {
-  takesOver(row: AssociationRow): boolean;
-}
-
 /** Associations that a rule or a selector sets together. The functions are called inside the transaction. */
 export interface SetPage {
   readonly secrets: readonly SecretRef[];
@@ -45,20 +40,17 @@ export class DesiredState {
     private readonly quota: QueueQuota,
     private readonly resync: Resync,
     private readonly wakeUp: WakeUp,
-    private readonly rules: TakesOver,
+    /** Whether a rule wants an association that requests no longer want; the rule then sets it again. */
+    private readonly takesOver: (row: AssociationRow) => boolean,
   ) {}
 
   /**
    * Sets an association to present, or forces another push. The caller performs the work that this enqueues.
    * @param keys the secret's top-level keys, for granularity secret-key
+   * @param naming null: the destination's
    * @returns the association's id
    */
-  async set(secret: SecretRef, keys: readonly string[]): Promise<Result<string>> {
-    return this.setAs(secret, keys, null);
-  }
-
-  /** Like `set`, with another naming than the destination's. */
-  async setAs(secret: SecretRef, keys: readonly string[], naming: SetNaming | null): Promise<Result<string>> {
+  async set(secret: SecretRef, keys: readonly string[], naming: SetNaming | null = null): Promise<Result<string>> {
     const set = await this.#set(secret, keys, naming);
     if (set.ok) await drainAssociation(this.object.outbox, secret);
     return set;
@@ -81,12 +73,9 @@ export class DesiredState {
       secrets.filter((secret) => !this.associations.isQueued(associationId(secret))),
     );
     try {
-      const stored = await this.check.claimNames([...names], (taken) =>
-        ok(this.#storePage(page, names, taken, reserved)),
-      );
-      return stored;
+      return await this.check.claimNames([...names], (taken) => ok(this.#storePage(page, names, taken, reserved)));
     } finally {
-      for (let each = 0; each < reserved; each++) this.quota.release();
+      this.quota.release(reserved);
     }
   }
 
@@ -96,7 +85,7 @@ export class DesiredState {
     const granted = answers.filter((answer) => answer.status === "fulfilled" && answer.value).length;
     const failed = answers.find((answer) => answer.status === "rejected");
     if (!failed) return granted;
-    for (let each = 0; each < granted; each++) this.quota.release();
+    this.quota.release(granted);
     throw failed.reason;
   }
 
@@ -161,7 +150,7 @@ export class DesiredState {
       this.object.commit(() => {
         this.associations.endManual(id);
         // A rule that wants the secret sets it with its own name.
-        if (!this.rules.takesOver(row)) this.associations.setDesired(row, "absent", now);
+        if (!this.takesOver(row)) this.associations.setDesired(row, "absent", now);
         this.wakeUp.expectLeaseWithin(INLINE_MS, now);
       });
       await this.quota.requestForWaiting();
@@ -169,7 +158,7 @@ export class DesiredState {
     return ok(id);
   }
 
-  #store(secret: SecretRef, { naming, steps, place }: AssociationPlan, how: SetBy): void {
+  #store(secret: SecretRef, plan: AssociationPlan, how: SetBy): void {
     const { outbox } = this.object;
     const now = Date.now();
     this.object.commit(() => {
@@ -184,7 +173,7 @@ export class DesiredState {
         this.resync.begin(now);
         announceAssociation(outbox, secret);
       }
-      this.associations.set(secret, { naming, steps, place }, now, how);
+      this.associations.set(secret, plan, now, how);
       if (how.order === "single") this.wakeUp.expectLeaseWithin(INLINE_MS, now);
     });
   }

@@ -8,11 +8,10 @@ import { mapLimit } from "../../lib/map-limit.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { destinationName } from "../../rpc/destination-name.ts";
 import { kvStore, syncDestination } from "../../rpc/stubs.ts";
-import type { Granularity } from "../destinations/index.ts";
 import { matchesPathGlob } from "../rules/path-glob.ts";
 import { secretIn } from "../rules/rule-naming.ts";
 import { secretKeyValues } from "../worker/payload.ts";
-import { type ListedPage, type TargetReader, targetReader } from "./target-reader.ts";
+import { type TargetReader, targetReader } from "./target-reader.ts";
 
 /**
  * Imports objects of a destination's provider as secrets, and adopts them. Runs in the Worker, called by `routes/`; a
@@ -58,18 +57,13 @@ export interface ImportedObject {
   readonly reason?: string;
 }
 
-interface ImportPage {
-  readonly objects: readonly ImportedObject[];
-  /** Where the next page begins; null on the last one. */
-  readonly next: string | null;
-}
-
+/** Imports a page of objects. `next` is where the next page begins; null on the last one. */
 export async function importObjects(
   env: Env,
   key: DestinationKey,
   request: ImportRequest,
   mayDo: MayDo,
-): Promise<Result<ImportPage>> {
+): Promise<Result<{ readonly objects: readonly ImportedObject[]; readonly next: string | null }>> {
   const setup = await syncDestination(env, destinationName(key)).setup();
   if (!setup.ok) return setup;
   if (setup.value.updatePolicy !== "replace") {
@@ -89,12 +83,8 @@ export async function importObjects(
     (name) => work.object(name, found),
     () => Date.now() < end,
   );
-  return ok({ objects: objects.filter((one) => one !== null), next: nextOf(page, objects.length) });
-}
-
-/** The position after so many names of a page. */
-function nextOf({ names, at, next }: ListedPage, done: number): string | null {
-  return done < names.length ? at(done) : next;
+  const next = objects.length < page.names.length ? page.at(objects.length) : page.next;
+  return ok({ objects: objects.filter((one) => one !== null), next });
 }
 
 const unavailable = ({ outcome, message }: Failure) =>
@@ -141,13 +131,22 @@ class Import {
     // A dry run reads no value.
     const content = this.request.dryRun ? UNREAD : await this.#content(name);
     if (typeof content === "string") return refused(content);
+    return this.#take(shown, content, isImported ? "adopt" : "import", refused);
+  }
+
+  /** Adopts an object, whose secret is written first if the action is `import`. */
+  async #take(
+    shown: Shown,
+    content: SecretContent,
+    action: "import" | "adopt",
+    refused: (reason: string) => ImportedObject,
+  ): Promise<ImportedObject> {
     const adoption = this.#adoption(shown, content);
     const state = await this.#stateOf(adoption);
-    if (state !== "free" && state !== "held") return refused(state);
     if (state === "held") return { ...shown, action: "keep" };
-    const action = isImported ? "adopt" : "import";
+    if (state !== "free") return refused(state);
     if (this.request.dryRun) return { ...shown, action };
-    const problem = isImported ? null : await this.#write(shown, content.data);
+    const problem = action === "import" ? await this.#write(shown, content.data) : null;
     const last = problem ?? (await this.#adopt(adoption));
     return last === null ? { ...shown, action } : refused(last);
   }
@@ -166,12 +165,7 @@ class Import {
     if (content.granularity === "secret-key" && content.keys.length !== 1) {
       return refused("the object holds one text, so the secret must have one key");
     }
-    const adoption = this.#adoption(shown, content);
-    const state = await this.#stateOf(adoption);
-    if (state === "held") return { ...shown, action: "keep" };
-    if (state !== "free") return refused(state);
-    const problem = this.request.dryRun ? null : await this.#adopt(adoption);
-    return problem === null ? { ...shown, action: "adopt" } : refused(problem);
+    return this.#take(shown, content, "adopt", refused);
   }
 
   async #content(name: string): Promise<SecretContent | string> {
@@ -252,11 +246,9 @@ class Import {
 
 type Shown = Pick<ImportedObject, "external_name" | "secret_name">;
 
-interface SecretContent {
+interface SecretContent extends Pick<Adoption, "granularity" | "keys"> {
   /** JSON text of an object. */
   readonly data: string;
-  readonly granularity: Granularity;
-  readonly keys: readonly string[];
 }
 
 const UNREAD: SecretContent = { data: "{}", granularity: "secret-path", keys: [] };

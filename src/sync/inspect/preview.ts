@@ -8,11 +8,11 @@ import type { AssociationCheck } from "../associations/association-check.ts";
 import { owedNote } from "../associations/association-view.ts";
 import { type Associations, associationId, secretOf } from "../associations/associations.ts";
 import { desiredObjects, type NamingScope } from "../associations/external-name.ts";
-import { type Definition, resolved } from "../configuration/definition.ts";
-import { type DestinationRecord, federationOf } from "../configuration/destination-record.ts";
+import type { Definition } from "../configuration/definition.ts";
+import { type DestinationRecord, inspectSetup } from "../configuration/destination-record.ts";
 import type { DestinationType, Granularity } from "../destinations/index.ts";
 import { mayBeOurs } from "../objects/object-ownership.ts";
-import { planObjects, type Step } from "../objects/object-plan.ts";
+import { desiredSteps, planObjects, type Step } from "../objects/object-plan.ts";
 import type { RemoteObjects } from "../objects/remote-objects.ts";
 import { tagsDigest } from "../objects/tags-digest.ts";
 import type { AssociationRow, RemoteObjectRow } from "../schema.ts";
@@ -60,14 +60,7 @@ export class Previews {
     const page = this.associations.page(after, PAGE);
     const keyless = definition.granularity === "secret-key" && keys === null ? page.map(keylessOf) : [];
     const planned = keyless.length > 0 ? [] : this.#planned(page, { definition, type }, scope, keys);
-    const setup = {
-      namespace: key.namespace,
-      type: key.type,
-      connection: resolved(type, definition.connection),
-      networking: definition.networking,
-      ...federationOf(key.namespace, word, key.name, definition),
-      updatePolicy: definition.updatePolicy,
-    };
+    const setup = inspectSetup({ ...key, word }, type, definition);
     return ok({ planned, keyless, warnings, setup, next: page.length < PAGE ? null : (page.at(-1)?.id ?? null) });
   }
 
@@ -89,10 +82,10 @@ export class Previews {
         this.remoteObjects.holder(collisionKey, row.id) ?? taken.get(collisionKey) ?? null;
       const rows = this.remoteObjects.of(row.id);
       const steps = planObjects(rows, wanted, holder);
-      const blocked = steps.filter((step) => "blocked" in step && step.blocked !== null);
+      const blocked = desiredSteps(steps).filter((step) => step.blocked !== null);
       // With one object per secret a blocked name refuses the set, so the recorded object stays.
       const done = !isKeyed && blocked.length > 0 ? blocked : steps;
-      for (const step of done) if ("copy" in step && step.blocked === null) taken.set(step.copy.collisionKey, row.id);
+      for (const { copy, blocked } of desiredSteps(done)) if (blocked === null) taken.set(copy.collisionKey, row.id);
       return plannedChanges(row.id, rows, done, definition.deletionPolicy).filter(({ action }) => action !== "update");
     });
   }

@@ -6,7 +6,7 @@ import { failure } from "../../providers/outcome.ts";
 import { destinationName } from "../../rpc/destination-name.ts";
 import { syncDestination } from "../../rpc/stubs.ts";
 import { typeOf } from "../configuration/definition.ts";
-import type { ReadObject } from "../destinations/destination-type.ts";
+import type { Listing, ReadObject } from "../destinations/destination-type.ts";
 import type { Granularity } from "../destinations/index.ts";
 import { CURSOR_REFUSED } from "../destinations/listing-cursor.ts";
 import { inspectorFor } from "./inspect.ts";
@@ -37,14 +37,7 @@ export async function targetReader(env: Env, key: DestinationKey, setup: Setup):
   const { read } = reading;
   return ok({
     granularity: type.defaults.granularity,
-    list: async (position) => {
-      const begin = positionOf(position);
-      if (begin === null) return CURSOR_REFUSED;
-      const { skipped, cursor } = begin;
-      const listed = await reading.list(cursor, connection, context());
-      if (listed.outcome !== "ok") return listed;
-      return pageOf(listed.names.slice(skipped), skipped, cursor, listed.next);
-    },
+    list: listing((cursor) => reading.list(cursor, connection, context())),
     ...(read && reading.shows?.(connection) !== false && { read: (name: string) => read(name, connection, context()) }),
   });
 }
@@ -55,16 +48,13 @@ function storedReader(env: Env, key: DestinationKey): TargetReader {
   const values = new Map<string, string>();
   return {
     granularity: typeOf(key.type)?.defaults.granularity ?? "secret-path",
-    list: async (position) => {
-      const begin = positionOf(position);
-      if (begin === null) return CURSOR_REFUSED;
-      const { skipped, cursor } = begin;
+    list: listing(async (cursor) => {
       const stored = await object.storedObjects(cursor);
       if (!stored.ok) return failure("client", stored.reason, stored.message || stored.reason);
       for (const { name, value } of stored.value) values.set(name, value);
       const names = stored.value.map(({ name }) => name);
-      return pageOf(names.slice(skipped), skipped, cursor, names.at(-1) ?? null);
-    },
+      return { outcome: "ok", names, next: names.at(-1) ?? null };
+    }),
     read: async (name) => {
       const value = values.get(name);
       return { outcome: "ok", content: value === undefined ? null : { value } };
@@ -72,14 +62,18 @@ function storedReader(env: Env, key: DestinationKey): TargetReader {
   };
 }
 
-const pageOf = (names: readonly string[], skipped: number, cursor: string, next: string | null): ListedPage => ({
-  names,
-  at: (done) => `${skipped + done} ${cursor}`,
-  next: next === null ? null : `0 ${next}`,
-});
-
-/** Null for a text that is no position: a caller sends it. */
-function positionOf(position: string): { readonly skipped: number; readonly cursor: string } | null {
-  const [, skipped, cursor = ""] = /^(\d{1,6}) (.*)$/s.exec(position || "0 ") ?? [];
-  return skipped === undefined || !cursor.isWellFormed() ? null : { skipped: Number(skipped), cursor };
-}
+/** Lists from a position. It comes from a caller, who may have sent another text. */
+const listing =
+  (pageAfter: (cursor: string) => Promise<Listing>): TargetReader["list"] =>
+  async (position) => {
+    const [, digits, cursor = ""] = /^(\d{1,6}) (.*)$/s.exec(position || "0 ") ?? [];
+    if (digits === undefined || !cursor.isWellFormed()) return CURSOR_REFUSED;
+    const skipped = Number(digits);
+    const page = await pageAfter(cursor);
+    if (page.outcome !== "ok") return page;
+    return {
+      names: page.names.slice(skipped),
+      at: (done) => `${skipped + done} ${cursor}`,
+      next: page.next === null ? null : `0 ${page.next}`,
+    };
+  };

@@ -20,6 +20,9 @@ export type Step =
   /** The object does not exist, or another row has adopted it. */
   | { readonly kind: "drop"; readonly row: RemoteObjectRow };
 
+/** The steps about desired objects. */
+export const desiredSteps = (steps: readonly Step[]) => steps.filter((step) => "copy" in step);
+
 const keyOf = (subKey: string, name: string): string => `${subKey}\n${name}`;
 const keyOfRow = (row: RemoteObjectRow): string => keyOf(row.sub_key, row.external_name);
 

@@ -15,7 +15,7 @@ import type { AssociationCheck } from "../associations/association-check.ts";
 import { type Associations, associationId, type SetNaming } from "../associations/associations.ts";
 import { checkTemplate } from "../associations/naming.ts";
 import type { Found } from "../configuration/destination-record.ts";
-import type { Step } from "../objects/object-plan.ts";
+import { desiredSteps } from "../objects/object-plan.ts";
 import { mismatch } from "./rule.ts";
 import { definitionOf, namingOf, secretIn } from "./rule-naming.ts";
 import { matchView, type RuleRow, type RuleStore } from "./rule-store.ts";
@@ -156,9 +156,9 @@ export class Rules {
       return { secret: secretName, kind: "refused", objects: [entry] };
     }
     const isSet = this.associations.find(association)?.wish === "present";
-    const objects = plan.steps
-      .flatMap(nameOf)
-      .map((external_name) => ({ association, external_name, action: "create" }) as const);
+    const objects = desiredSteps(plan.steps).map(
+      ({ copy }) => ({ association, external_name: copy.name, action: "create" }) as const,
+    );
     return { secret: secretName, kind: isSet ? "keep" : "create", objects };
   }
 
@@ -215,5 +215,3 @@ interface PlannedSecret {
   readonly kind: "create" | "keep" | "refused" | Unmatched;
   readonly objects: readonly PlannedObject[];
 }
-
-const nameOf = (step: Step): string[] => ("copy" in step ? [step.copy.name] : []);

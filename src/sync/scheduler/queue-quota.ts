@@ -76,8 +76,8 @@ export class QueueQuota {
     return waiter.promise;
   }
 
-  release(): void {
-    this.#reserved--;
+  release(rows = 1): void {
+    this.#reserved -= rows;
   }
 
   /** Adjusts the quota to the need and queues waiting rows. Concurrent callers share the next request. */
