@@ -27,9 +27,7 @@ type Recorded = ServiceEvent & { readonly at?: number };
 type Place = Located | MountPlace;
 
 /** Records service events in the transaction of their change. */
-export interface ServiceEmitter {
-  emit(event: ServiceEvent): void;
-}
+export type ServiceEmitter = Pick<ServiceEvents, "emit">;
 
 /** Least interval between two deliveries. The first event leaves at once; those after it share calls and commits. */
 const DELIVERED_EVERY_MS = 25;
@@ -42,7 +40,7 @@ const LANE = "log";
  * Costs one outbox row an event, and one call of the event log for all that wait; the rows are deleted with a later
  * commit. The commit of an event does not wait for its delivery.
  */
-export class ServiceEvents implements ServiceEmitter {
+export class ServiceEvents {
   /** When the last delivery began. */
   #deliveredAt = 0;
   #isScheduled = false;

@@ -5,12 +5,14 @@ import { ok, refuse } from "../lib/result.ts";
 import { sealed } from "../platform/crypto/refuse-if-sealed.ts";
 import { NOTHING } from "../platform/durable/object-context.ts";
 import type { MethodTable } from "../platform/durable/rpc-methods.ts";
-import { associationsPage, waitsOf } from "./associations/associations-page.ts";
 import { destinationState } from "./configuration/configuration.ts";
 import type { DestinationParts } from "./destination-parts.ts";
+import { freshUntil } from "./fresh-rights.ts";
 import { completed } from "./rules/rule-naming.ts";
+import type { Breaker } from "./scheduler/breaker.ts";
+import type { DestinationRow } from "./schema.ts";
 
-/** Stored objects of a page. */
+/** Associations or stored objects of a page. */
 const PAGE = 1_000;
 
 /** The methods of a destination of these names. */
@@ -43,11 +45,30 @@ export const associationMethods: Named<
     const row = destination && associations.ofPath(...given);
     return row ? associations.views(row, waitsOf(destination, breaker)) : [];
   },
-  associations: ({ record, associations, breaker }, ...given) =>
-    associationsPage(record, associations, breaker, ...given),
+  associations: ({ record, associations, breaker }, ids, after = "", limit = PAGE) => {
+    const destination = record.row();
+    if (!destination) return refuse("missing");
+    const most = Math.min(limit, PAGE);
+    const rows = ids
+      ? ids.map((id) => associations.find(id)).filter((row) => row !== null)
+      : associations.page(after, most);
+    const waits = waitsOf(destination, breaker);
+    return ok({
+      store_name: destination.name,
+      store_type: destination.type,
+      associated_secrets: rows.flatMap((row) => associations.views(row, waits)),
+      next: ids || rows.length < most ? null : (rows.at(-1)?.id ?? null),
+    });
+  },
   setTrace: ({ object, associations }, ...given) => object.commit(() => associations.setTrace(...given), NOTHING),
   plan: ({ planning }, ...given) => planning.plan(...given),
 };
+
+/** The times that entries of a destination's associations show. */
+const waitsOf = (row: DestinationRow, breaker: Breaker) => ({
+  openUntil: breaker.view()?.openUntil ?? 0,
+  freshUntil: freshUntil(row),
+});
 
 /** RPC methods that look at objects, and change nothing. */
 export const inspectMethods: Named<"storedObjects" | "previewSet" | "previewConfigure" | "copyRecords" | "sampleName"> =

@@ -1,6 +1,5 @@
 import type { DestinationKey } from "../../contracts/destination.ts";
-import type { WriteRights } from "../../contracts/kv-store.ts";
-import type { DestinationState } from "../../contracts/sync-destination.ts";
+import type { DestinationState, SyncDestinationApi } from "../../contracts/sync-destination.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { refuseIfSealed } from "../../platform/crypto/refuse-if-sealed.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
@@ -14,16 +13,7 @@ import type { Defined } from "./definition.ts";
 import type { DestinationRecord } from "./destination-record.ts";
 import type { Registration } from "./registration.ts";
 
-interface Options {
-  /** The type as the caller spells it. */
-  readonly word?: string;
-  /** `patch`: a JSON merge patch, which creates nothing. */
-  readonly mode?: "write" | "patch";
-  /** The origin of the request. */
-  readonly origin?: string;
-  /** The caller's; a Worker of the version before does not say them. */
-  readonly rights?: WriteRights;
-}
+type Options = NonNullable<Parameters<SyncDestinationApi["configure"]>[2]>;
 
 /**
  * Creates and changes the configuration of one destination. Owned by `SyncDestination`. A write costs one RPC to
@@ -40,6 +30,8 @@ export class Configuration {
 
   /**
    * Creates the destination, or changes the fields in the body. The caller delivers its announcements.
+   * @param options `word` is the type as the caller spells it. `patch` is a JSON merge patch, which creates nothing. A
+   *   Worker of the version before does not say the caller's rights
    * @returns the warnings
    */
   async write(

@@ -4,9 +4,8 @@ import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import { warn } from "../../platform/observability/log.ts";
 import { destinationKeyOf } from "../../rpc/destination-name.ts";
 import { syncControl } from "../../rpc/stubs.ts";
-import type { DestinationType } from "../destinations/index.ts";
-import type { Definition } from "./definition.ts";
-import type { DestinationRecord } from "./destination-record.ts";
+import type { Defined } from "./definition.ts";
+import type { DestinationRecord, Found } from "./destination-record.ts";
 
 /**
  * The custom application of the repository host that one destination uses. Owned by `SyncDestination`. A claim and a
@@ -49,10 +48,5 @@ export class CustomApp {
 }
 
 /** The application that a definition names, or null. */
-export const appIn = ({
-  type,
-  definition,
-}: {
-  type: DestinationType<unknown>;
-  definition: Definition;
-}): string | null => type.appOf?.(definition.connection) ?? null;
+export const appIn = ({ type, definition }: Pick<Found, "type"> & Pick<Defined, "definition">): string | null =>
+  type.appOf?.(definition.connection) ?? null;

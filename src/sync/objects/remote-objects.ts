@@ -1,4 +1,4 @@
-import type { ObjectResult, ObjectTask, SyncResult, Trouble } from "../../contracts/sync-tasks.ts";
+import type { ObjectResult, ObjectTask, SyncResult } from "../../contracts/sync-tasks.ts";
 import type { DesiredObject } from "../associations/external-name.ts";
 import { isUnsure } from "../scheduler/retry-policy.ts";
 import type { RemoteObjectRow } from "../schema.ts";
@@ -102,10 +102,7 @@ export class RemoteObjects {
   }
 
   /** The associations that hold a name. `surely`: at least one of them pushed it, or may have, under a checked name. */
-  holdersOf(
-    collisionKey: string,
-    place: string,
-  ): { readonly associations: readonly string[]; readonly surely: boolean } {
+  holdersOf(collisionKey: string, place: string) {
     const rows = this.sql
       .exec<RemoteObjectRow>("SELECT * FROM copies WHERE fold = ?", collisionKey)
       .toArray()
@@ -200,12 +197,7 @@ export class RemoteObjects {
   }
 
   /** Records the result for one object. @param outside the version at the provider now, and the tags pushed */
-  record(
-    association: string,
-    result: ObjectResult,
-    outside: Pick<SyncResult, "version" | "tagKeys" | "tagsDigest">,
-    now: number,
-  ): void {
+  record(association: string, result: ObjectResult, outside: Outside, now: number): void {
     const row = this.#find({ association, sub_key: result.subKey, external_name: result.name });
     if (!row) return;
     const isRefused = result.state === "failed";
@@ -227,7 +219,11 @@ export class RemoteObjects {
         result.tagsWritten ?? row.tags_written,
       );
     }
-    if (result.trouble) this.#recordTrouble(row, result.trouble, now);
+    if (result.trouble) {
+      const { code, message } = result.trouble;
+      const failure = "status = ?, error_code = ?, error_message = ?, updated = ?";
+      this.#update(row, failure, statusFor(result.trouble), code, message, now);
+    }
   }
 
   #recordGone(row: RemoteObjectRow, { state, uncalled }: ObjectResult, now: number): void {
@@ -242,21 +238,10 @@ export class RemoteObjects {
     );
   }
 
-  #recordTrouble(row: RemoteObjectRow, trouble: Trouble, now: number): void {
-    this.#update(
-      row,
-      "status = ?, error_code = ?, error_message = ?, updated = ?",
-      statusFor(trouble),
-      trouble.code,
-      trouble.message,
-      now,
-    );
-  }
-
   #recordThere(
     row: RemoteObjectRow,
     { state, fingerprint, reference, unsureSince, owed }: ObjectResult,
-    { version, tagKeys, tagsDigest }: Pick<SyncResult, "version" | "tagKeys" | "tagsDigest">,
+    { version, tagKeys, tagsDigest }: Outside,
     now: number,
   ): void {
     this.#update(
@@ -293,37 +278,24 @@ export class RemoteObjects {
   }
 
   #find(row: Key): RemoteObjectRow | undefined {
-    return this.sql
-      .exec<RemoteObjectRow>(
-        "SELECT * FROM copies WHERE association = ? AND sub_key = ? AND external_name = ?",
-        row.association,
-        row.sub_key,
-        row.external_name,
-      )
-      .toArray()[0];
+    return this.sql.exec<RemoteObjectRow>(`SELECT * FROM copies WHERE ${AT_KEY}`, ...keyOf(row)).toArray()[0];
   }
 
   #update(row: Key, assignments: string, ...values: SqlStorageValue[]): void {
-    this.sql.exec(
-      `UPDATE copies SET ${assignments} WHERE association = ? AND sub_key = ? AND external_name = ?`,
-      ...values,
-      row.association,
-      row.sub_key,
-      row.external_name,
-    );
+    this.sql.exec(`UPDATE copies SET ${assignments} WHERE ${AT_KEY}`, ...values, ...keyOf(row));
   }
 
   #delete(row: Key): void {
-    this.sql.exec(
-      "DELETE FROM copies WHERE association = ? AND sub_key = ? AND external_name = ?",
-      row.association,
-      row.sub_key,
-      row.external_name,
-    );
+    this.sql.exec(`DELETE FROM copies WHERE ${AT_KEY}`, ...keyOf(row));
   }
 }
 
 type Key = Pick<RemoteObjectRow, "association" | "sub_key" | "external_name">;
+
+const AT_KEY = "association = ? AND sub_key = ? AND external_name = ?";
+const keyOf = ({ association, sub_key, external_name }: Key): string[] => [association, sub_key, external_name];
+
+type Outside = Pick<SyncResult, "version" | "tagKeys" | "tagsDigest">;
 
 const parseKeys = (keys: string): string[] => JSON.parse(keys) as string[];
 

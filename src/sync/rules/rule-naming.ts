@@ -30,12 +30,6 @@ const LATER_FIELDS = {
   given: { mount: "", selector: "list" },
 } as const satisfies Partial<RuleDefinition>;
 
-export const ruleMountOf = ({ mount_uuid, mount_accessor, mount_path }: RuleRow): RuleMount => ({
-  uuid: mount_uuid,
-  accessor: mount_accessor,
-  path: mount_path,
-});
-
 export const secretIn = ({ uuid, accessor, path }: RuleMount): Omit<SecretRef, "secretName"> => ({
   mountUuid: uuid,
   mountAccessor: accessor,

@@ -251,10 +251,15 @@ export class RuleStore {
       .toArray();
   }
 
+  /** The rules that want an association which no request wants. */
+  #onlyOrigins(row: AssociationRow): RuleRow[] {
+    if (row.manual === 1 || row.wish !== "present" || !this.any()) return [];
+    return this.origins(row.mount_uuid, row.secret_name);
+  }
+
   /** Whether an association is not pushed now, because all rules that want it are paused. */
   isResting(row: AssociationRow): boolean {
-    if (row.manual === 1 || row.wish !== "present" || !this.any()) return false;
-    const rules = this.origins(row.mount_uuid, row.secret_name);
+    const rules = this.#onlyOrigins(row);
     return rules.length > 0 && rules.every(({ status }) => status === "paused");
   }
 
@@ -263,8 +268,7 @@ export class RuleStore {
    * @param byDefault the removal of rules that state none
    */
   leavesObject(row: AssociationRow, byDefault: Unmatched): boolean {
-    if (row.manual === 1 || row.wish !== "present" || !this.any()) return false;
-    const rules = this.origins(row.mount_uuid, row.secret_name);
+    const rules = this.#onlyOrigins(row);
     const removals = rules.map(({ definition }) => (JSON.parse(definition) as RuleDefinition).on_unmatch ?? byDefault);
     return rules.length > 0 && !removals.includes("delete");
   }

@@ -11,7 +11,7 @@ import type { DestinationRecord, Found } from "../configuration/destination-reco
 import type { AssociationRow } from "../schema.ts";
 import type { SecretChanges } from "../secret-changes.ts";
 import { mismatch, removalsAllowed } from "./rule.ts";
-import { definitionOf, namingOf, ruleMountOf, secretIn } from "./rule-naming.ts";
+import { definitionOf, namingOf } from "./rule-naming.ts";
 import type { MatchRow, RuleRow, RuleStore } from "./rule-store.ts";
 
 const SCANNED = 500;
@@ -125,13 +125,12 @@ export class RuleWork {
     if (this.store.ofMount(mountUuid).length === 0) return;
     if (paths.includes("")) {
       this.object.commit(() => {
-        for (const row of this.store.ofMount(mountUuid)) if (FOLLOWING.has(row.status)) this.#rescan(row);
+        for (const row of this.store.ofMount(mountUuid)) if (isFollowing(row)) this.#rescan(row);
       });
     } else {
       const found = await kvStore(this.object.env, mountUuid).surveyOf(paths);
       this.object.commit(() => {
-        for (const row of this.store.ofMount(mountUuid)) {
-          if (!FOLLOWING.has(row.status)) continue;
+        for (const row of this.store.ofMount(mountUuid).filter(isFollowing)) {
           const definition = definitionOf(row);
           const reported = this.#reported.get(row.name) ?? [];
           this.#reported.set(row.name, reported);
@@ -302,7 +301,7 @@ export class RuleWork {
     const { outbox } = this.object;
     const names = this.#nextUnapplied(row);
     const page = await this.desiredState.setPage({
-      secrets: names.map((secretName) => ({ ...secretIn(ruleMountOf(row)), secretName })),
+      secrets: names.map((secret_name) => secretOf({ ...row, secret_name })),
       naming: namingOf(found, definitionOf(row)),
       manual: false,
       prepare: (secret) => this.#prepare(row, secret),
@@ -370,11 +369,5 @@ const AGAIN = [
   "priority",
 ] as const satisfies (keyof RuleDefinition)[];
 
-/** Rules that follow changes of secrets. */
-const FOLLOWING: ReadonlySet<string> = new Set([
-  "scanning",
-  "active",
-  "limit_exceeded",
-  "confirmation_required",
-  "error",
-]);
+/** Whether a rule follows changes of secrets. */
+const isFollowing = ({ status }: RuleRow): boolean => status !== "paused" && status !== "deleting";

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import type { SurveyedSecret } from "../../contracts/kv-store.ts";
 import type { RuleDefinition, SelectorCondition } from "../../contracts/sync-rules.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { choiceOrDefault, flag, stringList } from "../../platform/http/fields.ts";
@@ -22,7 +23,6 @@ const Condition = z.strictObject({
   operator: z.enum(["In", "NotIn", "Exists", "DoesNotExist"], "must be In, NotIn, Exists or DoesNotExist"),
   values: z.array(z.string()).default([]),
 });
-type Condition = SelectorCondition;
 
 /** A list of globs over paths. */
 export const globs = () =>
@@ -78,7 +78,7 @@ export const RuleBody = z.object({
 });
 export type RuleBody = z.infer<typeof RuleBody>;
 
-const conditionsOf = (given: RuleBody["metadata_selector"]): readonly Condition[] =>
+const conditionsOf = (given: RuleBody["metadata_selector"]): readonly SelectorCondition[] =>
   Array.isArray(given)
     ? given
     : Object.entries(given ?? {}).map(([key, value]) => ({ key, operator: "In" as const, values: [value] }));
@@ -144,15 +144,8 @@ export function staticPrefix({ path_prefix, path_glob }: RuleDefinition): string
   return common.startsWith(path_prefix) ? common : path_prefix;
 }
 
-/** A secret as rules see it. */
-export interface Candidate {
-  readonly path: string;
-  /** JSON text of a map of texts; null without. */
-  readonly customMetadata: string | null;
-}
-
 /** Why a secret does not match, as a sentence; null when it matches. */
-export function mismatch(rule: RuleDefinition, { path, customMetadata }: Candidate): string | null {
+export function mismatch(rule: RuleDefinition, { path, customMetadata }: SurveyedSecret): string | null {
   const { path_prefix: prefix } = rule;
   if (prefix !== "" && !isBelow(path, prefix)) return "the path is not below path_prefix";
   if (rule.path_glob.length > 0 && !rule.path_glob.some((glob) => matchesPathGlob(path, glob))) {
@@ -169,7 +162,7 @@ export function mismatch(rule: RuleDefinition, { path, customMetadata }: Candida
 const isBelow = (path: string, prefix: string): boolean =>
   prefix.endsWith("/") ? path.startsWith(prefix) : path === prefix || path.startsWith(`${prefix}/`);
 
-function holds({ key, operator, values }: Condition, metadata: Readonly<Record<string, string>>): boolean {
+function holds({ key, operator, values }: SelectorCondition, metadata: Readonly<Record<string, string>>): boolean {
   const value = Object.hasOwn(metadata, key) ? metadata[key] : undefined;
   if (operator === "Exists") return value !== undefined;
   if (operator === "DoesNotExist") return value === undefined;

@@ -10,12 +10,6 @@ const CAP_MS = 300_000;
 /** The longest pause while at least one association has succeeded since the failures began. */
 const PARTLY_UP_CAP_MS = 30_000;
 
-interface BreakerView {
-  readonly failures: number;
-  /** No task is leased before this time (ms since 1970). */
-  readonly openUntil: number;
-}
-
 interface BreakerRow extends Record<string, SqlStorageValue> {
   /** Failures since the last success. */
   readonly failures: number;
@@ -55,8 +49,8 @@ export class Breaker {
     this.#row.forget();
   }
 
-  /** Null while it is closed. */
-  view(): BreakerView | null {
+  /** Null while it is closed. No task is leased before `openUntil` (ms since 1970). */
+  view(): { readonly failures: number; readonly openUntil: number } | null {
     const row = this.#row.get();
     return row && row.open_until > 0 ? { failures: row.failures, openUntil: row.open_until } : null;
   }

@@ -16,12 +16,6 @@ interface QuotaRow extends Record<string, SqlStorageValue> {
   wanted: number;
 }
 
-/** All rows together: the quotas granted, and how many destinations want more than they have. */
-interface Total extends Record<string, SqlStorageValue> {
-  granted: number;
-  short: number;
-}
-
 /**
  * Divides the queue capacity among destinations, each of which has a quota. Owned by `SyncControl`; `QueueQuota` is the
  * destination's side. A request costs one row; triggers keep the total, so that no request reads the rows of others.
@@ -78,8 +72,9 @@ export class QueueCapacity {
       .map(({ destination }) => destination);
   }
 
-  #total(): Total {
-    return this.sql.exec<Total>("SELECT granted, short FROM total").one();
+  /** All rows together: the quotas granted, and how many destinations want more than they have. */
+  #total() {
+    return this.sql.exec<{ granted: number; short: number }>("SELECT granted, short FROM total").one();
   }
 
   #find(destination: string): QuotaRow {

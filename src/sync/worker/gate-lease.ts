@@ -32,7 +32,6 @@ export class GateLease {
   constructor(private readonly request: (forMs: number) => Promise<MayRun>) {}
 
   /** Records a lease granted elsewhere, such as by a poll. @param sent when the request was sent */
-
   extend({ running, permitMs }: MayRun, sent: number): void {
     if (running && permitMs > 0) permittedUntil = sent + permitMs;
   }
