@@ -26,21 +26,8 @@ export function controlParts(object: ObjectContext) {
 
 export type ControlParts = ReturnType<typeof controlParts>;
 
-/** The methods of `SyncControl` of these names. */
-type Named<Name extends keyof SyncControlApi> = MethodTable<Pick<SyncControlApi, Name>, ControlParts>;
-
 /** RPC methods about custom applications of the repository host, which belong to namespaces. */
-export const appMethods: Named<
-  | "putApp"
-  | "app"
-  | "appNames"
-  | "appCredentials"
-  | "deleteApp"
-  | "claimApp"
-  | "useApp"
-  | "endNamespace"
-  | "clearNamespace"
-> = {
+export const appMethods = {
   putApp: async ({ object, apps, ended }, namespaceId, namespace, name, ...key) => {
     const { outbox } = object;
     const written = refuseIfSealed(() =>
@@ -71,4 +58,4 @@ export const appMethods: Named<
   useApp: ({ object, apps }, ...given) => object.commit(() => apps.use(...given)),
   endNamespace: ({ object, ended }, id, path) => object.commit(() => ended.end(id, path, Date.now())),
   clearNamespace: ({ object, apps }, path) => object.commit(() => apps.clear(path)),
-};
+} satisfies Partial<MethodTable<SyncControlApi, ControlParts>>;

@@ -15,11 +15,11 @@ import type { DestinationRow } from "./schema.ts";
 /** Associations or stored objects of a page. */
 const PAGE = 1_000;
 
-/** The methods of a destination of these names. */
-type Named<Name extends keyof SyncDestinationApi> = MethodTable<Pick<SyncDestinationApi, Name>, DestinationParts>;
+/** Some methods of a destination. */
+type Methods = Partial<MethodTable<SyncDestinationApi, DestinationParts>>;
 
 /** RPC methods about the destination itself, as requests and other objects see it. */
-export const configurationMethods: Named<"read" | "repaired" | "quotaScarce" | "needsApp" | "setup" | "contest"> = {
+export const configurationMethods = {
   read: sealed(({ record, purge, breaker }) => destinationState(record, purge, breaker)),
   repaired: ({ configuration }) => configuration.repaired(),
   quotaScarce: ({ quota }) => quota.giveUpUnused(),
@@ -30,12 +30,10 @@ export const configurationMethods: Named<"read" | "repaired" | "quotaScarce" | "
   }),
   // A destination with a common target asks for names.
   contest: ({ neighbours }, ...given) => neighbours.contest(...given),
-};
+} satisfies Methods;
 
 /** RPC methods about associations and the mounts of their secrets. */
-export const associationMethods: Named<
-  "changed" | "mountMoved" | "accessorOf" | "ofSecret" | "associations" | "setTrace" | "plan"
-> = {
+export const associationMethods = {
   changed: ({ changes }, ...given) => changes.enqueue(...given),
   mountMoved: ({ relocation }, mountUuid) => relocation.begin(mountUuid),
   // By the mount's path, for deleted mounts.
@@ -62,7 +60,7 @@ export const associationMethods: Named<
   },
   setTrace: ({ object, associations }, ...given) => object.commit(() => associations.setTrace(...given), NOTHING),
   plan: ({ planning }, ...given) => planning.plan(...given),
-};
+} satisfies Methods;
 
 /** The times that entries of a destination's associations show. */
 const waitsOf = (row: DestinationRow, breaker: Breaker) => ({
@@ -71,16 +69,15 @@ const waitsOf = (row: DestinationRow, breaker: Breaker) => ({
 });
 
 /** RPC methods that look at objects, and change nothing. */
-export const inspectMethods: Named<"storedObjects" | "previewSet" | "previewConfigure" | "copyRecords" | "sampleName"> =
-  {
-    storedObjects: sealed(({ record, storedObjects }, after) =>
-      record.find()?.type.kind === "stored" ? ok(storedObjects.page(after, PAGE)) : refuse("missing"),
-    ),
-    previewSet: ({ previews }, ...given) => previews.set(...given),
-    previewConfigure: sealed(({ previews }, ...given) => previews.configure(...given)),
-    copyRecords: ({ previews }, ...given) => previews.records(...given),
-    sampleName: ({ previews }) => previews.sampleName(),
-  };
+export const inspectMethods = {
+  storedObjects: sealed(({ record, storedObjects }, after) =>
+    record.find()?.type.kind === "stored" ? ok(storedObjects.page(after, PAGE)) : refuse("missing"),
+  ),
+  previewSet: ({ previews }, ...given) => previews.set(...given),
+  previewConfigure: sealed(({ previews }, ...given) => previews.configure(...given)),
+  copyRecords: ({ previews }, ...given) => previews.records(...given),
+  sampleName: ({ previews }) => previews.sampleName(),
+} satisfies Methods;
 
 /** RPC methods about associations by rule. While a deployment is gradual, callers may have an older version. */
 export const ruleMethods: MethodTable<SyncRulesApi, DestinationParts> = {
