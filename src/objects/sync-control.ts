@@ -60,7 +60,7 @@ export class SyncControl extends ControlMethods implements SyncControlApi {
       env,
       { data_keys: dataKeyMigrations, control: controlMigrations },
       {
-        "key-holder": () => this.#deliverKeyHolder(),
+        "key-holder": async () => this.rekey(await accessControl(this.env).holdsKeys("sync-control", "main", true)),
         repaired: (destination) => syncDestination(this.env, destination).repaired(),
         scarce: (_lane, rows) => this.#announceScarcity(rows.map(({ body }) => JSON.parse(body) as string)),
       },
@@ -207,10 +207,5 @@ export class SyncControl extends ControlMethods implements SyncControlApi {
     return () => {
       if (page.length === WOKEN_PER_PAGE) this.outbox.enlist("scarce", "", page.at(-1));
     };
-  }
-
-  async #deliverKeyHolder(): Promise<void> {
-    const term = await accessControl(this.env).holdsKeys("sync-control", "main", true);
-    this.rekey(term);
   }
 }

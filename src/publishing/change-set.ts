@@ -2,14 +2,9 @@ import type { NewEvent } from "../contracts/event.ts";
 import type { Node, NodeEventType } from "../contracts/node.ts";
 import type { IndexBackfill } from "../platform/durable/blocking/index-backfill.ts";
 import { linesOf } from "./event-lines.ts";
-import type { EventPublisher, Origin } from "./event-publisher.ts";
+import type { Entry, EventPublisher, Origin } from "./event-publisher.ts";
 
-/** The events of one change, and the rows that receive the index of its line. */
-export interface ChangeSet {
-  readonly events: readonly NewEvent[];
-  readonly backfills: readonly IndexBackfill[];
-  readonly origins?: readonly Origin[];
-}
+export type ChangeSet = Entry<IndexBackfill>;
 
 /** One change set of several, in their order. */
 export function mergeChangeSets(parts: readonly ChangeSet[]): ChangeSet {

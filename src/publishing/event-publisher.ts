@@ -11,7 +11,8 @@ import { linesOf } from "./event-lines.ts";
  */
 export type Origin = readonly [event: number, cut: number, line: number];
 
-interface Entry<Backfill> {
+/** The events of one change, and the rows that receive the index of its line. */
+export interface Entry<Backfill> {
   readonly events: readonly NewEvent[];
   readonly backfills: readonly Backfill[];
   readonly origins?: readonly Origin[];

@@ -51,9 +51,23 @@ export class DesiredState {
    * @returns the association's id
    */
   async set(secret: SecretRef, keys: readonly string[], naming: SetNaming | null = null): Promise<Result<string>> {
-    const set = await this.#set(secret, keys, naming);
-    if (set.ok) await drainAssociation(this.object.outbox, secret);
-    return set;
+    const id = associationId(secret);
+    const plan = refuseIfSealed(() => this.check.check(secret, keys, undefined, naming));
+    if (!plan.ok) return plan;
+    const reserved = !this.associations.isQueued(id);
+    if (reserved && !(await this.quota.reserve())) {
+      return refuse("unavailable", "the sync queue is at capacity; nothing was recorded");
+    }
+    try {
+      const stored = await this.check.claim(plan, secret, keys, naming, (again) =>
+        this.#store(secret, again, { manual: true, order: "single" }),
+      );
+      if (!stored.ok) return stored;
+    } finally {
+      if (reserved) this.quota.release();
+    }
+    await drainAssociation(this.object.outbox, secret);
+    return ok(id);
   }
 
   /**
@@ -118,25 +132,6 @@ export class DesiredState {
       }
       return true;
     });
-  }
-
-  async #set(secret: SecretRef, keys: readonly string[], own: SetNaming | null): Promise<Result<string>> {
-    const id = associationId(secret);
-    const plan = refuseIfSealed(() => this.check.check(secret, keys, undefined, own));
-    if (!plan.ok) return plan;
-    const reserved = !this.associations.isQueued(id);
-    if (reserved && !(await this.quota.reserve())) {
-      return refuse("unavailable", "the sync queue is at capacity; nothing was recorded");
-    }
-    try {
-      const stored = await this.check.claim(plan, secret, keys, own, (again) =>
-        this.#store(secret, again, { manual: true, order: "single" }),
-      );
-      if (!stored.ok) return stored;
-    } finally {
-      if (reserved) this.quota.release();
-    }
-    return ok(id);
   }
 
   /** Sets an association to absent. Succeeds when there is no association. @returns the association's id */

@@ -7,7 +7,6 @@ import { parseAppKey } from "../../providers/repo-host-github/app-key.ts";
 import { upsert } from "../single-row.ts";
 
 interface AppRow extends Record<string, SqlStorageValue> {
-  namespace: string;
   name: string;
   app_id: string;
   fingerprint: string;

@@ -94,11 +94,9 @@ export class QueueQuota {
 
   /** Like `request`, but never rejects: the alarm repeats it. */
   async tryRequest(): Promise<void> {
-    try {
-      await this.request();
-    } catch (failure) {
+    await this.request().catch((failure: unknown) => {
       warn("share-failed", { destination: this.object.name, because: textOf(failure) });
-    }
+    });
   }
 
   /** Like `tryRequest`, when rows wait for quota. */

@@ -51,9 +51,7 @@ export function completionOf(result: SyncResult, isFresh: boolean): WorkOutcome 
   if (troubles.some(isPaused)) return { kind: "again" };
   const passing = troubles.filter((one) => one.outcome !== "client");
   if (passing.length > 0) {
-    const waits = passing.flatMap((one) =>
-      "retryAfterMs" in one && one.retryAfterMs !== undefined ? [one.retryAfterMs] : [],
-    );
+    const waits = passing.flatMap((one) => ("retryAfterMs" in one ? (one.retryAfterMs ?? []) : []));
     if (waits.length === 0) return { kind: "retry" };
     // Providers count a rate over all calls, so a throttled call pauses the whole destination.
     return { kind: "retry", afterMs: Math.max(...waits), all: passing.some((one) => one.code === "throttled") };
