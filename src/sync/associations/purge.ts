@@ -1,9 +1,9 @@
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import type { DestinationDeletion } from "../configuration/destination-deletion.ts";
+import { SingleRow } from "../rows.ts";
 import type { Breaker } from "../scheduler/breaker.ts";
 import type { PurgeRow } from "../schema.ts";
-import { SingleRow } from "../single-row.ts";
 import type { Associations } from "./associations.ts";
 
 /** During a purge a transient failure is final after this many attempts. */

@@ -4,7 +4,7 @@ import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import type { NamespaceContent } from "../../platform/durable/ended-namespaces.ts";
 import { parseAppKey } from "../../providers/repo-host-github/app-key.ts";
-import { upsert } from "../single-row.ts";
+import { texts, upsert } from "../rows.ts";
 
 interface AppRow extends Record<string, SqlStorageValue> {
   name: string;
@@ -54,10 +54,7 @@ export class Apps {
   }
 
   names(namespace: string): string[] {
-    return this.sql
-      .exec<{ name: string }>("SELECT name FROM apps WHERE namespace = ? ORDER BY name", namespace)
-      .toArray()
-      .map(({ name }) => name);
+    return texts(this.sql, "SELECT name FROM apps WHERE namespace = ? ORDER BY name", namespace);
   }
 
   /** @throws Sealed */
@@ -86,14 +83,8 @@ export class Apps {
 
   /** The destinations that use an application, as `type/name`. */
   users(namespace: string, name: string): string[] {
-    return this.sql
-      .exec<{ destination: string }>(
-        "SELECT destination FROM app_users WHERE namespace = ? AND app = ? ORDER BY destination",
-        namespace,
-        name,
-      )
-      .toArray()
-      .map(({ destination }) => destination.slice(namespace.length));
+    const query = "SELECT destination FROM app_users WHERE namespace = ? AND app = ? ORDER BY destination";
+    return texts(this.sql, query, namespace, name).map((destination) => destination.slice(namespace.length));
   }
 
   /** Registers a destination as user of an application, in addition to the application it uses already. */

@@ -1,5 +1,5 @@
 import { DEFAULTS, type SyncConfig } from "../../contracts/sync-control.ts";
-import { upsert } from "../single-row.ts";
+import { texts, upsert } from "../rows.ts";
 
 /**
  * Owns the tables `config`, `permissions`, `resuming` and `targets` of `SyncControl`. Each call is one indexed
@@ -47,8 +47,8 @@ export class ControlStore {
     const others = new Set<string>();
     this.sql.exec("DELETE FROM targets WHERE destination = ?", destination);
     for (const target of targets) {
-      const shared = this.sql.exec<{ destination: string }>("SELECT destination FROM targets WHERE target = ?", target);
-      for (const other of shared) others.add(other.destination);
+      for (const other of texts(this.sql, "SELECT destination FROM targets WHERE target = ?", target))
+        others.add(other);
       this.sql.exec("INSERT INTO targets VALUES (?, ?)", target, destination);
     }
     return [...others];

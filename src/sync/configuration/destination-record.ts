@@ -12,8 +12,8 @@ import type { NamingScope } from "../associations/external-name.ts";
 import type { ProviderSettings } from "../destinations/destination-type.ts";
 import type { DestinationType } from "../destinations/index.ts";
 import { freshUntil } from "../fresh-rights.ts";
+import { SingleRow } from "../rows.ts";
 import type { DestinationRow } from "../schema.ts";
-import { SingleRow } from "../single-row.ts";
 import type { SyncEvents } from "../sync-events.ts";
 import {
   type Defined,

@@ -5,6 +5,7 @@ import { destinationKeyOf } from "../../rpc/destination-name.ts";
 import { syncControl, syncDestination } from "../../rpc/stubs.ts";
 import type { Associations } from "../associations/associations.ts";
 import { type DestinationRecord, placeOf } from "../configuration/destination-record.ts";
+import { texts } from "../rows.ts";
 import { NONE_TAKEN, type TakenNames } from "./object-plan.ts";
 import type { RemoteObjects } from "./remote-objects.ts";
 
@@ -163,10 +164,7 @@ export class Neighbours {
   }
 
   #others(): string[] {
-    return this.object.sql
-      .exec<{ destination: string }>("SELECT destination FROM neighbours")
-      .toArray()
-      .map(({ destination }) => destination);
+    return texts(this.object.sql, "SELECT destination FROM neighbours");
   }
 
   /** Describes a destination in an error message. Its name is shown in its own namespace and in those above only. */

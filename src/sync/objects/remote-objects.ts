@@ -1,5 +1,6 @@
 import type { ObjectResult, ObjectTask, SyncResult } from "../../contracts/sync-tasks.ts";
 import type { DesiredObject } from "../associations/external-name.ts";
+import { texts } from "../rows.ts";
 import { isUnsure } from "../scheduler/retry-policy.ts";
 import type { RemoteObjectRow } from "../schema.ts";
 import { statusFor } from "../sync-status.ts";
@@ -56,9 +57,8 @@ export class RemoteObjects {
 
   /** The name of any object that certainly exists, or null. */
   anyPushed(): string | null {
-    const query =
-      "SELECT external_name AS name FROM copies WHERE ours = ? AND version IS NOT NULL AND left_alone = 0 LIMIT 1";
-    return this.sql.exec<{ name: string }>(query, OURS).toArray()[0]?.name ?? null;
+    const query = "SELECT external_name FROM copies WHERE ours = ? AND version IS NOT NULL AND left_alone = 0 LIMIT 1";
+    return texts(this.sql, query, OURS)[0] ?? null;
   }
 
   /** Whether a clean-up of one of its objects is owed. */
@@ -69,14 +69,9 @@ export class RemoteObjects {
 
   /** The other association that holds a name, including names of obsolete objects; null for none. */
   holder(collisionKey: string, association: string): string | null {
-    const [held] = this.sql
-      .exec<{ association: string }>(
-        "SELECT association FROM copies WHERE fold = ? AND association <> ? AND (blocked IS NULL OR ours > 0) LIMIT 1",
-        collisionKey,
-        association,
-      )
-      .toArray();
-    return held?.association ?? null;
+    const query =
+      "SELECT association FROM copies WHERE fold = ? AND association <> ? AND (blocked IS NULL OR ours > 0) LIMIT 1";
+    return texts(this.sql, query, collisionKey, association)[0] ?? null;
   }
 
   /** Plans the steps of an association from its recorded objects. */

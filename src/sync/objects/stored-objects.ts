@@ -1,6 +1,6 @@
 import type { StoredObjectView } from "../../contracts/sync-destination.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
-import { upsert } from "../single-row.ts";
+import { texts, upsert } from "../rows.ts";
 
 /**
  * Sealed objects of a destination of kind `stored`, one row each. Methods that write are called inside the object's
@@ -29,8 +29,8 @@ export class StoredObjects {
 
   /** Removes up to `limit` objects. @returns whether more may remain */
   clear(limit: number): boolean {
-    const names = this.sql.exec<{ name: string }>("SELECT name FROM stored_objects LIMIT ?", limit).toArray();
-    for (const { name } of names) this.remove(name);
+    const names = texts(this.sql, "SELECT name FROM stored_objects LIMIT ?", limit);
+    for (const name of names) this.remove(name);
     return names.length === limit;
   }
 

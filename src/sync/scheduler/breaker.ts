@@ -1,7 +1,7 @@
 import type { SyncResult } from "../../contracts/sync-tasks.ts";
 import { backoff } from "../../lib/backoff.ts";
 import { FRESH_CAP_MS, isRefusalOfRights } from "../fresh-rights.ts";
-import { SingleRow } from "../single-row.ts";
+import { SingleRow } from "../rows.ts";
 import { affectsDestination, isCall } from "./retry-policy.ts";
 
 /** The breaker opens after failures of this many associations without a success in between. */

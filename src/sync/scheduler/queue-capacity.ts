@@ -1,5 +1,5 @@
 import type { QuotaGrant, QuotaRequest } from "../../contracts/sync-control.ts";
-import { upsert } from "../single-row.ts";
+import { texts, upsert } from "../rows.ts";
 
 /** Destinations with a quota, for an inventory of objects. */
 export const DESTINATIONS_WITH_QUOTA = "SELECT destination AS name FROM shares";
@@ -62,14 +62,8 @@ export class QueueCapacity {
 
   /** A page of the destinations with quota or need, by name. */
   destinations(after: string, limit: number): string[] {
-    return this.sql
-      .exec<{ destination: string }>(
-        "SELECT destination FROM shares WHERE destination > ? ORDER BY destination LIMIT ?",
-        after,
-        limit,
-      )
-      .toArray()
-      .map(({ destination }) => destination);
+    const query = "SELECT destination FROM shares WHERE destination > ? ORDER BY destination LIMIT ?";
+    return texts(this.sql, query, after, limit);
   }
 
   /** All rows together: the quotas granted, and how many destinations want more than they have. */

@@ -3,7 +3,7 @@ import type { ObjectContext } from "../../platform/durable/object-context.ts";
 import type { WorkQueue } from "../../platform/durable/work-queue.ts";
 import { textOf, warn } from "../../platform/observability/log.ts";
 import { syncControl } from "../../rpc/stubs.ts";
-import { SingleRow } from "../single-row.ts";
+import { SingleRow } from "../rows.ts";
 import { EXTRA_QUOTA } from "./queue-capacity.ts";
 import type { SyncGate } from "./sync-gate.ts";
 

@@ -5,8 +5,8 @@ import { textOf, warn } from "../../platform/observability/log.ts";
 import { settings } from "../../platform/settings.ts";
 import { kvStore } from "../../rpc/stubs.ts";
 import type { Associations } from "../associations/associations.ts";
+import { SingleRow } from "../rows.ts";
 import type { AssociationRow } from "../schema.ts";
-import { SingleRow } from "../single-row.ts";
 import type { Breaker } from "./breaker.ts";
 
 const PAGE = 200;

@@ -14,6 +14,13 @@ export function upsert(sql: SqlStorage, table: string, row: Readonly<Record<stri
   );
 }
 
+/** The texts that a statement selects, in its only column. */
+export const texts = (sql: SqlStorage, statement: string, ...values: readonly SqlStorageValue[]): string[] =>
+  sql
+    .exec<Record<string, string>>(statement, ...values)
+    .toArray()
+    .flatMap((row) => Object.values(row));
+
 /** The only row of a table, memoized. Methods that write are called inside the object's transaction. */
 export class SingleRow<Row extends Record<string, SqlStorageValue>> {
   readonly #memo: Memo<Row | null>;
