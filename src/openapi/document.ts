@@ -6,6 +6,7 @@ import type { Verb } from "../platform/http/target.ts";
 import { RELEASE } from "../platform/version.ts";
 import type { AnyRoute } from "../routes/server/route.ts";
 import { authRoutes, clusterRoutes, mountRoutes, mountTable, secretsRoutes } from "../routes/table.ts";
+import { keys } from "../wire/shapes.ts";
 import {
   ENVELOPE,
   ERRORS,
@@ -24,10 +25,15 @@ import { GUIDE, TAGS } from "./guide.ts";
 import { type Json, type JsonSchema, SchemaWriter } from "./json-schema.ts";
 import {
   type Answer,
+  type Answers,
   type Body,
   count,
+  data,
   type EnvelopeParts,
+  flag,
   type Group,
+  noContent,
+  nothing,
   type Operation,
   type Parameter,
   type Parameters,
@@ -178,9 +184,10 @@ function operationObject({ route, operation, tag, path }: Described, writer: Sch
   const area = areaOf(path);
   const example = (examples as Readonly<Record<string, Recorded>>)[id];
   const body = bodyOf(route, operation, writer, (operation.example?.body as Json | undefined) ?? example?.request);
-  const statuses = [...refusalsOf(route, operation), ...(operation.errors ?? [])];
+  const expected = answersOf(route, operation, area);
+  const statuses = [...refusalsOf(route, expected), ...(operation.errors ?? [])];
   const refusals = [...new Set(statuses)].sort().map((status) => [status, ref("responses", `${area}-${status}`)]);
-  const answers = Object.entries(operation.answers).map(([status, answer]) => [
+  const answers = Object.entries(expected).map(([status, answer]) => [
     status,
     withHeaders(answerObject(answer, writer, example?.answers[status]), {
       ...(answer.kind === "json" && answer.headers && INDEX_HEADERS),
@@ -193,10 +200,24 @@ function operationObject({ route, operation, tag, path }: Described, writer: Sch
     ...(description !== undefined && { description }),
     tags: [tag],
     ...(route.access === "none" ? { security: [] } : { "x-sallyport-right": rightOf(route, operation, path) }),
-    parameters: parametersOf(route, operation, area, writer),
+    parameters: parametersOf(route, operation, area, writer, isIndented(area, expected)),
     ...(body && { requestBody: body }),
     responses: Object.fromEntries([...answers, ...refusals]),
   };
+}
+
+/** @throws Error for a read without a described answer */
+function answersOf({ verb }: AnyRoute, { id, answers }: Operation, area: Area): Answers {
+  if (answers) return answers;
+  if (verb === "GET") throw new Error(`${id}: its answer is not described`);
+  if (verb === "LIST") return data("Their names.", keys);
+  return area === "secrets" ? noContent : nothing;
+}
+
+/** Whether `pretty` counts: for operations of the cluster API whose one answer is JSON. */
+function isIndented(area: Area, answers: Answers): boolean {
+  const [answer, another] = Object.values(answers);
+  return area === "cluster" && answer?.kind === "json" && !answer.texts && !another;
 }
 
 /** A JSON document is an object. */
@@ -218,9 +239,15 @@ function rightOf(route: AnyRoute, { id, right }: Operation, path: string): strin
   return `${capability}${scan}${sudo}${create} on ${path.replace("/v1/", "")}`;
 }
 
-function parametersOf(route: AnyRoute, operation: Operation, area: Area, writer: SchemaWriter): Json {
+function parametersOf(
+  route: AnyRoute,
+  operation: Operation,
+  area: Area,
+  writer: SchemaWriter,
+  indented: boolean,
+): Json {
   const { id, path: meanings = {}, headers = {} } = operation;
-  const query = queryOf(route, operation, writer);
+  const query = { ...queryOf(route, operation, writer), ...(indented && { pretty: flag("Indents the answer.") }) };
   const inPath = [...route.path.matchAll(/:(\w+)(\+?)/g)].map(([, name = "", greedy]) => {
     const description = meanings[name];
     if (description === undefined) throw new Error(`${id}: the parameter ${name} in its path is not described`);
@@ -380,7 +407,7 @@ function envelope({ data, auth, flat, orErrors }: EnvelopeParts, writer: SchemaW
 }
 
 /** Errors of every operation of its kind. */
-function refusalsOf(route: AnyRoute, { answers }: Operation): number[] {
+function refusalsOf(route: AnyRoute, answers: Answers): number[] {
   const list = [400, 404, 429, 500, 503];
   if (route.access !== "none") list.push(403);
   if (route.body || route.raw || route.verb !== "GET") list.push(408, 413);

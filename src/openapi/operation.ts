@@ -18,8 +18,8 @@ export interface Operation {
   /** Writes are documented as POST, except those with PUT; the service accepts both. */
   readonly method?: "put";
   readonly body?: Body;
-  /** By status. */
-  readonly answers: Readonly<Record<number, Answer>>;
+  /** Absent: the names for a LIST, no content for a write. */
+  readonly answers?: Answers;
   readonly example?: Example;
   /** Error statuses beyond those of every operation of its kind. */
   readonly errors?: readonly number[];
@@ -83,6 +83,9 @@ export interface Body {
   readonly types?: readonly string[];
 }
 
+/** Success responses by status. */
+export type Answers = Readonly<Record<number, Answer>>;
+
 /** A success response. */
 export type Answer =
   | { readonly kind: "empty"; readonly description: string }
@@ -136,14 +139,14 @@ export const data = (description: string, schema: z.ZodType, more: Omit<Envelope
   200: { kind: "envelope", description, parts: { ...more, data: schema } } as const,
 });
 /** The envelope without data, for warnings. */
-export const warned = (description: string, status = 200): Readonly<Record<number, Answer>> => ({
+export const warned = (description: string, status = 200): Answers => ({
   [status]: { kind: "envelope", description, parts: {} },
 });
 /** Bare JSON without the headers of the cluster API. */
-export const plain = (description: string, schema: z.ZodType, status = 200): Readonly<Record<number, Answer>> => ({
+export const plain = (description: string, schema: z.ZodType, status = 200): Answers => ({
   [status]: { kind: "json", description, schema },
 });
 /** Bare JSON of the cluster API. */
-export const bare = (description: string, schema: z.ZodType): Readonly<Record<number, Answer>> => ({
+export const bare = (description: string, schema: z.ZodType): Answers => ({
   200: { kind: "json", description, schema, headers: "cluster" },
 });

@@ -3,9 +3,6 @@ import { count, flag, type Parameters, required, text } from "./operation.ts";
 
 /** Parameters shared by many operations. */
 
-/** Human-readable output of the cluster API. */
-export const pretty: Parameters = { pretty: flag("Indents the answer.") };
-
 export const namespace: Parameters = {
   namespace: { description: "The namespace.", schema: { type: "string", default: "default" } },
 };
@@ -19,7 +16,6 @@ export const waiting: Parameters = {
   index: count("Wait until the answer's index is greater than this; 0 does not wait."),
   wait: text("How long to wait at most, a Go duration such as `30s`; 5 minutes by default and at most."),
   stale: flag("Accepted without effect: every read is consistent."),
-  ...pretty,
 };
 
 /** Of paged lists. */

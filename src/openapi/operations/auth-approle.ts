@@ -90,13 +90,10 @@ const fieldOperations = Object.fromEntries(
           answers: data("The field.", shown[path] ?? z.never()),
         },
       ],
-      [
-        `POST ${ROLE}/${path}`,
-        { id: `setAppRole${camel(path)}`, summary: `Set ${named} of a role`, body: { fields }, answers: noContent },
-      ],
+      [`POST ${ROLE}/${path}`, { id: `setAppRole${camel(path)}`, summary: `Set ${named} of a role`, body: { fields } }],
       [
         `DELETE ${ROLE}/${path}`,
-        { id: `resetAppRole${camel(path)}`, summary: `Set ${named} of a role to its default`, answers: noContent },
+        { id: `resetAppRole${camel(path)}`, summary: `Set ${named} of a role to its default` },
       ],
     ];
   }),
@@ -110,15 +107,14 @@ export const approle = group(
     alias: "The locked name: of a user, or a role id.",
   },
   {
-    "LIST /auth/approle/role": { id: "listAppRoles", summary: "List the roles", answers: data("Their names.", keys) },
+    "LIST /auth/approle/role": { id: "listAppRoles", summary: "List the roles" },
     [`GET ${ROLE}`]: { id: "readAppRole", summary: "Read a role", answers: data("The role.", Role) },
     [`POST ${ROLE}`]: {
       id: "writeAppRole",
       summary: "Create or update a role",
       body: { fields: fieldTexts },
-      answers: noContent,
     },
-    [`DELETE ${ROLE}`]: { id: "deleteAppRole", summary: "Delete a role with its secret ids", answers: noContent },
+    [`DELETE ${ROLE}`]: { id: "deleteAppRole", summary: "Delete a role with its secret ids" },
     [`GET ${ROLE}/role-id`]: {
       id: "readAppRoleRoleId",
       summary: "Read the role id of a role",
@@ -128,7 +124,6 @@ export const approle = group(
       id: "setAppRoleRoleId",
       summary: "Set the role id of a role",
       body: { fields: { role_id: "Unique in the auth method." } },
-      answers: noContent,
     },
     [`GET ${ROLE}/local-secret-ids`]: {
       id: "readAppRoleLocalSecretIds",
@@ -175,7 +170,6 @@ export const approle = group(
               id: `${id}SecretId`,
               summary: "Destroy a secret id",
               body: { fields: { secret_id: "The secret id." } },
-              answers: noContent,
             },
           ],
           [
@@ -184,7 +178,6 @@ export const approle = group(
               id: `${id}SecretIdByAccessor`,
               summary: "Destroy a secret id by its accessor",
               body: { fields: { secret_id_accessor: "Its accessor." } },
-              answers: noContent,
             },
           ],
         ];
@@ -223,10 +216,6 @@ export const approle = group(
         { flat: true },
       ),
     },
-    "POST /sys/locked-users/:accessor/unlock/:alias+": {
-      id: "unlockUser",
-      summary: "Unlock a user",
-      answers: noContent,
-    },
+    "POST /sys/locked-users/:accessor/unlock/:alias+": { id: "unlockUser", summary: "Unlock a user" },
   },
 );

@@ -1,5 +1,4 @@
 import * as z from "zod";
-import { keys } from "../../wire/shapes.ts";
 import { data, group, noContent } from "../operation.ts";
 import { legacyRoleFieldTexts, loggedIn, TokenSettings, tokenFieldTexts } from "./auth-methods.ts";
 
@@ -55,13 +54,8 @@ export const authKubernetes = group(
       id: "writeKubernetesConfig",
       summary: "Configure logins of service accounts",
       body: { fields: configTexts },
-      answers: noContent,
     },
-    "LIST /auth/kubernetes/role": {
-      id: "listKubernetesRoles",
-      summary: "List the roles",
-      answers: data("Their names.", keys),
-    },
+    "LIST /auth/kubernetes/role": { id: "listKubernetesRoles", summary: "List the roles" },
     "GET /auth/kubernetes/role/:name": {
       id: "readKubernetesRole",
       summary: "Read a role",
@@ -73,11 +67,7 @@ export const authKubernetes = group(
       body: { fields: { ...roleTexts, ...tokenFieldTexts, ...legacyRoleFieldTexts } },
       answers: { ...noContent, 200: { kind: "envelope", description: "Warnings.", parts: {} } },
     },
-    "DELETE /auth/kubernetes/role/:name": {
-      id: "deleteKubernetesRole",
-      summary: "Delete a role",
-      answers: noContent,
-    },
+    "DELETE /auth/kubernetes/role/:name": { id: "deleteKubernetesRole", summary: "Delete a role" },
     "POST /auth/kubernetes/login": {
       id: "loginWithKubernetes",
       summary: "Log in by the token of a service account",

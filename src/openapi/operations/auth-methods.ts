@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { keys, seconds } from "../../wire/shapes.ts";
-import { data, group, noContent, type Operation } from "../operation.ts";
+import { seconds } from "../../wire/shapes.ts";
+import { data, group, type Operation } from "../operation.ts";
 import { Auth } from "./tokens.ts";
 
 const names = z.array(z.string()).optional();
@@ -190,9 +190,8 @@ const jwt: Readonly<Record<string, Operation>> = {
     id: "writeJwtConfig",
     summary: "Configure logins by signed tokens",
     body: { fields: jwtConfigTexts },
-    answers: noContent,
   },
-  "LIST /auth/jwt/role": { id: "listJwtRoles", summary: "List the roles", answers: data("Their names.", keys) },
+  "LIST /auth/jwt/role": { id: "listJwtRoles", summary: "List the roles" },
   "GET /auth/jwt/role/:name": {
     id: "readJwtRole",
     summary: "Read a role",
@@ -204,13 +203,11 @@ const jwt: Readonly<Record<string, Operation>> = {
     summary: "Create or update a role",
     path: { name: "The role's name, in any letter case." },
     body: { fields: { ...jwtRoleTexts, ...tokenFieldTexts, ...legacyRoleFieldTexts } },
-    answers: noContent,
   },
   "DELETE /auth/jwt/role/:name": {
     id: "deleteJwtRole",
     summary: "Delete a role",
     path: { name: "The role's name, in any letter case." },
-    answers: noContent,
   },
   "POST /auth/jwt/login": {
     id: "loginWithJwt",
@@ -284,13 +281,8 @@ export const authMethods = group(
       id: "enableAuthMethod",
       summary: "Enable an auth method",
       body: { fields: { type: "The type: `userpass`, `jwt`, `oidc`, `kubernetes` or `approle`." } },
-      answers: noContent,
     },
-    "DELETE /sys/auth/:path+": {
-      id: "disableAuthMethod",
-      summary: "Disable an auth method and revoke its tokens",
-      answers: noContent,
-    },
+    "DELETE /sys/auth/:path+": { id: "disableAuthMethod", summary: "Disable an auth method and revoke its tokens" },
     "GET /sys/auth/:path+/tune": {
       id: "readAuthMethodTuning",
       summary: "Read the settings of an auth method",
@@ -300,7 +292,6 @@ export const authMethods = group(
       id: "tuneAuthMethod",
       summary: "Tune an auth method",
       body: { fields: tuning },
-      answers: noContent,
     },
     "GET /sys/mounts/auth/:path+": {
       id: "readAuthMount",
@@ -316,9 +307,8 @@ export const authMethods = group(
       id: "tuneAuthMount",
       summary: "Tune an auth method by the path of its mount",
       body: { fields: tuning },
-      answers: noContent,
     },
-    "LIST /auth/userpass/users": { id: "listUsers", summary: "List the users", answers: data("Their names.", keys) },
+    "LIST /auth/userpass/users": { id: "listUsers", summary: "List the users" },
     "GET /auth/userpass/users/:name": {
       id: "readUser",
       summary: "Read a user",
@@ -328,20 +318,14 @@ export const authMethods = group(
       id: "writeUser",
       summary: "Create or update a user",
       body: user,
-      answers: noContent,
     },
-    "DELETE /auth/userpass/users/:name": { id: "deleteUser", summary: "Delete a user", answers: noContent },
+    "DELETE /auth/userpass/users/:name": { id: "deleteUser", summary: "Delete a user" },
     "POST /auth/userpass/users/:name/password": {
       id: "changePassword",
       summary: "Change a user's password",
       body: { fields: { password_hash: NO_HASH } },
-      answers: noContent,
     },
-    "POST /auth/userpass/users/:name/policies": {
-      id: "changeUserPolicies",
-      summary: "Change a user's policies",
-      answers: noContent,
-    },
+    "POST /auth/userpass/users/:name/policies": { id: "changeUserPolicies", summary: "Change a user's policies" },
     "POST /auth/userpass/login/:name": {
       id: "loginWithPassword",
       summary: "Log in by name and password",

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { AclToken, indexes } from "../../wire/acl.ts";
 import { texts } from "../../wire/shapes.ts";
-import { bare, group, nothing, type Operation } from "../operation.ts";
-import { filter, list, namespace, page, prefix, pretty, reverse, waiting } from "../parameters.ts";
+import { bare, group, type Operation } from "../operation.ts";
+import { filter, list, namespace, page, prefix, reverse, waiting } from "../parameters.ts";
 
 const JobAcl = z
   .object({ Namespace: z.string(), JobID: z.string(), Group: z.string(), Task: z.string() })
@@ -54,7 +54,6 @@ const putNamespace: Omit<Operation, "id"> = {
   summary: "Create or update a cluster namespace",
   method: "put",
   body: namespaceBody,
-  answers: nothing,
   errors: [409],
 };
 
@@ -66,7 +65,6 @@ export const clusterAccess = group(
       id: "bootstrapAcl",
       summary: "Bootstrap the first management token",
       description: "With the setting `BOOTSTRAP_SECRET`, that secret is required.",
-      query: pretty,
       answers: bare("The token.", AclToken),
       errors: [403],
     },
@@ -85,7 +83,7 @@ export const clusterAccess = group(
     "GET /acl/capabilities/self": {
       id: "readOwnAclCapabilities",
       summary: "List the caller's capabilities in a cluster namespace",
-      query: { ...namespace, ...pretty },
+      query: namespace,
       answers: bare(
         "The capabilities, such as `node:write` or `namespace:host-volume-create`.",
         z.object({ Capabilities: z.array(z.string()) }),
@@ -108,9 +106,8 @@ export const clusterAccess = group(
           JobACL: { type: "null", description: "Not supported." },
         },
       },
-      answers: nothing,
     },
-    "DELETE /acl/policy/:name": { id: "deleteAclPolicy", summary: "Delete a policy", answers: nothing },
+    "DELETE /acl/policy/:name": { id: "deleteAclPolicy", summary: "Delete a policy" },
     "GET /acl/tokens": {
       id: "listAclTokens",
       summary: "List tokens",
@@ -138,33 +135,26 @@ export const clusterAccess = group(
     "POST /acl/token": {
       id: "createAclToken",
       summary: "Create a token",
-      query: pretty,
       body: written,
       answers: bare("The token.", AclToken),
     },
     "POST /acl/token/:accessor": {
       id: "updateAclToken",
       summary: "Update a token",
-      query: pretty,
       body: written,
       answers: bare("The token.", AclToken),
     },
-    "DELETE /acl/token/:accessor": {
-      id: "deleteAclToken",
-      summary: "Delete a token and its children",
-      answers: nothing,
-    },
+    "DELETE /acl/token/:accessor": { id: "deleteAclToken", summary: "Delete a token and its children" },
     "GET /namespaces": {
       id: "listClusterNamespaces",
       summary: "List cluster namespaces visible to the caller",
-      query: { ...prefix, ...page, ...filter, ...reverse, ...pretty },
+      query: { ...prefix, ...page, ...filter, ...reverse },
       answers: bare("The namespaces.", z.array(Namespace)),
     },
     "GET /namespace/:name": {
       id: "readClusterNamespace",
       summary: "Read a cluster namespace",
       right: "any right in the namespace",
-      query: pretty,
       answers: bare("The namespace.", Namespace),
     },
     "POST /namespace": {
@@ -176,7 +166,6 @@ export const clusterAccess = group(
     "DELETE /namespace/:name": {
       id: "deleteClusterNamespace",
       summary: "Delete an empty cluster namespace",
-      answers: nothing,
       errors: [409],
     },
   },

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { AclRole, AclToken, BindingRule, indexes } from "../../wire/acl.ts";
 import { index, texts, time } from "../../wire/shapes.ts";
-import { bare, group, nothing } from "../operation.ts";
-import { filter, page, list as pages, prefix, pretty, reverse, waiting } from "../parameters.ts";
+import { bare, group } from "../operation.ts";
+import { filter, page, list as pages, prefix, reverse, waiting } from "../parameters.ts";
 
 const roleBody = {
   fields: {
@@ -93,7 +93,6 @@ export const clusterAcl = group(
     "POST /acl/role": {
       id: "createAclRole",
       summary: "Create an ACL role",
-      query: pretty,
       body: roleBody,
       answers: bare("The role.", AclRole),
     },
@@ -115,7 +114,6 @@ export const clusterAcl = group(
       id: "updateAclRole",
       summary: "Replace an ACL role",
       description: "Applies to the next request of each token that names the role.",
-      query: pretty,
       body: roleBody,
       answers: bare("The role.", AclRole),
     },
@@ -123,18 +121,16 @@ export const clusterAcl = group(
       id: "deleteAclRole",
       summary: "Delete an ACL role",
       description: "Tokens that name it lose its policies.",
-      answers: nothing,
     },
     "GET /acl/auth-methods": {
       id: "listAclAuthMethods",
       summary: "List auth methods",
-      query: { ...page, ...filter, ...reverse, ...pretty },
+      query: { ...page, ...filter, ...reverse },
       answers: bare("Methods without their configuration.", z.array(z.object({ ...methodStub, ...indexes }))),
     },
     "POST /acl/auth-method": {
       id: "createAclAuthMethod",
       summary: "Create or update an auth method",
-      query: pretty,
       body: methodBody,
       answers: bare("The method.", Method),
       errors: [409],
@@ -149,7 +145,6 @@ export const clusterAcl = group(
       id: "updateAclAuthMethod",
       summary: "Create or update an auth method",
       description: "An update keeps fields that the body leaves empty, except `Default`.",
-      query: pretty,
       body: methodBody,
       answers: bare("The method.", Method),
       errors: [409],
@@ -158,7 +153,6 @@ export const clusterAcl = group(
       id: "deleteAclAuthMethod",
       summary: "Delete an auth method",
       description: "Its binding rules and the tokens of its logins stay.",
-      answers: nothing,
     },
     "GET /acl/binding-rules": {
       id: "listAclBindingRules",
@@ -181,7 +175,6 @@ export const clusterAcl = group(
     "POST /acl/binding-rule": {
       id: "createAclBindingRule",
       summary: "Create a binding rule",
-      query: pretty,
       body: ruleBody,
       answers: bare("The rule.", BindingRule),
     },
@@ -194,26 +187,19 @@ export const clusterAcl = group(
     "POST /acl/binding-rule/:id": {
       id: "updateAclBindingRule",
       summary: "Update a binding rule",
-      query: pretty,
       body: ruleBody,
       answers: bare("The rule.", BindingRule),
     },
-    "DELETE /acl/binding-rule/:id": {
-      id: "deleteAclBindingRule",
-      summary: "Delete a binding rule",
-      answers: nothing,
-    },
+    "DELETE /acl/binding-rule/:id": { id: "deleteAclBindingRule", summary: "Delete a binding rule" },
     "POST /acl/token/onetime": {
       id: "createOneTimeToken",
       summary: "Create a one-time token for the caller's token",
       description: "Valid for ten minutes, in place of an earlier one of the same token.",
-      query: pretty,
       answers: bare("The one-time token.", z.object({ OneTimeToken, Index: index })),
     },
     "POST /acl/token/onetime/exchange": {
       id: "exchangeOneTimeToken",
       summary: "Exchange a one-time token for its token",
-      query: pretty,
       body: { fields: { OneTimeSecretID: "The one-time secret." }, required: ["OneTimeSecretID"] },
       answers: bare("The token, with its secret.", z.object({ Token: AclToken, Index: index })),
       errors: [403],
@@ -221,7 +207,6 @@ export const clusterAcl = group(
     "POST /acl/oidc/auth-url": {
       id: "beginOidcLogin",
       summary: "Start a browser login",
-      query: pretty,
       body: {
         fields: {
           AuthMethodName: "An auth method of type OIDC.",
@@ -237,7 +222,6 @@ export const clusterAcl = group(
       id: "completeOidcLogin",
       summary: "Complete a browser login",
       description: "Each state is used once, within ten minutes.",
-      query: pretty,
       body: {
         fields: {
           AuthMethodName: "As at the beginning.",
@@ -256,7 +240,6 @@ export const clusterAcl = group(
       id: "loginToCluster",
       summary: "Log in by a signed token",
       description: "401 when the signed token is not valid; 400 when no binding rule gives its caller anything.",
-      query: pretty,
       body: {
         fields: { AuthMethodName: "The auth method.", LoginToken: "A JSON Web Token." },
         required: ["AuthMethodName", "LoginToken"],

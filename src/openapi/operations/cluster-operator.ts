@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { CONTEXTS, FUZZY_CONTEXTS } from "../../cluster/search.ts";
 import { anything, index } from "../../wire/shapes.ts";
-import { bare, group, nothing, plain } from "../operation.ts";
-import { namespaces, pretty } from "../parameters.ts";
+import { bare, group, plain } from "../operation.ts";
+import { namespaces } from "../parameters.ts";
 
 const found = { Index: index, LastContact: z.literal(0), KnownLeader: z.literal(true), NextToken: z.literal("") };
 const truncations = (contexts: readonly [string, ...string[]]) => z.partialRecord(z.enum(contexts), z.boolean());
@@ -23,7 +23,6 @@ export const clusterOperator = group(
     "GET /operator/raft/configuration": {
       id: "readRaftConfiguration",
       summary: "List servers (this service)",
-      query: pretty,
       answers: plain(
         "The one server.",
         z.object({
@@ -45,14 +44,12 @@ export const clusterOperator = group(
       id: "readAutopilotConfiguration",
       summary: "Read the autopilot configuration (upstream's defaults, without effect)",
       right: "operator:read",
-      query: pretty,
       answers: plain("The configuration.", z.record(z.string(), anything)),
     },
     "GET /operator/autopilot/health": {
       id: "readAutopilotHealth",
       summary: "Read the health of servers (this service)",
       right: "operator:read",
-      query: pretty,
       answers: plain(
         "The health.",
         z.object({
@@ -78,22 +75,20 @@ export const clusterOperator = group(
       id: "readSchedulerConfiguration",
       summary: "Read the scheduler configuration (no scheduler)",
       right: "operator:read",
-      query: pretty,
       answers: plain("The configuration.", z.looseObject({ SchedulerConfig: z.record(z.string(), anything) })),
     },
-    "POST /system/gc": { id: "collectGarbage", summary: "Collect garbage (no-op)", method: "put", answers: nothing },
+    "POST /system/gc": { id: "collectGarbage", summary: "Collect garbage (no-op)", method: "put" },
     "POST /system/reconcile/summaries": {
       id: "reconcileSummaries",
       summary: "Reconcile job summaries (no-op)",
       method: "put",
-      answers: nothing,
     },
     "POST /search": {
       id: "search",
       summary: "Search objects by id prefix",
       description: "At most 20 of each context. Contexts without a right are left out; 403 when none is left.",
       right: "a right to list any of the contexts",
-      query: { ...namespaces, ...pretty },
+      query: namespaces,
       body: { fields: { Prefix: "The beginning of an id.", Context: "Where to search; `all` by default." } },
       answers: bare(
         "Ids by context.",
@@ -110,7 +105,7 @@ export const clusterOperator = group(
       description:
         "At most 20 of each context, among the first 2,000 objects. Evaluations and deployments match by the prefix of their id.",
       right: "a right to list any of the contexts",
-      query: { ...namespaces, ...pretty },
+      query: namespaces,
       body: { fields: { Text: "At least 2 characters.", Context: "Where to search; `all` by default." } },
       answers: bare(
         "Names by context, each with the place of its object.",

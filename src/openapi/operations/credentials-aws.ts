@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { description } from "../../credentials/engines/aws/description.ts";
 import { CREDENTIAL_TYPES } from "../../credentials/engines/aws/role.ts";
-import { keys, seconds, time } from "../../wire/shapes.ts";
+import { seconds, time } from "../../wire/shapes.ts";
 import { data, group, noContent, text, warned } from "../operation.ts";
 import { helpOf, staticMetadata } from "./credentials.ts";
 
@@ -147,7 +147,6 @@ export const awsCredentials = group(
       summary: "Configure the engine",
       description: "Omitted fields keep their values, except `username_template`, which gets its default.",
       body: { fields: helpOf(description.config) },
-      answers: noContent,
     },
     "GET /cloud-a/config/lease": {
       id: "readAwsLeaseConfig",
@@ -164,7 +163,6 @@ export const awsCredentials = group(
         },
         required: ["lease", "lease_max"],
       },
-      answers: noContent,
     },
     "POST /cloud-a/config/rotate-root": {
       id: "rotateAwsRoot",
@@ -172,7 +170,7 @@ export const awsCredentials = group(
       answers: data("The id of the new key.", z.object({ access_key: z.string() })),
       errors: [502, 504],
     },
-    "LIST /cloud-a/roles": { id: "listAwsRoles", summary: "List the roles", answers: data("Their names.", keys) },
+    "LIST /cloud-a/roles": { id: "listAwsRoles", summary: "List the roles" },
     "GET /cloud-a/roles/:name": { id: "readAwsRole", summary: "Read a role", answers: data("The role.", Role) },
     "POST /cloud-a/roles/:name": {
       id: "writeAwsRole",
@@ -181,18 +179,13 @@ export const awsCredentials = group(
       body: {
         fields: { ...helpOf(description.roles), credential_type: { type: "string", enum: [...CREDENTIAL_TYPES] } },
       },
-      answers: noContent,
     },
     "DELETE /cloud-a/roles/:name": {
       id: "deleteAwsRole",
       summary: "Delete a role",
       answers: { ...noContent, ...warned("Deleted.") },
     },
-    "LIST /cloud-a/static-roles": {
-      id: "listAwsStaticRoles",
-      summary: "List the static roles",
-      answers: data("Their names.", keys),
-    },
+    "LIST /cloud-a/static-roles": { id: "listAwsStaticRoles", summary: "List the static roles" },
     "GET /cloud-a/static-roles/:name": {
       id: "readAwsStaticRole",
       summary: "Read a static role",

@@ -158,7 +158,6 @@ export const gcpCredentials = group(
       summary: "Configure the engine",
       description: "Omitted fields keep their values; empty `credentials` remove the stored key.",
       body: { fields: helpOf(description.config) },
-      answers: noContent,
     },
     "POST /cloud-c/config/rotate-root": {
       id: "rotateGcpRoot",

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { description } from "../../credentials/engines/https-producer/description.ts";
-import { keys, seconds, time } from "../../wire/shapes.ts";
+import { seconds, time } from "../../wire/shapes.ts";
 import { data, group, noContent, text, warned } from "../operation.ts";
 import { helpOf } from "./credentials.ts";
 
@@ -62,7 +62,6 @@ export const producerCredentials = group(
       summary: "Configure the engine",
       description: "Omitted fields keep their values. `producer` may be JSON in a text or JSON itself.",
       body: { fields: { ...helpOf(description.config), producer: { description: description.config.producer.help } } },
-      answers: noContent,
     },
     "POST /https-producer/config/rotate-root": {
       id: "rotateProducerRoot",
@@ -91,11 +90,7 @@ export const producerCredentials = group(
       },
       answers: data("The calls, the answer with credentials, and the problems.", DryRun),
     },
-    "LIST /https-producer/roles": {
-      id: "listProducerRoles",
-      summary: "List the roles",
-      answers: data("Their names.", keys),
-    },
+    "LIST /https-producer/roles": { id: "listProducerRoles", summary: "List the roles" },
     "GET /https-producer/roles/:name": {
       id: "readProducerRole",
       summary: "Read a role",
@@ -106,14 +101,9 @@ export const producerCredentials = group(
       summary: "Create or update a role",
       description: "The search of the definition is tried once: a role is refused while it does not work.",
       body: { fields: helpOf(description.roles) },
-      answers: noContent,
       errors: FAILS,
     },
-    "DELETE /https-producer/roles/:name": {
-      id: "deleteProducerRole",
-      summary: "Delete a role",
-      answers: noContent,
-    },
+    "DELETE /https-producer/roles/:name": { id: "deleteProducerRole", summary: "Delete a role" },
     "GET /https-producer/creds/:name": {
       id: "generateProducerCredentials",
       summary: "Generate credentials for a role",

@@ -2,7 +2,7 @@ import * as z from "zod";
 import { description } from "../../credentials/engines/azure/description.ts";
 import { AUDIENCES } from "../../credentials/engines/azure/names.ts";
 import type { EngineDescription } from "../../credentials/engines/description.ts";
-import { keys, seconds, time } from "../../wire/shapes.ts";
+import { seconds, time } from "../../wire/shapes.ts";
 import { data, group, noContent, text, warned } from "../operation.ts";
 
 const Config = z
@@ -124,13 +124,11 @@ export const credentials = group(
       body: {
         fields: helpOf(description.config),
       },
-      answers: noContent,
       errors: UPSTREAM_FAILS,
     },
     "DELETE /cloud-b/config": {
       id: "deleteEngineConfig",
       summary: "Delete the engine's configuration and credentials",
-      answers: noContent,
     },
     "POST /cloud-b/rotate-root": {
       id: "rotateRootCredential",
@@ -138,7 +136,7 @@ export const credentials = group(
       answers: { ...noContent, ...warned("Created; used once it works everywhere.") },
       errors: UPSTREAM_FAILS,
     },
-    "LIST /cloud-b/roles": { id: "listRoles", summary: "List the roles", answers: data("Their names.", keys) },
+    "LIST /cloud-b/roles": { id: "listRoles", summary: "List the roles" },
     "GET /cloud-b/roles/:name": { id: "readRole", summary: "Read a role", answers: data("The role.", Role) },
     "POST /cloud-b/roles/:name": {
       id: "writeRole",
@@ -160,7 +158,6 @@ export const credentials = group(
           sign_in_audience: { type: "string", enum: ["", ...AUDIENCES] },
         },
       },
-      answers: noContent,
       errors: UPSTREAM_FAILS,
     },
     "DELETE /cloud-b/roles/:name": {
@@ -168,11 +165,7 @@ export const credentials = group(
       summary: "Delete a role",
       answers: { ...noContent, ...warned("Deleted; removal of its application is retried until it succeeds.") },
     },
-    "LIST /cloud-b/static-roles": {
-      id: "listStaticRoles",
-      summary: "List the static roles",
-      answers: data("Their names.", keys),
-    },
+    "LIST /cloud-b/static-roles": { id: "listStaticRoles", summary: "List the static roles" },
     "GET /cloud-b/static-roles/:name": {
       id: "readStaticRole",
       summary: "Read a static role",
@@ -183,14 +176,12 @@ export const credentials = group(
       summary: "Create or update a static role",
       description: "A new role gets a password of its application, which is answered once logins with it succeed.",
       body: { fields: helpOf(staticRoles.fields) },
-      answers: noContent,
       errors: [409, ...UPSTREAM_FAILS],
     },
     "POST /cloud-b/static-roles/:name/import": {
       id: "importStaticRole",
       summary: "Take over a password of an application",
       body: { fields: helpOf(imported), required: ["secret_id"] },
-      answers: noContent,
       errors: [409, ...UPSTREAM_FAILS],
     },
     "DELETE /cloud-b/static-roles/:name": {
@@ -202,7 +193,6 @@ export const credentials = group(
       id: "rotateStaticRole",
       summary: "Replace the password of a static role",
       description: "The password before works for the role's grace period, unless it is replaced again.",
-      answers: noContent,
       errors: [409, ...UPSTREAM_FAILS],
     },
     "GET /cloud-b/static-creds/:name": {

@@ -3,8 +3,7 @@ import { REPORT_SCHEMAS } from "../../cluster/reports/event-reader.ts";
 import { MAX_EVENTS, MAX_REPORT_BYTES } from "../../cluster/reports/report-body.ts";
 import { clusterHeader } from "../../compat/dialect.ts";
 import { index, timeOrNull } from "../../wire/shapes.ts";
-import { bare, count, flag, group, nothing, text, word } from "../operation.ts";
-import { pretty } from "../parameters.ts";
+import { bare, count, flag, group, text, word } from "../operation.ts";
 
 const Event = z
   .object({
@@ -164,7 +163,6 @@ export const events = group(
       id: "listEventSubscriptions",
       summary: "List event subscriptions",
       right: "management",
-      query: pretty,
       answers: bare("The subscriptions.", z.array(Subscription)),
     },
     "POST /event/subscription/:name": {
@@ -174,26 +172,22 @@ export const events = group(
       description: "A secret that is not given is kept. A batch that is being delivered is built again.",
       method: "put",
       body: { fields: subscriptionFields, required: ["Target"] },
-      answers: nothing,
     },
     "GET /event/subscription/:name": {
       id: "readEventSubscription",
       summary: "Read an event subscription",
       right: "management",
-      query: pretty,
       answers: bare("The subscription, without its secret.", Subscription),
     },
     "DELETE /event/subscription/:name": {
       id: "deleteEventSubscription",
       summary: "Delete an event subscription",
       right: "management",
-      answers: nothing,
     },
     "GET /event/subscription/:name/dead-letters": {
       id: "listDeadLetters",
       summary: "List the batches that could not be delivered",
       right: "management",
-      query: pretty,
       answers: bare(
         "The batches, oldest first.",
         z.array(
@@ -213,19 +207,16 @@ export const events = group(
       right: "management",
       description: "Dead letters from there on are deleted, since their lines are delivered again.",
       body: { fields: { Index: "The first index to deliver." } },
-      answers: nothing,
     },
     "POST /event/subscription/:name/pause": {
       id: "pauseEventSubscription",
       summary: "Pause deliveries",
       right: "management",
-      answers: nothing,
     },
     "POST /event/subscription/:name/resume": {
       id: "resumeEventSubscription",
       summary: "Resume deliveries",
       right: "management",
-      answers: nothing,
     },
     "POST /cluster/objects": {
       id: "reportObjects",
@@ -247,7 +238,6 @@ export const events = group(
         full: "The events list every object of `topic` in `namespace`: the others are removed.",
         changes: "Events that change nothing are left out; not with `source`.",
         topic: "With `full=true`: Job, Allocation, Evaluation, Deployment or Service.",
-        ...pretty,
       },
       body: {
         schema: Reports,

@@ -106,7 +106,6 @@ const several: Record<string, Operation> = {
     id: "deleteEntities",
     summary: "Delete several entities",
     body: { fields: { entity_ids: "Ids of entities; unknown ones are ignored." } },
-    answers: noContent,
   },
 };
 
@@ -142,7 +141,6 @@ function operations(kind: "entity" | "group", noun: string): Record<string, Oper
       id: `write${noun}AliasById`,
       summary: `Update an alias of ${a}`,
       body: { fields: aliased },
-      answers: noContent,
     },
     [`LIST /identity/${kind}-alias/id`]: {
       id: `list${noun}Aliases`,
@@ -154,11 +152,7 @@ function operations(kind: "entity" | "group", noun: string): Record<string, Oper
       summary: `Read an alias of ${a}`,
       answers: data("The alias.", Alias),
     },
-    [`DELETE /identity/${kind}-alias/id/:identity`]: {
-      id: `delete${noun}Alias`,
-      summary: `Delete an alias of ${a}`,
-      answers: noContent,
-    },
+    [`DELETE /identity/${kind}-alias/id/:identity`]: { id: `delete${noun}Alias`, summary: `Delete an alias of ${a}` },
   };
   for (const [by, name] of [
     ["id", "identity"],
@@ -187,7 +181,6 @@ function operations(kind: "entity" | "group", noun: string): Record<string, Oper
     result[`DELETE ${path}/:${name}`] = {
       id: `delete${noun}${By}`,
       summary: `Delete ${a} by ${by}`,
-      answers: noContent,
     };
   }
   return result;

@@ -112,16 +112,8 @@ export const leases = group(
       answers: { ...noContent, ...accepted, ...behind },
       errors: [504],
     },
-    "POST /sys/leases/revoke-force/:prefix+": {
-      id: "forgetLeases",
-      summary: "Force-revoke all leases under a prefix",
-      answers: noContent,
-    },
-    "POST /sys/revoke-force/:prefix+": {
-      id: "forgetLeasesOld",
-      summary: "Force-revoke all leases under a prefix",
-      answers: noContent,
-    },
+    "POST /sys/leases/revoke-force/:prefix+": { id: "forgetLeases", summary: "Force-revoke all leases under a prefix" },
+    "POST /sys/revoke-force/:prefix+": { id: "forgetLeasesOld", summary: "Force-revoke all leases under a prefix" },
     "POST /sys/leases/tidy": {
       id: "tidyLeases",
       summary: "Tidy leases (no-op)",

@@ -3,8 +3,8 @@ import * as z from "zod";
 import { Drivers, HostVolumes, LastDrain, Node, NodeResources, ReservedResources } from "../../wire/node.ts";
 import { ELIGIBILITIES, STATUSES } from "../../wire/node-words.ts";
 import { createdAndModified, index, texts, time, timeOrNull } from "../../wire/shapes.ts";
-import { bare, group, nothing, type Operation, type QueryParameters, required, word } from "../operation.ts";
-import { filter, list, namespaces, page, prefix, pretty, reverse, waiting } from "../parameters.ts";
+import { bare, group, type Operation, type QueryParameters, required, word } from "../operation.ts";
+import { filter, list, namespaces, page, prefix, reverse, waiting } from "../parameters.ts";
 import { JobStub } from "./reported.ts";
 
 const open = z.record(z.string(), z.unknown());
@@ -101,7 +101,6 @@ const changes = (id: string, summary: string, more: Partial<Operation> = {}): Op
   summary,
   right: WRITE,
   method: "put",
-  query: pretty,
   answers: bare("The node's new index.", Written),
   errors: [409],
   ...more,
@@ -149,7 +148,7 @@ export const nodes = group(
       },
     }),
     "POST /node/:id/purge": changes("purgeNode", "Remove a node", {
-      query: { force: "Removes the node even if it is connected or in use.", ...pretty },
+      query: { force: "Removes the node even if it is connected or in use." },
     }),
     "POST /node/:id/evaluate": changes("evaluateNode", "Evaluate a node (no-op)"),
     "GET /node/pools": {
@@ -185,27 +184,23 @@ export const nodes = group(
       summary: "Create or change a node pool",
       right: "node_pool:write",
       body: { fields: poolFields, required: ["Name"] },
-      answers: nothing,
     },
     "POST /node/pool/:name": {
       id: "writeNamedNodePool",
       summary: "Create or change a node pool by path",
       right: "node_pool:write",
       body: { fields: { ...poolFields, Name: "As in the path." } },
-      answers: nothing,
     },
     "DELETE /node/pool/:name": {
       id: "deleteNodePool",
       summary: "Delete a node pool without nodes and running jobs",
       right: "node_pool:delete",
-      answers: nothing,
       errors: [409],
     },
     "POST /agent/tokens": {
       id: "createJoinToken",
       summary: "Create a join token",
       right: WRITE,
-      query: pretty,
       body: {
         fields: {
           Name: "The one name that the node may have; empty is any.",
@@ -218,19 +213,17 @@ export const nodes = group(
       id: "listJoinTokens",
       summary: "List join tokens",
       right: WRITE,
-      query: { ...page, ...reverse, ...pretty },
+      query: { ...page, ...reverse },
       answers: bare("The tokens.", z.array(JoinToken)),
     },
     "DELETE /agent/token/:accessor": {
       id: "deleteJoinToken",
       summary: "Delete a join token",
       right: WRITE,
-      answers: nothing,
     },
     "POST /agent/join": {
       id: "joinAgent",
       summary: "Enrol an agent",
-      query: pretty,
       body: { fields: { Token: "The join token.", PublicKey: "Ed25519, raw, in base64.", Name: "The node's name." } },
       answers: bare("The node's id and the service's id.", z.object({ NodeID: z.string(), Service: z.string() })),
       errors: [403, 409],
@@ -259,21 +252,19 @@ export const nodes = group(
       id: "listAgents",
       summary: "List agents",
       right: READ,
-      query: { ...page, ...reverse, ...pretty },
+      query: { ...page, ...reverse },
       answers: bare("The agents.", z.array(Agent)),
     },
     "GET /agent/:node": {
       id: "readAgent",
       summary: "Read an agent",
       right: READ,
-      query: pretty,
       answers: bare("The agent.", z.object({ ...agent, Operations: z.object({ InFlight: z.int(), Queued: z.int() }) })),
     },
     "DELETE /agent/:node": {
       id: "removeAgent",
       summary: "Remove an agent",
       right: WRITE,
-      answers: nothing,
     },
   },
 );

@@ -1,8 +1,7 @@
 import * as z from "zod";
 import { CONDITIONS, PARTS } from "../../monitoring/health.ts";
 import { texts } from "../../wire/shapes.ts";
-import { type Answer, data, group, type Operation, plain, text, word } from "../operation.ts";
-import { pretty } from "../parameters.ts";
+import { type Answers, data, group, type Operation, plain, text, word } from "../operation.ts";
 
 const labelled = { Name: z.string(), Labels: texts };
 const Metrics = z
@@ -60,7 +59,7 @@ const FoundLines = z.object({
 
 const agentHealth = z.object({ server: z.object({ ok: z.boolean(), message: z.string() }) });
 
-const page = (type: string, description: string): Readonly<Record<number, Answer>> => ({
+const page = (type: string, description: string): Answers => ({
   200: { kind: "text", description, type },
   304: { kind: "empty", description: "Not modified since `If-None-Match`." },
 });
@@ -102,14 +101,12 @@ export const operability = group(
       id: "readAgentSelf",
       summary: "Read the agent's configuration",
       right: "agent:read",
-      query: pretty,
       answers: plain("The service as an agent.", agentSelf),
     },
     "GET /agent/members": {
       id: "listMembers",
       summary: "List servers with versions (this service)",
       right: "node:read",
-      query: pretty,
       answers: plain(
         "This service as the only member.",
         z.object({
@@ -124,39 +121,33 @@ export const operability = group(
       id: "listServers",
       summary: "List server addresses",
       right: "agent:read",
-      query: pretty,
       answers: plain("Its address.", z.array(z.string())),
     },
     "GET /agent/schedulers": {
       id: "listSchedulers",
       summary: "List schedulers (none)",
       right: "agent:read",
-      query: pretty,
       answers: plain("None.", z.object({ server_id: z.string(), schedulers: z.array(z.unknown()).max(0) })),
     },
     "GET /agent/schedulers/config": {
       id: "readSchedulersConfig",
       summary: "Read the scheduler configuration (none)",
       right: "agent:read",
-      query: pretty,
       answers: plain("None.", z.object({ num_schedulers: z.int(), enabled_schedulers: z.array(z.string()).max(0) })),
     },
     "GET /status/leader": {
       id: "readClusterLeader",
       summary: "Read the leader (this service)",
-      query: pretty,
       answers: plain("Its address.", z.string()),
     },
     "GET /status/peers": {
       id: "listPeers",
       summary: "List servers (this service)",
-      query: pretty,
       answers: plain("Its address.", z.array(z.string())),
     },
     "GET /regions": {
       id: "listRegions",
       summary: "List regions",
-      query: pretty,
       answers: plain("The one region.", z.array(z.string())),
     },
     "GET /sys/audit": {

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { keys, keysOf } from "../../wire/shapes.ts";
-import { data, group, noContent, type Operation } from "../operation.ts";
+import { keysOf } from "../../wire/shapes.ts";
+import { data, group, type Operation } from "../operation.ts";
 
 const names = keysOf({ policies: z.array(z.string()) });
 const document = { fields: { policy: "The policy document, in HCL or JSON, or as base64." } };
@@ -30,11 +30,7 @@ export const policies = group(
   "Policies",
   { name: "The policy's name; stored in lower case." },
   {
-    "LIST /sys/policies/acl": {
-      id: "listPolicies",
-      summary: "List the policies",
-      answers: data("Their names.", keys),
-    },
+    "LIST /sys/policies/acl": { id: "listPolicies", summary: "List the policies" },
     "GET /sys/policies/acl/:name+": {
       id: "readPolicy",
       summary: "Read a policy",
@@ -44,9 +40,8 @@ export const policies = group(
       id: "writePolicy",
       summary: "Create or update a policy",
       body: document,
-      answers: noContent,
     },
-    "DELETE /sys/policies/acl/:name+": { id: "deletePolicy", summary: "Delete a policy", answers: noContent },
+    "DELETE /sys/policies/acl/:name+": { id: "deletePolicy", summary: "Delete a policy" },
     "GET /sys/policy": {
       id: "readPolicyNamesOld",
       summary: "List the policies (legacy path)",
@@ -66,13 +61,8 @@ export const policies = group(
       id: "writePolicyOld",
       summary: "Create or replace a policy (legacy path)",
       body: document,
-      answers: noContent,
     },
-    "DELETE /sys/policy/:name+": {
-      id: "deletePolicyOld",
-      summary: "Delete a policy (legacy path)",
-      answers: noContent,
-    },
+    "DELETE /sys/policy/:name+": { id: "deletePolicyOld", summary: "Delete a policy (legacy path)" },
     "POST /sys/capabilities-self": about("readOwnCapabilities", "List the caller's capabilities on paths", []),
     "POST /sys/capabilities": about("readCapabilities", "List a token's capabilities on paths", ["token"]),
     "POST /sys/capabilities-accessor": about("readCapabilitiesByAccessor", "List a token's capabilities by accessor", [

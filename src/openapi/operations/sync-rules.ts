@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { keysOf, time } from "../../wire/shapes.ts";
-import { data, group, noContent } from "../operation.ts";
+import { data, group } from "../operation.ts";
 import { Planned } from "./sync.ts";
 
 const Condition = z.object({
@@ -121,7 +121,6 @@ export const syncRules = group(
         "Its associations end, unless another rule or a request has set them. A missing rule counts as deleted.",
       path: rule,
       query: { on_unmatch: "What happens to its secrets there; default: as the rule says." },
-      answers: noContent,
     },
     "GET /sys/sync/destinations/:type/:name/rules/:rule/matches": {
       id: "readSyncRuleMatches",

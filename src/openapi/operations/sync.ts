@@ -1,9 +1,9 @@
 import * as z from "zod";
 import { CommonFields } from "../../sync/configuration/definition.ts";
 import { destinationTypes } from "../../sync/destinations/index.ts";
-import { keys, keysOf, texts, time } from "../../wire/shapes.ts";
+import { keysOf, texts, time } from "../../wire/shapes.ts";
 import { type JsonSchema, SchemaWriter } from "../json-schema.ts";
-import { data, group, noContent } from "../operation.ts";
+import { data, group } from "../operation.ts";
 
 const TYPES = [...destinationTypes.keys()];
 
@@ -210,7 +210,6 @@ export const sync = group(
         force_delete: "Deletes it without removing anything there.",
         dry_run: "Refused: only writes have a dry run.",
       },
-      answers: noContent,
     },
     "POST /sys/sync/destinations/:type/:name/verify": {
       id: "verifyDestination",
@@ -231,11 +230,7 @@ export const sync = group(
       summary: "Read the objects of an `in-mem` destination",
       answers: data("Objects by name.", Stored),
     },
-    "LIST /sys/sync/repo-host-apps": {
-      id: "listRepoHostApps",
-      summary: "List repository host apps",
-      answers: data("Their names.", keys),
-    },
+    "LIST /sys/sync/repo-host-apps": { id: "listRepoHostApps", summary: "List repository host apps" },
     ...apps(),
   },
 );
@@ -269,7 +264,6 @@ function apps() {
       id: "deleteRepoHostApp",
       summary: "Delete an unused repository host app",
       path,
-      answers: noContent,
     },
   };
 }

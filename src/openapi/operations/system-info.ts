@@ -250,11 +250,7 @@ export const systemInfo = group(
         }),
       ),
     },
-    "LIST /sys/plugins/catalog/:type": {
-      id: "listPluginsOfType",
-      summary: "List built-in plugins of a type",
-      answers: data("Their names.", keysOf({})),
-    },
+    "LIST /sys/plugins/catalog/:type": { id: "listPluginsOfType", summary: "List built-in plugins of a type" },
     "GET /sys/plugins/catalog/:type/:name": {
       id: "readBuiltInPlugin",
       summary: "Read a built-in plugin",
@@ -280,7 +276,6 @@ export const systemInfo = group(
       id: "cancelRekey",
       summary: "Cancel a rekey (none)",
       description: nothingToCancel,
-      answers: noContent,
     },
     "GET /sys/rotate/root/init": {
       id: "readRootRotation",
@@ -291,7 +286,6 @@ export const systemInfo = group(
       id: "cancelRootRotation",
       summary: "Cancel a root key's rotation (none)",
       description: nothingToCancel,
-      answers: noContent,
     },
     "GET /sys/generate-root-token/attempt": {
       id: "readRootTokenGeneration",
@@ -302,7 +296,6 @@ export const systemInfo = group(
       id: "cancelRootTokenGeneration",
       summary: "Cancel a root token's generation (none)",
       description: nothingToCancel,
-      answers: noContent,
     },
     "GET /sys/generate-root/attempt": {
       id: "readRootGeneration",
@@ -313,9 +306,8 @@ export const systemInfo = group(
       id: "cancelRootGeneration",
       summary: "Cancel a root token's generation (none)",
       description: nothingToCancel,
-      answers: noContent,
     },
-    "POST /sys/step-down": { id: "stepDown", summary: "Step down (no other server)", answers: noContent },
+    "POST /sys/step-down": { id: "stepDown", summary: "Step down (no other server)" },
     "GET /sys/config/cors": {
       id: "readCors",
       summary: "Read the settings of cross-origin requests",
@@ -335,13 +327,8 @@ export const systemInfo = group(
           allowed_headers: "Names of request headers beside the service's own.",
         },
       },
-      answers: noContent,
     },
-    "DELETE /sys/config/cors": {
-      id: "deleteCors",
-      summary: "Remove the settings of cross-origin requests",
-      answers: noContent,
-    },
+    "DELETE /sys/config/cors": { id: "deleteCors", summary: "Remove the settings of cross-origin requests" },
     "GET /sys/quotas/config": {
       id: "readQuotasConfig",
       summary: "Read the configuration of quotas",
@@ -359,13 +346,8 @@ export const systemInfo = group(
           enable_rate_limit_audit_logging: "Only false: metrics count refused requests.",
         },
       },
-      answers: noContent,
     },
-    "LIST /sys/quotas/rate-limit": {
-      id: "listRateLimitQuotas",
-      summary: "List rate-limit quotas",
-      answers: data("Their names.", keysOf({})),
-    },
+    "LIST /sys/quotas/rate-limit": { id: "listRateLimitQuotas", summary: "List rate-limit quotas" },
     "GET /sys/quotas/rate-limit/:name": {
       id: "readRateLimitQuota",
       summary: "Read a rate-limit quota",
@@ -390,13 +372,11 @@ export const systemInfo = group(
           secondary_rate: "Only 0.",
         },
       },
-      answers: noContent,
     },
     "DELETE /sys/quotas/rate-limit/:name": {
       id: "deleteRateLimitQuota",
       summary: "Delete a rate-limit quota",
       path: quotaPath,
-      answers: noContent,
     },
     "GET /sys/internal/ui/resultant-acl": {
       id: "readResultantAcl",

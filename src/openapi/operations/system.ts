@@ -179,8 +179,8 @@ export const system = group(
         { flat: true },
       ),
     },
-    "POST /sys/rotate": { id: "rotateKeys", summary: "Rotate the encryption key", answers: noContent },
-    "POST /sys/rotate/keyring": { id: "rotateKeyring", summary: "Rotate the encryption key", answers: noContent },
+    "POST /sys/rotate": { id: "rotateKeys", summary: "Rotate the encryption key" },
+    "POST /sys/rotate/keyring": { id: "rotateKeyring", summary: "Rotate the encryption key" },
     "GET /sys/activation-flags": { id: "readActivationFlags", summary: "Read activation flags", answers: flags },
     "POST /sys/activation-flags/secrets-sync/activate": {
       id: "activateSync",
@@ -202,7 +202,6 @@ export const system = group(
       summary: "Tune a mount",
       description: "`options.version` `2` upgrades a `kv` mount of version 1. A downgrade is refused.",
       body: { fields: ttls },
-      answers: noContent,
     },
     "GET /sys/mounts/:path+": {
       id: "readMount",
@@ -218,13 +217,11 @@ export const system = group(
           options: "Of `kv`: `version`, `1` or `2`. Without it, the mount is version 1.",
         },
       },
-      answers: noContent,
     },
     "DELETE /sys/mounts/:path+": {
       id: "disableMount",
       summary: "Disable a mount and delete its data",
       description: "A mount of type `cloud-b` revokes its leases first.",
-      answers: noContent,
       errors: [502, 504],
     },
     "POST /sys/remount": {
@@ -287,7 +284,6 @@ export const system = group(
       id: "deleteNamespace",
       summary: "Delete an empty namespace",
       description: "A client of upstream gets 200, with a `status` or a warning that there was none.",
-      answers: noContent,
     },
     "GET /identity/oidc/plugins/.well-known/openid-configuration": {
       id: "readIdentityIssuer",
@@ -334,7 +330,6 @@ export const system = group(
       id: "rotateIdentityKey",
       summary: "Rotate the identity issuer's signing key",
       body: { fields: { verification_ttl: "How long tokens of the old key can be verified; at most 10 days." } },
-      answers: noContent,
     },
   },
 );

@@ -150,7 +150,6 @@ export const tokens = group(
       id: "deleteTokenRole",
       summary: "Delete a token role",
       description: "Its tokens live on, but are not renewed.",
-      answers: noContent,
     },
     "POST /auth/token/tidy": {
       id: "tidyTokens",
@@ -199,26 +198,13 @@ export const tokens = group(
       body: { fields: { increment } },
       answers: made("Renewed."),
     },
-    "POST /auth/token/revoke-self": {
-      id: "revokeOwnToken",
-      summary: "Revoke the caller's token and its children",
-      answers: noContent,
-    },
-    "POST /auth/token/revoke": {
-      id: "revokeToken",
-      summary: "Revoke a token and its children",
-      answers: noContent,
-    },
+    "POST /auth/token/revoke-self": { id: "revokeOwnToken", summary: "Revoke the caller's token and its children" },
+    "POST /auth/token/revoke": { id: "revokeToken", summary: "Revoke a token and its children" },
     "POST /auth/token/revoke-accessor": {
       id: "revokeTokenByAccessor",
       summary: "Revoke a token and its children by accessor",
-      answers: noContent,
     },
-    "POST /auth/token/revoke-orphan": {
-      id: "revokeTokenOnly",
-      summary: "Revoke a token but not its children",
-      answers: noContent,
-    },
+    "POST /auth/token/revoke-orphan": { id: "revokeTokenOnly", summary: "Revoke a token but not its children" },
     "LIST /auth/token/accessors": {
       id: "listTokenAccessors",
       summary: "List token accessors",

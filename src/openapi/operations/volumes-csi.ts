@@ -12,8 +12,8 @@ import {
   timeOrNull,
   timesInNanoseconds,
 } from "../../wire/shapes.ts";
-import { bare, group, nothing, type Operation, required, word } from "../operation.ts";
-import { csiSecrets, mustPage, namespace, namespaces, page, prefix, pretty, waiting } from "../parameters.ts";
+import { bare, group, type Operation, required, word } from "../operation.ts";
+import { csiSecrets, mustPage, namespace, namespaces, page, prefix, waiting } from "../parameters.ts";
 
 const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
 
@@ -183,7 +183,7 @@ const written = (id: string, summary: string, description: string): Operation =>
   description,
   right: WRITE,
   method: "put",
-  query: { ...namespace, ...pretty },
+  query: namespace,
   body: { schema: z.union([CsiRequestBody, CsiVolumeBody]) },
   answers: bare("The volumes.", Written),
   errors: PLUGIN_FAILS,
@@ -197,7 +197,6 @@ const deleted = (id: string, summary: string, more: Partial<Operation> = {}): Op
   summary,
   right: WRITE,
   query: namespace,
-  answers: nothing,
   errors: PLUGIN_FAILS,
   ...more,
 });
@@ -233,7 +232,7 @@ export const csiVolumes = group(
       id: "listCsiOperations",
       summary: "List recent operations of a CSI volume",
       right: READ,
-      query: { ...namespace, ...page, ...pretty },
+      query: { ...namespace, ...page },
       answers: bare("The operations.", z.array(CsiOperation)),
     },
     "DELETE /volume/csi/:id": deleted("deregisterCsiVolume", "Deregister a CSI volume", {
@@ -266,7 +265,7 @@ export const csiVolumes = group(
       id: "createSnapshots",
       summary: "Create CSI snapshots",
       right: WRITE,
-      query: { ...namespace, ...pretty },
+      query: namespace,
       headers: csiSecrets,
       body: {
         schema: z.union([
@@ -289,7 +288,6 @@ export const csiVolumes = group(
       right: WRITE,
       query: { plugin_id: pluginId, snapshot_id: "The snapshot's id at the provider.", ...namespace },
       headers: csiSecrets,
-      answers: nothing,
       errors: PLUGIN_FAILS,
     },
     "GET /plugins": {

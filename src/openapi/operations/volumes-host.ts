@@ -9,8 +9,8 @@ import {
   texts,
   timesInNanoseconds,
 } from "../../wire/shapes.ts";
-import { bare, group, nothing, type Operation, type QueryParameters, required, text, word } from "../operation.ts";
-import { filter, list, mustPage, namespace, namespaces, prefix, pretty, reverse, waiting } from "../parameters.ts";
+import { bare, group, type Operation, type QueryParameters, required, text, word } from "../operation.ts";
+import { filter, list, mustPage, namespace, namespaces, prefix, reverse, waiting } from "../parameters.ts";
 import { CsiVolumeStub } from "./volumes-csi.ts";
 
 const State = z.enum(["pending", "ready", "unavailable"]);
@@ -68,7 +68,7 @@ const written = (intent: "create" | "register"): Operation => ({
     "With an `ID` it changes that volume. `PolicyOverride` overrides rules of policies that may be, and takes `namespace:policy-override`.",
   right: `namespace:host-volume-${intent} or namespace:host-volume-write`,
   method: "put",
-  query: { ...namespace, ...pretty },
+  query: namespace,
   body: {
     schema: HostVolumeRequestBody,
     fields: {
@@ -88,7 +88,7 @@ const deleted = (id: string): Operation => ({
   id,
   summary: "Delete a host volume and its data",
   right: "namespace:host-volume-delete or namespace:host-volume-write",
-  query: { ...namespace, force: "Also without its node.", ...pretty },
+  query: { ...namespace, force: "Also without its node." },
   answers: bare("Deleted.", z.object({ Index: index })),
   errors: PLUGIN_FAILS,
 });
@@ -99,7 +99,6 @@ const claimDeleted = (id: string): Operation => ({
   path: { id: "The claim's id." },
   right: "namespace:host-volume-delete or namespace:host-volume-write",
   query: namespace,
-  answers: nothing,
   errors: [409],
 });
 
