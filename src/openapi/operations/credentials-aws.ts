@@ -2,8 +2,17 @@ import * as z from "zod";
 import { description } from "../../credentials/engines/aws/description.ts";
 import { CREDENTIAL_TYPES } from "../../credentials/engines/aws/role.ts";
 import { seconds, time } from "../../wire/shapes.ts";
-import { data, group, noContent, text, warned } from "../operation.ts";
-import { helpOf, staticMetadata } from "./credentials.ts";
+import { data, group, noContent, warned } from "../operation.ts";
+import {
+  askedMetadata,
+  helpOf,
+  idempotencyKey,
+  issuing,
+  metadata,
+  next_rotation_date,
+  rotationSettings,
+  UPSTREAM_FAILS,
+} from "./credential-parts.ts";
 
 const texts = z.array(z.string()).nullable();
 const map = z.record(z.string(), z.string()).nullable();
@@ -22,12 +31,8 @@ const Config = z
     role_arn: z.string(),
     identity_token_audience: z.string(),
     identity_token_ttl: seconds,
-    rotation_schedule: z.string(),
-    rotation_window: seconds,
-    rotation_period: seconds,
-    rotation_policy: z.string(),
-    disable_automated_rotation: z.boolean(),
-    next_rotation_date: time.optional().describe("Time of the next automatic rotation."),
+    ...rotationSettings,
+    next_rotation_date,
   })
   .meta({ id: "AwsEngineConfig", description: "The stored configuration, never with `secret_key`." });
 
@@ -58,7 +63,7 @@ const Credentials = z
     session_token: z.string().nullable().describe("Null for a user."),
     arn: z.string().optional().describe("Of an assumed role."),
     ttl: seconds.optional().describe("Of a session."),
-    metadata: z.record(z.string(), z.string()).optional(),
+    metadata,
   })
   .meta({ id: "AwsCredentials" });
 
@@ -85,7 +90,7 @@ const StaticCredentials = z
     ttl: seconds.describe("Until then."),
     last_vault_rotation: time,
     rotation_period: seconds,
-    metadata: z.record(z.string(), z.string()).optional(),
+    metadata,
   })
   .meta({ id: "AwsStaticCredentials" });
 
@@ -96,42 +101,13 @@ const parameters = {
   role_arn: "The role to assume, if the engine's role has several.",
   role_session_name: "Name of the session; other characters than the provider's become `_`.",
   mfa_code: "Code of the device of `mfa_serial_number`.",
+  verify: "Responds when the new key works, or with a warning after 25 s.",
 };
-const verify = "Responds when the new key works, or with a warning after 25 s.";
-const metadata = text("`key=value`, repeatedly: answered with the credentials.");
-
-const issuing = (path: "creds" | "sts", id: string) => {
-  const headers = {
-    "X-Orch-Idempotency-Key": text(
-      "Repeating a request with the same key gives the same lease; at most 256 characters.",
-    ),
-  };
-  const common = {
-    headers,
-    answers: data("The credentials, with their lease. The lease of a session ends with it.", Credentials),
-    errors: [502, 504],
-  };
-  return {
-    [`GET /cloud-a/${path}/:name`]: {
-      id: `generateAws${id}`,
-      summary: "Generate credentials for a role",
-      query: {
-        ...parameters,
-        verify,
-        metadata,
-      },
-      ...common,
-      errors: [405, ...common.errors],
-    },
-    [`POST /cloud-a/${path}/:name`]: {
-      id: `generateAws${id}WithParameters`,
-      summary: "Generate credentials for a role, with parameters in the body",
-      query: { metadata },
-      body: { fields: { ...parameters, verify } },
-      ...common,
-    },
-  };
+const issued = {
+  headers: idempotencyKey,
+  answers: data("The credentials, with their lease. The lease of a session ends with it.", Credentials),
 };
+const GENERATE = "Generate credentials for a role";
 
 export const awsCredentials = group(
   "Credentials",
@@ -168,7 +144,7 @@ export const awsCredentials = group(
       id: "rotateAwsRoot",
       summary: "Rotate the engine's access key",
       answers: data("The id of the new key.", z.object({ access_key: z.string() })),
-      errors: [502, 504],
+      errors: UPSTREAM_FAILS,
     },
     "LIST /cloud-a/roles": { id: "listAwsRoles", summary: "List the roles" },
     "GET /cloud-a/roles/:name": { id: "readAwsRole", summary: "Read a role", answers: data("The role.", Role) },
@@ -198,7 +174,7 @@ export const awsCredentials = group(
         "A new role gets a key of its user. The oldest of two keys is deleted before, because the provider allows two.",
       body: { fields: helpOf(staticRoles.fields) },
       answers: data("The role.", StaticRole),
-      errors: [409, 502, 504],
+      errors: [409, ...UPSTREAM_FAILS],
     },
     "DELETE /cloud-a/static-roles/:name": {
       id: "deleteAwsStaticRole",
@@ -208,10 +184,10 @@ export const awsCredentials = group(
     "GET /cloud-a/static-creds/:name": {
       id: "readAwsStaticCredentials",
       summary: "Read the key of a static role",
-      query: { metadata: staticMetadata },
+      query: { metadata: askedMetadata },
       answers: data("The key; no lease.", StaticCredentials),
     },
-    ...issuing("creds", "Credentials"),
-    ...issuing("sts", "Session"),
+    ...issuing("/cloud-a/creds/:name", "AwsCredentials", GENERATE, parameters, issued),
+    ...issuing("/cloud-a/sts/:name", "AwsSession", GENERATE, parameters, issued),
   },
 );

@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { description } from "../../credentials/engines/gcp/description.ts";
-import { keys, seconds, time } from "../../wire/shapes.ts";
+import { keys, seconds } from "../../wire/shapes.ts";
 import { data, group, noContent, text, warned } from "../operation.ts";
-import { helpOf } from "./credentials.ts";
+import { helpOf, issuing, metadata, next_rotation_date, rotationSettings, UPSTREAM_FAILS } from "./credential-parts.ts";
 
 const Config = z
   .object({
@@ -11,12 +11,8 @@ const Config = z
     identity_token_ttl: seconds,
     ttl: seconds,
     max_ttl: seconds,
-    rotation_schedule: z.string(),
-    rotation_window: seconds,
-    rotation_period: seconds,
-    rotation_policy: z.string(),
-    disable_automated_rotation: z.boolean(),
-    next_rotation_date: time.optional().describe("Time of the next automatic rotation."),
+    ...rotationSettings,
+    next_rotation_date,
   })
   .meta({ id: "GcpEngineConfig", description: "The stored configuration, never with `credentials`." });
 
@@ -56,7 +52,6 @@ const ImpersonatedAccount = z
   })
   .meta({ id: "GcpImpersonatedAccount" });
 
-const metadata = z.record(z.string(), z.string()).optional();
 const Token = z
   .object({ token: z.string(), token_ttl: seconds, expires_at_seconds: z.int(), metadata })
   .meta({ id: "GcpAccessToken" });
@@ -73,41 +68,22 @@ const parameters = {
   ttl: "TTL of the lease of a key, or life of a token; at most that of the configuration or mount.",
   key_algorithm: "`KEY_ALG_RSA_2048`, or `KEY_ALG_RSA_1024`.",
   key_type: "`TYPE_GOOGLE_CREDENTIALS_FILE`, or `TYPE_PKCS12_FILE`.",
+  verify: "Responds when a new key works, or with a warning after a while.",
 };
-const verify = "Responds when a new key works, or with a warning after a while.";
-const given = text("`key=value`, repeatedly: answered with the credentials.");
+const headers = {
+  "X-Orch-Idempotency-Key": text("Repeating a request for a key with the same value gives the same lease."),
+};
 
-/** The two operations of a path that issues. */
-const issuing = (path: string, id: string, kind: "token" | "key") => {
-  const common = {
-    headers: {
-      "X-Orch-Idempotency-Key": text("Repeating a request for a key with the same value gives the same lease."),
-    },
-    answers: kind === "key" ? data("The key, with its lease.", Key) : data("The token, without a lease.", Token),
-    errors: [502, 504],
-  };
-  const about = kind === "key" ? "Create a service account's key" : "Generate an access token";
-  return {
-    [`GET /cloud-c${path}`]: {
-      id: `generateGcp${id}`,
-      summary: about,
-      query: {
-        ...parameters,
-        verify,
-        metadata: given,
-      },
-      ...common,
-      errors: [405, ...common.errors],
-    },
-    [`POST /cloud-c${path}`]: {
-      id: `generateGcp${id}WithParameters`,
-      summary: `${about}, with parameters in the body`,
-      query: { metadata: given },
-      body: { fields: { ...parameters, verify } },
-      ...common,
-    },
-  };
-};
+const issuingToken = (path: string, id: string) =>
+  issuing(`/cloud-c${path}`, `Gcp${id}`, "Generate an access token", parameters, {
+    headers,
+    answers: data("The token, without a lease.", Token),
+  });
+const issuingKey = (path: string, id: string) =>
+  issuing(`/cloud-c${path}`, `Gcp${id}`, "Create a service account's key", parameters, {
+    headers,
+    answers: data("The key, with its lease.", Key),
+  });
 
 /** The operations of one kind of roles. */
 const roles = (path: string, plural: string, id: string, shape: z.ZodType, fields: Record<string, string>) => ({
@@ -124,7 +100,7 @@ const roles = (path: string, plural: string, id: string, shape: z.ZodType, field
     description: "Omitted fields keep their values. Accounts and rights are made, changed and removed at Google.",
     body: { fields },
     answers: { ...noContent, ...warned("Written, with warnings.") },
-    errors: [502, 504],
+    errors: UPSTREAM_FAILS,
   },
   [`DELETE /cloud-c${path}/:name`]: {
     id: `deleteGcp${id}`,
@@ -138,7 +114,7 @@ const rotation = (path: string, id: string, summary: string) => ({
     id,
     summary,
     answers: { ...noContent, ...warned("Nothing was to be replaced.") },
-    errors: [502, 504],
+    errors: UPSTREAM_FAILS,
   },
 });
 
@@ -163,7 +139,7 @@ export const gcpCredentials = group(
       id: "rotateGcpRoot",
       summary: "Replace the engine's key",
       answers: data("The id of the new key.", z.object({ private_key_id: z.string() })),
-      errors: [502, 504],
+      errors: UPSTREAM_FAILS,
     },
     ...roles("/roleset", "/rolesets", "Roleset", Roleset, helpOf(description.roles)),
     ...rotation("/roleset/:name/rotate", "rotateGcpRoleset", "Replace the account of a roleset"),
@@ -177,12 +153,12 @@ export const gcpCredentials = group(
       ImpersonatedAccount,
       helpOf(impersonatedAccounts.fields),
     ),
-    ...issuing("/roleset/:name/token", "RolesetToken", "token"),
-    ...issuing("/roleset/:name/key", "RolesetKey", "key"),
-    ...issuing("/token/:name", "Token", "token"),
-    ...issuing("/key/:name", "Key", "key"),
-    ...issuing("/static-account/:name/token", "StaticAccountToken", "token"),
-    ...issuing("/static-account/:name/key", "StaticAccountKey", "key"),
-    ...issuing("/impersonated-account/:name/token", "ImpersonatedAccountToken", "token"),
+    ...issuingToken("/roleset/:name/token", "RolesetToken"),
+    ...issuingKey("/roleset/:name/key", "RolesetKey"),
+    ...issuingToken("/token/:name", "Token"),
+    ...issuingKey("/key/:name", "Key"),
+    ...issuingToken("/static-account/:name/token", "StaticAccountToken"),
+    ...issuingKey("/static-account/:name/key", "StaticAccountKey"),
+    ...issuingToken("/impersonated-account/:name/token", "ImpersonatedAccountToken"),
   },
 );

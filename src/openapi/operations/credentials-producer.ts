@@ -1,8 +1,15 @@
 import * as z from "zod";
 import { description } from "../../credentials/engines/https-producer/description.ts";
-import { seconds, time } from "../../wire/shapes.ts";
-import { data, group, noContent, text, warned } from "../operation.ts";
-import { helpOf } from "./credentials.ts";
+import { seconds } from "../../wire/shapes.ts";
+import { data, group, noContent, warned } from "../operation.ts";
+import {
+  askedMetadata,
+  helpOf,
+  idempotencyKey,
+  next_rotation_date,
+  rotationSettings,
+  UPSTREAM_FAILS,
+} from "./credential-parts.ts";
 
 const map = z.record(z.string(), z.string());
 
@@ -12,12 +19,8 @@ const Config = z
     vars: map,
     producer: z.record(z.string(), z.unknown()).describe("The definition, with its defaults."),
     secret_names: z.array(z.string()),
-    rotation_schedule: z.string(),
-    rotation_window: seconds,
-    rotation_period: seconds,
-    rotation_policy: z.string(),
-    disable_automated_rotation: z.boolean(),
-    next_rotation_date: time.optional().describe("Time of the next automatic rotation."),
+    ...rotationSettings,
+    next_rotation_date,
   })
   .meta({ id: "ProducerConfig", description: "The stored configuration, never with `secrets`." });
 
@@ -46,8 +49,6 @@ const DryRun = z
   })
   .meta({ id: "ProducerDryRun" });
 
-const FAILS = [502, 504];
-
 export const producerCredentials = group(
   "Credentials",
   { name: "The role's name: letters, digits, `_`, `.` and `-`; the case is kept." },
@@ -69,7 +70,7 @@ export const producerCredentials = group(
       description:
         "Makes new secrets by `root` of the definition, uses them three times, stores them, and removes those before.",
       answers: { ...noContent, ...warned("Replaced; the secrets before are not removed.") },
-      errors: FAILS,
+      errors: UPSTREAM_FAILS,
     },
     "POST /https-producer/dry-run": {
       id: "dryRunProducer",
@@ -101,26 +102,22 @@ export const producerCredentials = group(
       summary: "Create or update a role",
       description: "The search of the definition is tried once: a role is refused while it does not work.",
       body: { fields: helpOf(description.roles) },
-      errors: FAILS,
+      errors: UPSTREAM_FAILS,
     },
     "DELETE /https-producer/roles/:name": { id: "deleteProducerRole", summary: "Delete a role" },
     "GET /https-producer/creds/:name": {
       id: "generateProducerCredentials",
       summary: "Generate credentials for a role",
       query: {
-        metadata: text("`key=value`, repeatedly: answered with the credentials."),
+        metadata: askedMetadata,
         verify: "Responds when the call `verify` succeeds with the credentials, or with a warning after a time-out.",
       },
-      headers: {
-        "X-Orch-Idempotency-Key": text(
-          "Repeating a request with the same key gives the same lease; at most 256 characters.",
-        ),
-      },
+      headers: idempotencyKey,
       answers: data(
         "The members of the definition's `lease.data`, with their lease.",
         z.record(z.string(), z.unknown()),
       ),
-      errors: [405, ...FAILS],
+      errors: [405, ...UPSTREAM_FAILS],
     },
   },
 );

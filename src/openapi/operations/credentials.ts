@@ -1,9 +1,17 @@
 import * as z from "zod";
 import { description } from "../../credentials/engines/azure/description.ts";
 import { AUDIENCES } from "../../credentials/engines/azure/names.ts";
-import type { EngineDescription } from "../../credentials/engines/description.ts";
 import { seconds, time } from "../../wire/shapes.ts";
 import { data, group, noContent, text, warned } from "../operation.ts";
+import {
+  askedMetadata,
+  helpOf,
+  idempotencyKey,
+  metadata,
+  next_rotation_date,
+  rotationSettings,
+  UPSTREAM_FAILS,
+} from "./credential-parts.ts";
 
 const Config = z
   .object({
@@ -14,14 +22,10 @@ const Config = z
     root_password_ttl: seconds,
     identity_token_audience: z.string(),
     identity_token_ttl: seconds,
-    rotation_schedule: z.string(),
-    rotation_window: seconds,
-    rotation_period: seconds,
-    rotation_policy: z.string(),
-    disable_automated_rotation: z.boolean(),
+    ...rotationSettings,
     seamless_rotation: z.boolean().optional().describe("Absent before it is written: true."),
     root_password_expiration_date: time.optional().describe("When the secret that a rotation made ends."),
-    next_rotation_date: time.optional().describe("Time of the next automatic rotation."),
+    next_rotation_date,
   })
   .meta({ id: "EngineConfig", description: "The stored configuration, never with `client_secret`." });
 
@@ -37,7 +41,7 @@ const Role = z
     permanently_delete: z.boolean(),
     sign_in_audience: z.enum(["", ...AUDIENCES]),
     tags: z.array(z.string()).nullable(),
-    metadata: z.record(z.string(), z.string()).optional(),
+    metadata,
     share_until: z.int().optional().describe("Absent when it is 0."),
     pool_size: z.int().optional().describe("Absent when it is 0."),
     pool_ttl: z.int().optional().describe("Seconds. Absent when it is 0, which is a day."),
@@ -59,12 +63,6 @@ const list = (of: string, items: Record<string, string>, ...required: string[]) 
 
 const { roles } = description;
 
-/** The help of each field that has one. */
-export const helpOf = (fields: EngineDescription["config"]): Record<string, string> =>
-  Object.fromEntries(Object.entries(fields).map(([name, { help = "" }]) => [name, help]));
-
-const UPSTREAM_FAILS = [502, 504];
-
 const [staticRoles] = description.kinds;
 const { defer_initial_creds: _, ...imported } = staticRoles.fields;
 
@@ -76,7 +74,7 @@ const StaticRole = z
     ttl: seconds.describe("As `rotation_period`."),
     rotation_grace_period: z.int().describe("Seconds; -1 is none."),
     seamless_rotation: z.boolean(),
-    metadata: z.record(z.string(), z.string()).optional(),
+    metadata,
     secret_id: z.string().optional().describe("Id of the password. Absent before the first one."),
     expiration: time.optional().describe("Its end."),
     last_vault_rotation: time.optional(),
@@ -92,7 +90,7 @@ const StaticCredentials = z
     ttl: seconds.describe("Until the next rotation."),
     last_vault_rotation: time,
     rotation_period: seconds,
-    metadata: z.record(z.string(), z.string()).optional(),
+    metadata,
   })
   .meta({ id: "StaticCredentials" });
 
@@ -104,9 +102,6 @@ const AccessToken = z
     access_token: z.string(),
   })
   .meta({ id: "StaticAccessToken" });
-
-/** Metadata of a request for the credentials of a static role. */
-export const staticMetadata = text("`key=value`, repeatedly: answered with the credentials.");
 
 export const credentials = group(
   "Credentials",
@@ -198,7 +193,7 @@ export const credentials = group(
     "GET /cloud-b/static-creds/:name": {
       id: "readStaticCredentials",
       summary: "Read the password of a static role",
-      query: { metadata: staticMetadata },
+      query: { metadata: askedMetadata },
       answers: data("The password; no lease.", StaticCredentials),
     },
     "POST /cloud-b/static-creds/:name/token": {
@@ -216,17 +211,13 @@ export const credentials = group(
         metadata: text("`key=value`, repeatedly: answered with the credentials, unless the role has the key."),
         verify: "Responds when a login with the credentials succeeds, or with a warning after a time-out.",
       },
-      headers: {
-        "X-Orch-Idempotency-Key": text(
-          "Repeating a request with the same key gives the same lease; at most 256 characters.",
-        ),
-      },
+      headers: idempotencyKey,
       answers: data(
         "The credentials, with their lease.",
         z.object({
           client_id: z.string(),
           client_secret: z.string(),
-          metadata: z.record(z.string(), z.string()).optional(),
+          metadata,
         }),
       ),
       errors: [405, ...UPSTREAM_FAILS],

@@ -162,13 +162,11 @@ export const events = group(
     "GET /event/subscriptions": {
       id: "listEventSubscriptions",
       summary: "List event subscriptions",
-      right: "management",
       answers: bare("The subscriptions.", z.array(Subscription)),
     },
     "POST /event/subscription/:name": {
       id: "writeEventSubscription",
       summary: "Create or change an event subscription",
-      right: "management",
       description: "A secret that is not given is kept. A batch that is being delivered is built again.",
       method: "put",
       body: { fields: subscriptionFields, required: ["Target"] },
@@ -176,18 +174,15 @@ export const events = group(
     "GET /event/subscription/:name": {
       id: "readEventSubscription",
       summary: "Read an event subscription",
-      right: "management",
       answers: bare("The subscription, without its secret.", Subscription),
     },
     "DELETE /event/subscription/:name": {
       id: "deleteEventSubscription",
       summary: "Delete an event subscription",
-      right: "management",
     },
     "GET /event/subscription/:name/dead-letters": {
       id: "listDeadLetters",
       summary: "List the batches that could not be delivered",
-      right: "management",
       answers: bare(
         "The batches, oldest first.",
         z.array(
@@ -204,19 +199,16 @@ export const events = group(
     "POST /event/subscription/:name/replay": {
       id: "replayEvents",
       summary: "Deliver again from an index on",
-      right: "management",
       description: "Dead letters from there on are deleted, since their lines are delivered again.",
       body: { fields: { Index: "The first index to deliver." } },
     },
     "POST /event/subscription/:name/pause": {
       id: "pauseEventSubscription",
       summary: "Pause deliveries",
-      right: "management",
     },
     "POST /event/subscription/:name/resume": {
       id: "resumeEventSubscription",
       summary: "Resume deliveries",
-      right: "management",
     },
     "POST /cluster/objects": {
       id: "reportObjects",
