@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { seconds } from "../../wire/shapes.ts";
+import { seconds, texts } from "../../wire/shapes.ts";
 import { data, group, type Operation } from "../operation.ts";
 import { Auth } from "./tokens.ts";
 
@@ -24,19 +24,23 @@ const config = {
   audit_non_hmac_response_keys: names,
 };
 
-const mount = {
-  type: z.string(),
-  description: z.string(),
-  accessor: z.string(),
+/** Fields of every mount. */
+export const mountFields = {
   uuid: z.string(),
   local: z.boolean(),
   seal_wrap: z.boolean(),
   external_entropy_access: z.boolean(),
-  options: z.record(z.string(), z.string()).nullable(),
+  options: texts.nullable(),
   plugin_version: z.string(),
   running_plugin_version: z.string(),
   running_sha256: z.string(),
   deprecation_status: z.string(),
+};
+const mount = {
+  type: z.string(),
+  description: z.string(),
+  accessor: z.string(),
+  ...mountFields,
   config: z.object(config),
 };
 export const AuthMount = z.object(mount).meta({ id: "AuthMount" });
@@ -44,7 +48,7 @@ export const AuthMount = z.object(mount).meta({ id: "AuthMount" });
 const Tuning = z.object({
   ...config,
   description: z.string(),
-  options: z.record(z.string(), z.string()).nullable().optional(),
+  options: texts.nullable().optional(),
 });
 
 export const TokenSettings = z
@@ -111,25 +115,25 @@ const user: Operation["body"] = {
   fields: { password: "The user's password.", password_hash: NO_HASH, ...tokenFieldTexts, ...legacyTokenFieldTexts },
 };
 
-const texts = z.array(z.string());
+const list = z.array(z.string());
 const JwtConfig = z.object({
   oidc_discovery_url: z.string(),
   jwks_url: z.string(),
-  jwt_validation_pubkeys: texts,
+  jwt_validation_pubkeys: list,
   bound_issuer: z.string(),
-  jwt_supported_algs: texts,
+  jwt_supported_algs: list,
   default_role: z.string(),
   namespace_in_state: z.boolean(),
   oidc_client_id: z.string(),
   oidc_response_mode: z.string(),
-  oidc_response_types: texts,
+  oidc_response_types: list,
   provider_config: z.object({ provider: z.string().optional() }),
   jwks_pairs: z.array(z.object({ jwks_url: z.string(), jwks_ca_pem: z.string().optional() })),
 });
 const JwtRole = z.object({
   ...TokenSettings.shape,
   role_type: z.string(),
-  bound_audiences: texts,
+  bound_audiences: list,
   bound_subject: z.string(),
   bound_claims: z.record(z.string(), z.unknown()),
   bound_claims_type: z.string(),
@@ -143,8 +147,8 @@ const JwtRole = z.object({
   max_age: seconds,
   callback_mode: z.string().optional(),
   verbose_oidc_logging: z.boolean(),
-  allowed_redirect_uris: texts,
-  oidc_scopes: texts,
+  allowed_redirect_uris: list,
+  oidc_scopes: list,
 });
 
 const jwtConfigTexts = {

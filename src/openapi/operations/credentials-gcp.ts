@@ -74,16 +74,12 @@ const headers = {
   "X-Orch-Idempotency-Key": text("Repeating a request for a key with the same value gives the same lease."),
 };
 
+const token = { headers, answers: data("The token, without a lease.", Token) };
+const key = { headers, answers: data("The key, with its lease.", Key) };
 const issuingToken = (path: string, id: string) =>
-  issuing(`/cloud-c${path}`, `Gcp${id}`, "Generate an access token", parameters, {
-    headers,
-    answers: data("The token, without a lease.", Token),
-  });
+  issuing(`/cloud-c${path}`, `Gcp${id}`, "Generate an access token", parameters, token);
 const issuingKey = (path: string, id: string) =>
-  issuing(`/cloud-c${path}`, `Gcp${id}`, "Create a service account's key", parameters, {
-    headers,
-    answers: data("The key, with its lease.", Key),
-  });
+  issuing(`/cloud-c${path}`, `Gcp${id}`, "Create a service account's key", parameters, key);
 
 /** The operations of one kind of roles. */
 const roles = (path: string, plural: string, id: string, shape: z.ZodType, fields: Record<string, string>) => ({

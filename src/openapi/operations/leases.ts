@@ -16,21 +16,17 @@ const Lease = z
   })
   .meta({ id: "Lease" });
 
-/** One operation with the lease's id in the body or in the path, and under its legacy path. */
+/** One operation at several paths: with the lease's id in the body or in the path, and under its legacy path. */
 const under = (paths: readonly string[], id: string, operation: Omit<Operation, "id">) =>
   Object.fromEntries(
-    paths.map((path, at): [string, Operation] => {
+    paths.map((path): [string, Operation] => {
       const old = path.startsWith("/sys/leases/") ? "" : "Old";
-      const byId = at % 2 === 1 ? "ById" : "";
+      const byId = path.endsWith("/:id+") ? "ById" : "";
       return [`POST ${path}`, { ...operation, id: `${id}${byId}${old}` }];
     }),
   );
-const both = (name: string): string[] => [
-  `/sys/leases/${name}`,
-  `/sys/leases/${name}/:id+`,
-  `/sys/${name}`,
-  `/sys/${name}/:id+`,
-];
+const both = (name: string): string[] => [`/sys/leases/${name}`, `/sys/${name}`];
+const byId = (name: string): string[] => [...both(name), ...both(`${name}/:id+`)];
 
 const ID = "The lease's id, unless the path has it.";
 const SYNC = "Answers when it is done; otherwise at once, with 202.";
@@ -87,33 +83,24 @@ export const leases = group(
       summary: "List lease names below a prefix",
       answers: data("Segments of lease ids.", keys),
     },
-    ...under(both("renew"), "renewLease", {
+    ...under(byId("renew"), "renewLease", {
       summary: "Renew a lease",
       body: { fields: { lease_id: ID, increment: "How long it shall last from now; 0 is the role's own time." } },
       answers: warned("Renewed; the envelope contains the lease."),
     }),
-    ...under(both("revoke"), "revokeLease", {
+    ...under(byId("revoke"), "revokeLease", {
       summary: "Revoke a lease",
       body: { fields: { lease_id: ID, sync: SYNC } },
       answers: { ...noContent, ...accepted, ...behind },
       errors: [502, 504],
     }),
-    "POST /sys/leases/revoke-prefix/:prefix+": {
-      id: "revokeLeases",
+    ...under(both("revoke-prefix/:prefix+"), "revokeLeases", {
       summary: "Revoke all leases under a prefix",
       body: { fields: { sync: SYNC } },
       answers: { ...noContent, ...accepted, ...behind },
       errors: [504],
-    },
-    "POST /sys/revoke-prefix/:prefix+": {
-      id: "revokeLeasesOld",
-      summary: "Revoke all leases under a prefix",
-      body: { fields: { sync: SYNC } },
-      answers: { ...noContent, ...accepted, ...behind },
-      errors: [504],
-    },
-    "POST /sys/leases/revoke-force/:prefix+": { id: "forgetLeases", summary: "Force-revoke all leases under a prefix" },
-    "POST /sys/revoke-force/:prefix+": { id: "forgetLeasesOld", summary: "Force-revoke all leases under a prefix" },
+    }),
+    ...under(both("revoke-force/:prefix+"), "forgetLeases", { summary: "Force-revoke all leases under a prefix" }),
     "POST /sys/leases/tidy": {
       id: "tidyLeases",
       summary: "Tidy leases (no-op)",

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { anything, keysOf, seconds, time } from "../../wire/shapes.ts";
-import { data, group, noContent, plain } from "../operation.ts";
+import { type Answers, data, group, noContent, type Operation, plain } from "../operation.ts";
 import { SealStatus } from "./system.ts";
 
 const flat = { flat: true } as const;
@@ -96,7 +96,24 @@ const QuotasSettings = z.object({
 
 const Replication = z.object({ mode: z.literal("disabled") });
 
-const nothingToCancel = "Nothing is ever in progress.";
+/** The operations of work in steps, of which none is ever in progress. */
+const neverBegun = (path: string, id: string, work: string, answers: Answers): Record<string, Operation> => ({
+  [`GET ${path}`]: { id: `read${id}`, summary: `Read the progress of ${work} (none)`, answers },
+  [`DELETE ${path}`]: {
+    id: `cancel${id}`,
+    summary: `Cancel ${work} (none)`,
+    description: "Nothing is ever in progress.",
+  },
+});
+const GENERATION = "a root token's generation";
+
+/** A count of objects over all namespaces. */
+const counter = (counted: string) =>
+  data(
+    "The count, over all namespaces.",
+    z.object({ counters: z.object({ [counted]: z.object({ total: z.int() }) }) }),
+    flat,
+  );
 
 const random = {
   summary: "Generate random bytes",
@@ -207,20 +224,12 @@ export const systemInfo = group(
     "GET /sys/internal/counters/tokens": {
       id: "readTokenCounters",
       summary: "Count service tokens",
-      answers: data(
-        "The count, over all namespaces.",
-        z.object({ counters: z.object({ service_tokens: z.object({ total: z.int() }) }) }),
-        flat,
-      ),
+      answers: counter("service_tokens"),
     },
     "GET /sys/internal/counters/entities": {
       id: "readEntityCounters",
       summary: "Count entities",
-      answers: data(
-        "The count, over all namespaces.",
-        z.object({ counters: z.object({ entities: z.object({ total: z.int() }) }) }),
-        flat,
-      ),
+      answers: counter("entities"),
     },
     "GET /sys/internal/counters/activity": {
       id: "readActivity",
@@ -267,46 +276,15 @@ export const systemInfo = group(
       description: "There are no key shares: the body is not read. While sealed: 400.",
       answers: plain("The status.", SealStatus),
     },
-    "GET /sys/rekey/init": {
-      id: "readRekey",
-      summary: "Read the progress of a rekey (none)",
-      answers: plain("The progress.", Rekey),
-    },
-    "DELETE /sys/rekey/init": {
-      id: "cancelRekey",
-      summary: "Cancel a rekey (none)",
-      description: nothingToCancel,
-    },
-    "GET /sys/rotate/root/init": {
-      id: "readRootRotation",
-      summary: "Read the progress of a root key's rotation (none)",
-      answers: data("The progress.", Rekey),
-    },
-    "DELETE /sys/rotate/root/init": {
-      id: "cancelRootRotation",
-      summary: "Cancel a root key's rotation (none)",
-      description: nothingToCancel,
-    },
-    "GET /sys/generate-root-token/attempt": {
-      id: "readRootTokenGeneration",
-      summary: "Read the progress of a root token's generation (none)",
-      answers: data("The progress.", RootGeneration),
-    },
-    "DELETE /sys/generate-root-token/attempt": {
-      id: "cancelRootTokenGeneration",
-      summary: "Cancel a root token's generation (none)",
-      description: nothingToCancel,
-    },
-    "GET /sys/generate-root/attempt": {
-      id: "readRootGeneration",
-      summary: "Read the progress of a root token's generation (none)",
-      answers: plain("The progress.", RootGeneration),
-    },
-    "DELETE /sys/generate-root/attempt": {
-      id: "cancelRootGeneration",
-      summary: "Cancel a root token's generation (none)",
-      description: nothingToCancel,
-    },
+    ...neverBegun("/sys/rekey/init", "Rekey", "a rekey", plain("The progress.", Rekey)),
+    ...neverBegun("/sys/rotate/root/init", "RootRotation", "a root key's rotation", data("The progress.", Rekey)),
+    ...neverBegun(
+      "/sys/generate-root-token/attempt",
+      "RootTokenGeneration",
+      GENERATION,
+      data("The progress.", RootGeneration),
+    ),
+    ...neverBegun("/sys/generate-root/attempt", "RootGeneration", GENERATION, plain("The progress.", RootGeneration)),
     "POST /sys/step-down": { id: "stepDown", summary: "Step down (no other server)" },
     "GET /sys/config/cors": {
       id: "readCors",

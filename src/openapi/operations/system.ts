@@ -2,7 +2,7 @@ import * as z from "zod";
 import { mountTypes } from "../../rights/mount-routes.ts";
 import { keysOf, seconds, texts, time } from "../../wire/shapes.ts";
 import { count, data, group, noContent, plain, warned } from "../operation.ts";
-import { AuthMount } from "./auth-methods.ts";
+import { AuthMount, mountFields } from "./auth-methods.ts";
 import { healthOfParts } from "./operability.ts";
 
 const Health = z
@@ -68,15 +68,7 @@ const mount = {
   type: z.enum([...mountTypes(), "cubbyhole", "identity", "system"]),
   description: z.string(),
   accessor: z.string().describe("The identifier of the mount, which a move does not change."),
-  uuid: z.string(),
-  local: z.boolean(),
-  seal_wrap: z.boolean(),
-  external_entropy_access: z.boolean(),
-  options: texts.nullable(),
-  plugin_version: z.string(),
-  running_plugin_version: z.string(),
-  running_sha256: z.string(),
-  deprecation_status: z.string(),
+  ...mountFields,
   config: z.object({
     default_lease_ttl: seconds,
     max_lease_ttl: seconds,

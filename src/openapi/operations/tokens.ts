@@ -96,7 +96,10 @@ const creation: Pick<Operation, "body" | "answers"> = {
 };
 const named =
   "The rule for the path in the token's namespace applies, for any namespace of the request; a capability in the request's namespace also covers namespaces below it.";
-const increment = "How long it shall last from now; 0 is its own time.";
+const renewal: Pick<Operation, "body" | "answers"> = {
+  body: { fields: { increment: "How long it shall last from now; 0 is its own time." } },
+  answers: made("Renewed."),
+};
 
 export const tokens = group(
   "Tokens",
@@ -180,24 +183,9 @@ export const tokens = group(
       summary: "Look up a token by accessor",
       answers: shown,
     },
-    "POST /auth/token/renew-self": {
-      id: "renewOwnToken",
-      summary: "Renew the caller's token",
-      body: { fields: { increment } },
-      answers: made("Renewed."),
-    },
-    "POST /auth/token/renew": {
-      id: "renewToken",
-      summary: "Renew a token",
-      body: { fields: { increment } },
-      answers: made("Renewed."),
-    },
-    "POST /auth/token/renew-accessor": {
-      id: "renewTokenByAccessor",
-      summary: "Renew a token by accessor",
-      body: { fields: { increment } },
-      answers: made("Renewed."),
-    },
+    "POST /auth/token/renew-self": { id: "renewOwnToken", summary: "Renew the caller's token", ...renewal },
+    "POST /auth/token/renew": { id: "renewToken", summary: "Renew a token", ...renewal },
+    "POST /auth/token/renew-accessor": { id: "renewTokenByAccessor", summary: "Renew a token by accessor", ...renewal },
     "POST /auth/token/revoke-self": { id: "revokeOwnToken", summary: "Revoke the caller's token and its children" },
     "POST /auth/token/revoke": { id: "revokeToken", summary: "Revoke a token and its children" },
     "POST /auth/token/revoke-accessor": {

@@ -15,7 +15,8 @@ import {
 import { bare, group, type Operation, required, word } from "../operation.ts";
 import { csiSecrets, mustPage, namespace, namespaces, page, prefix, waiting } from "../parameters.ts";
 
-const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
+/** Error statuses of plugin operations. */
+export const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
 
 const Topology = z.object({ Segments: texts });
 const Topologies = z.array(Topology);

@@ -11,7 +11,7 @@ import {
 } from "../../wire/shapes.ts";
 import { bare, group, type Operation, type QueryParameters, required, text, word } from "../operation.ts";
 import { filter, list, mustPage, namespace, namespaces, prefix, reverse, waiting } from "../parameters.ts";
-import { CsiVolumeStub } from "./volumes-csi.ts";
+import { CsiVolumeStub, PLUGIN_FAILS } from "./volumes-csi.ts";
 
 const State = z.enum(["pending", "ready", "unavailable"]);
 const stub = {
@@ -55,9 +55,6 @@ const Claim = z
     ...createdAndModified,
   })
   .meta({ id: "VolumeClaim" });
-
-/** Error statuses of plugin operations. */
-const PLUGIN_FAILS = [409, 501, 502, 503, 504, 507];
 
 const hex = "hexadecimal digits, an even number of them";
 
