@@ -48,24 +48,16 @@ function withPlainNumbers(value: unknown): unknown {
  * The result of a JSON call over HTTP, for engines whose provider uses statuses by their common meaning. The value of a
  * success is its body, null without one. A 5xx may have been applied.
  */
-export function httpResult(call: Call, { name, reads }: Operation): CloudResult<unknown> {
+export function httpResult(call: Call, operation: Operation): CloudResult<unknown> {
+  if (!call.ok) return unanswered(call, operation);
+  const { name, reads } = operation;
   const unsure = reads ? "external" : "unknown";
-  if (!call.ok) {
-    const { outcome, code, message } = call.outcome;
-    const isRedirect = code === "redirect_refused";
-    if (NOT_SENT.has(code) || (isRedirect && reads))
-      return failed("client", "misconfigured", `${name} failed: ${message}`, null);
-    // A server may apply a write, and then redirect to what it has made.
-    if (isRedirect) return failed("unknown", "unreadable_answer", `${name} failed: ${message}`, null);
-    const known = code === "deadline_exceeded" ? code : "network_error";
-    return failed(outcome === "unknown" ? unsure : outcome, known, `${name} failed: ${message}`, null);
-  }
   const { response, text } = call;
   const { status } = response;
   if (response.ok) {
     const value = text === "" ? null : answerJson(text);
     if (value !== undefined) return { ok: true, value };
-    return failed(unsure, "unreadable_answer", `${name} was answered, but not with JSON (HTTP ${status}).`, status);
+    return failed(unsure, "unreadable_answer", `${name} was answered, but not with JSON (HTTP ${status}).`, { status });
   }
   const message = `${name} failed (HTTP ${status}).`;
   const [outcome, code] =
@@ -73,16 +65,28 @@ export function httpResult(call: Call, { name, reads }: Operation): CloudResult<
     (status >= 500 || status === 408 || status === 499
       ? ([unsure, "provider_unavailable"] as const)
       : (["client", "refused"] as const));
-  return failed(outcome, code, message, status, outcome === "client" ? null : retryAfterMs(response));
+  const wait = outcome === "client" ? null : retryAfterMs(response);
+  return failed(outcome, code, message, { status, ...(wait !== null && { retryAfterMs: wait }) });
 }
 
-const failed = (
+/** The failure of a call without an answer. */
+export function unanswered({ outcome: { outcome, code, message } }: Call & { ok: false }, { name, reads }: Operation) {
+  const isRedirect = code === "redirect_refused";
+  const why = `${name} failed: ${message}`;
+  if (NOT_SENT.has(code) || (isRedirect && reads)) return failed("client", "misconfigured", why);
+  // A server may apply a write, and then redirect to what it has made.
+  if (isRedirect) return failed("unknown", "unreadable_answer", why);
+  const known = code === "deadline_exceeded" ? code : "network_error";
+  return failed(outcome === "unknown" && reads ? "external" : outcome, known, why);
+}
+
+/** A failed call; by default one without an answer. */
+export const failed = (
   outcome: CloudFailure["outcome"],
   code: CloudCode,
   message: string,
-  status: number | null,
-  wait: number | null = null,
-): CloudResult<never> => ({
+  more: Partial<Pick<CloudFailure, "status" | "providerCode" | "retryAfterMs">> = {},
+): { readonly ok: false; readonly failure: CloudFailure } => ({
   ok: false,
-  failure: { outcome, code, message, status, providerCode: "", ...(wait !== null && { retryAfterMs: wait }) },
+  failure: { outcome, code, message, status: null, providerCode: "", ...more },
 });

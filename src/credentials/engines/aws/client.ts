@@ -7,6 +7,7 @@ import { signed } from "../../../providers/identity-token.ts";
 import { failure } from "../../../providers/outcome.ts";
 import { type Issued, TokenCache } from "../../../providers/token-cache.ts";
 import type { ClientContext } from "../engine-type.ts";
+import { failed } from "../http-result.ts";
 import type { Addition, Assumed, Cloud, Contents, Session, SessionRequest, UserView } from "./cloud.ts";
 import type { CloudAccount } from "./config.ts";
 import { queryResult } from "./errors.ts";
@@ -59,7 +60,7 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     const answer = await sts("AssumeRole", { ...parameters, DurationSeconds: String(LOGIN_SECONDS) }, own);
     if (!answer.ok) return answer;
     const session = sessionOf(answer.value);
-    return session ? { ok: true, value: session } : unanswered("AssumeRole was answered without a session.");
+    return session ? { ok: true, value: session } : unreadable("AssumeRole was answered without a session.");
   }
 
   async function ownSigner(): Promise<CloudResult<Credentials>> {
@@ -74,7 +75,7 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
 
   async function assumeWithToken(): Promise<CloudResult<Login>> {
     const token = assertion ? await signed(assertion) : null;
-    if (token === null) return unanswered("No identity token could be signed to log in with.");
+    if (token === null) return unreadable("No identity token could be signed to log in with.");
     const name = `vault-aws-secrets-${Date.now()}000000`;
     const parameters = { RoleArn: account.roleArn, RoleSessionName: name, WebIdentityToken: token };
     const answer = await sts(
@@ -86,7 +87,7 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     const session = sessionOf(answer.value);
     return session
       ? { ok: true, value: session }
-      : unanswered("AssumeRoleWithWebIdentity was answered without a session.");
+      : unreadable("AssumeRoleWithWebIdentity was answered without a session.");
   }
 
   /** Calls STS at the first place that answers. Its actions leave nothing that must be found again. */
@@ -95,7 +96,7 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     parameters: Parameters,
     credentials: Credentials | null,
   ): Promise<CloudResult<XmlElement>> {
-    let last: CloudResult<XmlElement> = unanswered("no endpoint of STS is configured");
+    let last: CloudResult<XmlElement> = unreadable("no endpoint of STS is configured");
     for (const { url, region, named: isNamed } of account.sts) {
       const request = { url, region, service: "sts", action, parameters, credentials } as const;
       const answer = await queryCall(isNamed ? sendTo : send, request);
@@ -159,7 +160,7 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
       marker = textNamed(answer.value, "IsTruncated") === "true" ? textNamed(answer.value, "Marker") : null;
       if (marker === null) return { ok: true, value: found };
     }
-    return unanswered(`${action} has more than ${MAX_PAGES} pages.`);
+    return unreadable(`${action} has more than ${MAX_PAGES} pages.`);
   }
 
   const textsOf = (action: string, parameters: Parameters, element: string, name: string) =>
@@ -169,7 +170,7 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     const answer = await signedSts(action, parameters);
     if (!answer.ok) return answer;
     const opened = sessionOf(answer.value);
-    if (!opened) return unanswered(`${action} was answered without a session.`);
+    if (!opened) return unreadable(`${action} was answered without a session.`);
     const { accessKeyId, secretAccessKey, sessionToken = "" } = opened.credentials;
     const arn = action === "AssumeRole" ? textNamed(answer.value, "Arn") : null;
     const key = { accessKey: accessKeyId, secretKey: secretAccessKey, sessionToken };
@@ -187,7 +188,7 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
       textNamed(tag, "Value") ?? "",
     ]);
     const [name, id] = [textNamed(answer.value, "UserName"), textNamed(answer.value, "UserId")];
-    if (!name || !id) return unanswered("GetUser was answered without a user.");
+    if (!name || !id) return unreadable("GetUser was answered without a user.");
     return { ok: true, value: { name, id, tags: Object.fromEntries(tags) } };
   }
 
@@ -243,7 +244,7 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
         textNamed(answer.value, "AccessKeyId"),
         textNamed(answer.value, "SecretAccessKey"),
       ];
-      if (!accessKey || !secretKey) return unanswered("CreateAccessKey was answered without a key.", "unknown");
+      if (!accessKey || !secretKey) return unreadable("CreateAccessKey was answered without a key.", "unknown");
       return { ok: true, value: { accessKey, secretKey } };
     },
     listKeys: keysOf,
@@ -325,13 +326,9 @@ function sessionParameters({ seconds, policy, policyArns, tags, externalId, mfa 
 
 const NO_LOGIN = failure("external", "provider_unavailable", "The login with an identity token failed.");
 
-const unanswered = (
-  message: string,
-  outcome: CloudFailure["outcome"] = "external",
-): { ok: false; failure: CloudFailure } => ({
-  ok: false,
-  failure: { outcome, code: "unreadable_answer", message, status: null, providerCode: "" },
-});
+/** The failure of an answer that is not the action's. */
+const unreadable = (message: string, outcome: CloudFailure["outcome"] = "external") =>
+  failed(outcome, "unreadable_answer", message);
 
 /** A list: `Name.member.1`, or `Name.member.1.field`. */
 const listed = (name: string, values: readonly string[], field: string): Parameters =>

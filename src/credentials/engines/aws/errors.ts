@@ -1,6 +1,7 @@
 import type { CloudCode, CloudFailure, CloudResult } from "../../../contracts/cloud-calls.ts";
 import { parseXml, textNamed, type XmlElement } from "../../../providers/cloud-a-aws/xml.ts";
 import { type Call, clockDiffers, retryAfterMs } from "../../../providers/outcome.ts";
+import { failed, unanswered } from "../http-result.ts";
 
 /** One action of IAM or STS. */
 export interface Action {
@@ -22,7 +23,7 @@ const badToken: Meaning = [
   "the identity token is not accepted; the account needs an identity provider with its issuer and audience",
 ];
 const busy: Meaning = ["client", "contended", "another caller changes the same object"];
-const failed: Meaning = ["unknown", "provider_unavailable", "the provider failed"];
+const broken: Meaning = ["unknown", "provider_unavailable", "the provider failed"];
 
 /**
  * Errors by name, as in the API references of IAM and STS ("Common Errors" included), without the suffix Exception. The
@@ -63,9 +64,9 @@ const MEANINGS: ReadonlyMap<string, Meaning> = new Map<string, Meaning>([
   ["RegionDisabled", ["client", "refused", "STS is not activated in the region"]],
   ["ValidationError", ["client", "refused", "a parameter is not valid"]],
   ["InvalidInput", ["client", "refused", "a parameter is not valid"]],
-  ["InternalFailure", failed],
-  ["ServiceFailure", failed],
-  ["ServiceUnavailable", failed],
+  ["InternalFailure", broken],
+  ["ServiceFailure", broken],
+  ["ServiceUnavailable", broken],
 ]);
 
 /** Actions on a user that was created before. */
@@ -76,27 +77,16 @@ const GIVES_TO_USER: ReadonlySet<string> = new Set([
   "CreateAccessKey",
 ]);
 
-const NOT_SENT: ReadonlySet<string> = new Set(["invalid_url", "insecure_url", "address_refused", "network_not_bound"]);
-
 /** The result of a call: the answer's root element. */
 export function queryResult(call: Call, action: Action): CloudResult<XmlElement> {
+  if (!call.ok) return unanswered(call, action);
   const unsure = action.reads ? "external" : "unknown";
-  if (!call.ok) {
-    const { outcome, code, message } = call.outcome;
-    const isRedirect = code === "redirect_refused";
-    if (NOT_SENT.has(code) || (isRedirect && action.reads))
-      return refused("client", "misconfigured", `${action.name} failed: ${message}`);
-    // A write may have been applied before the redirect.
-    if (isRedirect) return refused("unknown", "unreadable_answer", `${action.name} failed: ${message}`);
-    const known = code === "deadline_exceeded" ? code : "network_error";
-    return refused(outcome === "unknown" ? unsure : outcome, known, `${action.name} failed: ${message}`);
-  }
   const { response, text } = call;
   const xml = parseXml(text);
   if (response.ok && xml?.name === `${action.name}Response`) return { ok: true, value: xml };
   if (response.ok) {
     const message = `${action.name} was answered, but not as ${action.service.toUpperCase()} answers it.`;
-    return refused(unsure, "unreadable_answer", message, { status: response.status });
+    return failed(unsure, "unreadable_answer", message, { status: response.status });
   }
   const name = bareName(textNamed(xml, "Code") ?? "");
   const about = textNamed(xml, "Message") ?? "";
@@ -104,7 +94,7 @@ export function queryResult(call: Call, action: Action): CloudResult<XmlElement>
   const request = textNamed(xml, "RequestId") ?? response.headers.get("x-amzn-requestid") ?? "";
   const reference = /^[\w-]{1,64}$/.test(request) ? `, request id: ${request}` : "";
   const wait = outcome === "client" ? null : retryAfterMs(response);
-  return refused(
+  return failed(
     outcome === "unknown" ? unsure : outcome,
     code,
     `${name || "unnamed error"}: ${why}\n\tstatus code: ${response.status}${reference}`,
@@ -129,17 +119,10 @@ function meaningOf(name: string, about: string, response: Response, { service, n
   if (status === 403)
     return ["client", "permission_denied", "a proxy or firewall before the provider denies the request"];
   if (status === 429) return throttled;
-  return status >= 500 || status === 408 ? failed : ["client", "refused", "the provider does not accept the request"];
+  return status >= 500 || status === 408 ? broken : ["client", "refused", "the provider does not accept the request"];
 }
 
 const isAboutTime = (about: string, response: Response): boolean =>
   /signature (expired|not yet current)|too skewed/i.test(about) || clockDiffers(response);
 
 const bareName = (named: string): string => (/^[A-Za-z0-9.]{1,64}$/.test(named) ? named.replace(/Exception$/, "") : "");
-
-const refused = (
-  outcome: CloudFailure["outcome"],
-  code: CloudCode,
-  message: string,
-  more: { readonly status?: number; readonly providerCode?: string; readonly retryAfterMs?: number } = {},
-): CloudResult<never> => ({ ok: false, failure: { outcome, code, message, status: null, providerCode: "", ...more } });

@@ -4,7 +4,7 @@ import type { Refusal } from "../../../lib/result.ts";
 import { atPointer, webhookSignature } from "../../../providers/http-templates.ts";
 import type { Send } from "../../../providers/outcome.ts";
 import { parseAppKey } from "../../../providers/repo-host-github/app-key.ts";
-import { answerJson, httpResult } from "../http-result.ts";
+import { answerJson, failed, httpResult } from "../http-result.ts";
 import { type Account, type Captured, type Held, type Made, type Producer, sameObject, type Vars } from "./cloud.ts";
 import type { Call, Definition } from "./document.ts";
 import {
@@ -34,16 +34,6 @@ interface Operation {
   readonly reads: boolean;
   readonly creates?: true;
 }
-
-const failed = (
-  outcome: CloudFailure["outcome"],
-  code: CloudFailure["code"],
-  message: string,
-  status: number | null = null,
-): { ok: false; failure: CloudFailure } => ({
-  ok: false,
-  failure: { outcome, code, message, status, providerCode: "" },
-});
 
 /** The failure of a call that a value does not fit into. Nothing was sent. */
 const unfit = (name: string, { message }: Refusal) => failed("client", "misconfigured", `${name}: ${message}.`);
@@ -262,13 +252,13 @@ function judged(operation: Operation, call: Call, sent: Awaited<ReturnType<Send>
   if (sent.ok) {
     const { status } = sent.response;
     if (isGone(call, { status } as CloudFailure)) {
-      return failed("client", "not_found", `${operation.name}: there is none (HTTP ${status}).`, status);
+      return failed("client", "not_found", `${operation.name}: there is none (HTTP ${status}).`, { status });
     }
     if ("conflict" in call && call.conflict?.includes(status)) {
-      return failed("unknown", "already_exists", `${operation.name}: it exists already (HTTP ${status}).`, status);
+      return failed("unknown", "already_exists", `${operation.name}: it exists already (HTTP ${status}).`, { status });
     }
     if (sent.response.ok && call.expect && !call.expect.includes(status)) {
-      return failed(unsure, "unreadable_answer", `${operation.name} was answered with HTTP ${status}.`, status);
+      return failed(unsure, "unreadable_answer", `${operation.name} was answered with HTTP ${status}.`, { status });
     }
     // A removal may be answered with any text.
     if (sent.response.ok && !("capture" in call)) return { ok: true, value: answerJson(sent.text) ?? null };
