@@ -41,36 +41,35 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
   /** The credentials that calls are signed with. @param as a role that the account assumes first */
   async function signer(as?: Assumed): Promise<CloudResult<Credentials>> {
     const own = await ownSigner();
-    if (!as || !own.ok) return own;
-    const login = await logins.get(keyOfLogin(as), async () => {
-      const opened = await assume(as, own.value);
+    return as && own.ok ? loggedIn(keyOfLogin(as), () => assume(as, own.value)) : own;
+  }
+
+  const keyOfLogin = (as: Assumed) => [...loginKey, account.accessKey, account.secretKey, as];
+
+  async function loggedIn(
+    key: readonly unknown[],
+    open: () => Promise<CloudResult<Login>>,
+  ): Promise<CloudResult<Credentials>> {
+    const login = await logins.get(key, async () => {
+      const opened = await open();
       return opened.ok ? { ok: true, token: opened.value } : { ...opened, outcome: NO_LOGIN };
     });
     return login.ok ? { ok: true, value: login.token.credentials } : { ok: false, failure: login.failure };
   }
 
-  const keyOfLogin = (as: Assumed) => [...loginKey, account.accessKey, account.secretKey, as];
-
-  async function assume({ roleArn, sessionName, externalId }: Assumed, own: Credentials): Promise<CloudResult<Login>> {
+  function assume({ roleArn, sessionName, externalId }: Assumed, own: Credentials): Promise<CloudResult<Login>> {
     const parameters = {
       RoleArn: roleArn,
       RoleSessionName: sessionName,
       ...(externalId && { ExternalId: externalId }),
     };
-    const answer = await sts("AssumeRole", { ...parameters, DurationSeconds: String(LOGIN_SECONDS) }, own);
-    if (!answer.ok) return answer;
-    const session = sessionOf(answer.value);
-    return session ? { ok: true, value: session } : unreadable("AssumeRole was answered without a session.");
+    return login("AssumeRole", parameters, own);
   }
 
   async function ownSigner(): Promise<CloudResult<Credentials>> {
     const { accessKey, secretKey } = account;
     if (!account.federation) return { ok: true, value: { accessKeyId: accessKey, secretAccessKey: secretKey } };
-    const login = await logins.get(loginKey, async () => {
-      const opened = await assumeWithToken();
-      return opened.ok ? { ok: true, token: opened.value } : { ...opened, outcome: NO_LOGIN };
-    });
-    return login.ok ? { ok: true, value: login.token.credentials } : { ok: false, failure: login.failure };
+    return loggedIn(loginKey, assumeWithToken);
   }
 
   async function assumeWithToken(): Promise<CloudResult<Login>> {
@@ -78,16 +77,18 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     if (token === null) return unreadable("No identity token could be signed to log in with.");
     const name = `vault-aws-secrets-${Date.now()}000000`;
     const parameters = { RoleArn: account.roleArn, RoleSessionName: name, WebIdentityToken: token };
-    const answer = await sts(
-      "AssumeRoleWithWebIdentity",
-      { ...parameters, DurationSeconds: String(LOGIN_SECONDS) },
-      null,
-    );
+    return login("AssumeRoleWithWebIdentity", parameters, null);
+  }
+
+  async function login(
+    action: string,
+    parameters: Parameters,
+    credentials: Credentials | null,
+  ): Promise<CloudResult<Login>> {
+    const answer = await sts(action, { ...parameters, DurationSeconds: String(LOGIN_SECONDS) }, credentials);
     if (!answer.ok) return answer;
     const session = sessionOf(answer.value);
-    return session
-      ? { ok: true, value: session }
-      : unreadable("AssumeRoleWithWebIdentity was answered without a session.");
+    return session ? { ok: true, value: session } : unreadable(`${action} was answered without a session.`);
   }
 
   /** Calls STS at the first place that answers. Its actions leave nothing that must be found again. */
@@ -104,10 +105,6 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
       if (answer.ok) break;
     }
     return last;
-  }
-
-  async function signedSts(action: string, parameters: Parameters): Promise<CloudResult<XmlElement>> {
-    return withSigner((credentials) => sts(action, parameters, credentials));
   }
 
   function iam(
@@ -167,7 +164,7 @@ export function cloudA(account: CloudAccount, { send, sendTo, assertion }: Omit<
     list(action, parameters, element, (member) => (name === "" ? member.text : (textNamed(member, name) ?? "")));
 
   async function session(action: string, parameters: Parameters): Promise<CloudResult<Session>> {
-    const answer = await signedSts(action, parameters);
+    const answer = await withSigner((credentials) => sts(action, parameters, credentials));
     if (!answer.ok) return answer;
     const opened = sessionOf(answer.value);
     if (!opened) return unreadable(`${action} was answered without a session.`);

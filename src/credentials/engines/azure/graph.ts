@@ -43,6 +43,7 @@ const APassword: z.ZodType<NewPassword> = z
   .transform(({ keyId, secretText, endDateTime }) => ({ keyId, secretText, endsAt: endDateTime }));
 
 const applicationFields = "id,appId,displayName,passwordCredentials";
+const groupFields = "id,displayName";
 
 const permission = (name: string) =>
   `the engine's application the Microsoft Graph application permission ${name}, with admin consent`;
@@ -95,132 +96,70 @@ const date = (ms: number): string => new Date(ms).toISOString();
  * @param graphUrl the cloud's own address of Graph, used in references even when requests are sent elsewhere
  */
 export function directory(graph: Service, graphUrl: string): Directory {
+  const find = <T>(operation: Operation, kind: string, filter: string, fields: string, item: z.ZodType<T>) =>
+    graph.list(operation, { method: "GET", path: `/v1.0/${kind}`, query: { $filter: filter, $select: fields } }, item);
   const findApplications = (filter: string) =>
-    graph.list(
-      operations.findApplications,
-      { method: "GET", path: "/v1.0/applications", query: { $filter: filter, $select: applicationFields } },
-      AnApplication,
-    );
+    find(operations.findApplications, "applications", filter, applicationFields, AnApplication);
+  const get = <T>(operation: Operation, at: string | null, fields: string, answer: z.ZodType<T>) =>
+    graph.call(operation, { method: "GET", path: at, query: { $select: fields } }, answer);
+  const post = <T>(operation: Operation, at: string | null, body: Body, answer: z.ZodType<T>) =>
+    graph.call(operation, { method: "POST", path: at, body }, answer);
+  const remove = (operation: Operation, at: string | null) =>
+    graph.call(operation, { method: "DELETE", path: at }, nothing);
   return {
     getApplication: (objectId) =>
-      graph.call(
-        operations.getApplication,
-        { method: "GET", path: path`/v1.0/applications/${objectId}`, query: { $select: applicationFields } },
-        AnApplication,
-      ),
+      get(operations.getApplication, path`/v1.0/applications/${objectId}`, applicationFields, AnApplication),
     findApplicationsByClientId: (clientId) => findApplications(`appId eq ${quoted(clientId)}`),
     findApplicationsByName: (displayName) => findApplications(`displayName eq ${quoted(displayName)}`),
-    createApplication: ({ displayName, tags, signInAudience }) =>
-      graph.call(
-        operations.createApplication,
-        { method: "POST", path: "/v1.0/applications", body: { displayName, ...settable(tags, signInAudience) } },
-        AnApplication,
-      ),
+    createApplication({ displayName, tags, signInAudience }) {
+      const body = { displayName, ...settable(tags, signInAudience) };
+      return post(operations.createApplication, "/v1.0/applications", body, AnApplication);
+    },
     updateApplication: (objectId, { tags, signInAudience }) =>
       graph.call(
         operations.updateApplication,
         { method: "PATCH", path: path`/v1.0/applications/${objectId}`, body: settable(tags, signInAudience) },
         nothing,
       ),
-    deleteApplication: (objectId) =>
-      graph.call(
-        operations.deleteApplication,
-        { method: "DELETE", path: path`/v1.0/applications/${objectId}` },
-        nothing,
-      ),
-    purgeDeleted: (objectId) =>
-      graph.call(
-        operations.purgeDeleted,
-        { method: "DELETE", path: path`/v1.0/directory/deletedItems/${objectId}` },
-        nothing,
-      ),
-    addApplicationPassword: (objectId, { displayName, endsAt }) =>
-      graph.call(
-        operations.addApplicationPassword,
-        {
-          method: "POST",
-          path: path`/v1.0/applications/${objectId}/addPassword`,
-          body: { passwordCredential: { displayName, endDateTime: date(endsAt) } },
-        },
-        APassword,
-      ),
-    removeApplicationPassword: (objectId, keyId) =>
-      graph.call(
-        operations.removeApplicationPassword,
-        {
-          method: "POST",
-          path: isUuid(keyId) ? path`/v1.0/applications/${objectId}/removePassword` : null,
-          body: { keyId },
-        },
-        nothing,
-      ),
+    deleteApplication: (objectId) => remove(operations.deleteApplication, path`/v1.0/applications/${objectId}`),
+    purgeDeleted: (objectId) => remove(operations.purgeDeleted, path`/v1.0/directory/deletedItems/${objectId}`),
+    addApplicationPassword(objectId, { displayName, endsAt }) {
+      const body = { passwordCredential: { displayName, endDateTime: date(endsAt) } };
+      return post(operations.addApplicationPassword, path`/v1.0/applications/${objectId}/addPassword`, body, APassword);
+    },
+    removeApplicationPassword(objectId, keyId) {
+      const at = isUuid(keyId) ? path`/v1.0/applications/${objectId}/removePassword` : null;
+      return post(operations.removeApplicationPassword, at, { keyId }, nothing);
+    },
     createServicePrincipal: (clientId) =>
-      graph.call(
-        operations.createServicePrincipal,
-        { method: "POST", path: "/v1.0/servicePrincipals", body: { appId: clientId } },
-        APrincipal,
-      ),
+      post(operations.createServicePrincipal, "/v1.0/servicePrincipals", { appId: clientId }, APrincipal),
     findServicePrincipals: (clientId) =>
-      graph.list(
-        operations.findServicePrincipals,
-        {
-          method: "GET",
-          path: "/v1.0/servicePrincipals",
-          query: { $filter: `appId eq ${quoted(clientId)}`, $select: "id" },
-        },
-        APrincipal,
-      ),
-    addPrincipalPassword: (objectId, { startsAt, endsAt }) =>
-      graph.call(
+      find(operations.findServicePrincipals, "servicePrincipals", `appId eq ${quoted(clientId)}`, "id", APrincipal),
+    addPrincipalPassword(objectId, { startsAt, endsAt }) {
+      const body = { passwordCredential: { startDateTime: date(startsAt), endDateTime: date(endsAt) } };
+      return post(
         operations.addPrincipalPassword,
-        {
-          method: "POST",
-          path: path`/v1.0/servicePrincipals/${objectId}/addPassword`,
-          body: { passwordCredential: { startDateTime: date(startsAt), endDateTime: date(endsAt) } },
-        },
+        path`/v1.0/servicePrincipals/${objectId}/addPassword`,
+        body,
         APassword,
-      ),
+      );
+    },
     deleteServicePrincipal: (objectId) =>
-      graph.call(
-        operations.deleteServicePrincipal,
-        { method: "DELETE", path: path`/v1.0/servicePrincipals/${objectId}` },
-        nothing,
-      ),
-    getGroup: (objectId) =>
-      graph.call(
-        operations.getGroup,
-        { method: "GET", path: path`/v1.0/groups/${objectId}`, query: { $select: "id,displayName" } },
-        AGroup,
-      ),
-    findGroups: (name) =>
-      graph.list(
-        operations.findGroups,
-        {
-          method: "GET",
-          path: "/v1.0/groups",
-          query: { $filter: `displayName eq ${quoted(name)}`, $select: "id,displayName" },
-        },
-        AGroup,
-      ),
-    addGroupMember: (groupId, principalId) =>
-      graph.call(
-        operations.addGroupMember,
-        {
-          method: "POST",
-          path: isUuid(principalId) ? path`/v1.0/groups/${groupId}/members/$ref` : null,
-          body: { "@odata.id": `${graphUrl}/v1.0/directoryObjects/${principalId}` },
-        },
-        nothing,
-      ),
+      remove(operations.deleteServicePrincipal, path`/v1.0/servicePrincipals/${objectId}`),
+    getGroup: (objectId) => get(operations.getGroup, path`/v1.0/groups/${objectId}`, groupFields, AGroup),
+    findGroups: (name) => find(operations.findGroups, "groups", `displayName eq ${quoted(name)}`, groupFields, AGroup),
+    addGroupMember(groupId, principalId) {
+      const at = isUuid(principalId) ? path`/v1.0/groups/${groupId}/members/$ref` : null;
+      const body = { "@odata.id": `${graphUrl}/v1.0/directoryObjects/${principalId}` };
+      return post(operations.addGroupMember, at, body, nothing);
+    },
     removeGroupMember: (groupId, principalId) =>
-      graph.call(
-        operations.removeGroupMember,
-        // Without "$ref" this would delete the member itself.
-        { method: "DELETE", path: path`/v1.0/groups/${groupId}/members/${principalId}/$ref` },
-        nothing,
-      ),
+      // Without "$ref" this would delete the member itself.
+      remove(operations.removeGroupMember, path`/v1.0/groups/${groupId}/members/${principalId}/$ref`),
   };
 }
+
+type Body = Readonly<Record<string, unknown>>;
 
 const settable = (tags: readonly string[], signInAudience: string) => ({
   tags,

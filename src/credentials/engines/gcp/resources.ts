@@ -2,10 +2,8 @@ import type { CloudCSettings } from "../../../providers/cloud-c-gcp/connection.t
 
 /** Resources whose IAM policy the engine changes: their names as written, and the calls that read and write a policy. */
 
-type Verb = "GET" | "POST" | "PUT";
-
 interface PolicyCall {
-  readonly method: Verb;
+  readonly method: "GET" | "POST" | "PUT";
   /** Below the service's address. */
   readonly path: string;
   readonly body?: Readonly<Record<string, unknown>>;
@@ -82,30 +80,32 @@ function partsOf(text: string): { readonly host: string | null; readonly name: s
   return { host: service === undefined ? host : `${service}.googleapis.com`, name };
 }
 
-const kindOf = (resource: string): { kind: ResourceKind; name: string } => {
+interface PolicyRequest extends Omit<PolicyCall, "path"> {
+  readonly url: string;
+}
+
+function requestFor(
+  resource: string,
+  settings: CloudCSettings,
+  callOf: (kind: ResourceKind, name: string) => PolicyCall,
+): PolicyRequest {
   const { host, name } = partsOf(resource);
   const kind = kinds.find((each) => each.host === host && each.pattern.test(name));
   if (!kind) throw new Error(`no resource ${resource}`);
-  return { kind, name };
-};
-
-/** The request for the policy of a resource. */
-export function policyRead(resource: string, settings: CloudCSettings): { method: Verb; url: string; body?: object } {
-  const { kind, name } = kindOf(resource);
-  const { path, ...call } = kind.read(name);
+  const { path, ...call } = callOf(kind, name);
   return { ...call, url: addressOf(kind.host, settings) + path };
 }
 
+/** The request for the policy of a resource. */
+export const policyRead = (resource: string, settings: CloudCSettings): PolicyRequest =>
+  requestFor(resource, settings, (kind, name) => kind.read(name));
+
 /** The request that writes the policy of a resource. */
-export function policyWrite(
+export const policyWrite = (
   resource: string,
   policy: Readonly<Record<string, unknown>>,
   settings: CloudCSettings,
-): { method: Verb; url: string; body?: object } {
-  const { kind, name } = kindOf(resource);
-  const { path, ...call } = kind.write(name, policy);
-  return { ...call, url: addressOf(kind.host, settings) + path };
-}
+): PolicyRequest => requestFor(resource, settings, (kind, name) => kind.write(name, policy));
 
 /** The address of a service. `CLOUD_C_API_URL` replaces all of them: the service's host is then the path's first part. */
 export function addressOf(host: string, { CLOUD_C_API_URL, CLOUD_C_IAM_URL }: CloudCSettings): string {
