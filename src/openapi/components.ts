@@ -7,53 +7,38 @@ import type { Json, JsonSchema } from "./json-schema.ts";
 
 export const ref = (kind: string, name: string): JsonSchema => ({ $ref: `#/components/${kind}/${name}` });
 
-const WRAP_INFO: JsonSchema = {
+/** An object that always has all of its members. */
+const whole = (description: string, properties: JsonSchema): JsonSchema => ({
   type: "object",
-  description: "Of a wrapped answer, whose `data` and `auth` are null.",
-  properties: {
-    token: { type: "string", description: "The wrapping token; it is returned only here." },
-    accessor: { type: "string" },
-    ttl: { type: "integer", description: "Seconds." },
-    creation_time: { type: "string", format: "date-time" },
-    creation_path: { type: "string" },
-    wrapped_accessor: { type: "string", description: "Accessor of a token in the answer; empty without one." },
-  },
-  required: ["token", "accessor", "ttl", "creation_time", "creation_path", "wrapped_accessor"],
-};
+  description,
+  properties,
+  required: Object.keys(properties),
+});
 
-export const ENVELOPE: JsonSchema = {
-  type: "object",
-  description: "What the secrets API answers.",
-  properties: {
-    request_id: { type: "string", format: "uuid" },
-    lease_id: { type: "string", description: "Of the lease under which `data` is given; empty without one." },
-    renewable: { type: "boolean" },
-    lease_duration: { type: "integer", description: "Seconds." },
-    data: { description: "The requested data." },
-    wrap_info: { anyOf: [WRAP_INFO, { type: "null" }] },
-    warnings: { type: ["array", "null"], items: { type: "string" }, description: "Null when there are none." },
-    auth: { description: "The token that was made or renewed." },
-    mount_type: { type: "string", description: "Of the engine that answered." },
-  },
-  required: [
-    "request_id",
-    "lease_id",
-    "renewable",
-    "lease_duration",
-    "data",
-    "wrap_info",
-    "warnings",
-    "auth",
-    "mount_type",
-  ],
-};
+const WRAP_INFO = whole("Of a wrapped answer, whose `data` and `auth` are null.", {
+  token: { type: "string", description: "The wrapping token; it is returned only here." },
+  accessor: { type: "string" },
+  ttl: { type: "integer", description: "Seconds." },
+  creation_time: { type: "string", format: "date-time" },
+  creation_path: { type: "string" },
+  wrapped_accessor: { type: "string", description: "Accessor of a token in the answer; empty without one." },
+});
 
-export const ERRORS: JsonSchema = {
-  type: "object",
-  description: "Error messages with field and rule. Empty for a missing object.",
-  properties: { errors: { type: "array", items: { type: "string" } } },
-  required: ["errors"],
-};
+export const ENVELOPE = whole("What the secrets API answers.", {
+  request_id: { type: "string", format: "uuid" },
+  lease_id: { type: "string", description: "Of the lease under which `data` is given; empty without one." },
+  renewable: { type: "boolean" },
+  lease_duration: { type: "integer", description: "Seconds." },
+  data: { description: "The requested data." },
+  wrap_info: { anyOf: [WRAP_INFO, { type: "null" }] },
+  warnings: { type: ["array", "null"], items: { type: "string" }, description: "Null when there are none." },
+  auth: { description: "The token that was made or renewed." },
+  mount_type: { type: "string", description: "Of the engine that answered." },
+});
+
+export const ERRORS = whole("Error messages with field and rule. Empty for a missing object.", {
+  errors: { type: "array", items: { type: "string" } },
+});
 
 export const NAMESPACE = {
   name: requestHeader.namespace[0],

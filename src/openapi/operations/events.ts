@@ -4,6 +4,7 @@ import { MAX_EVENTS, MAX_REPORT_BYTES } from "../../cluster/reports/report-body.
 import { clusterHeader } from "../../compat/dialect.ts";
 import { index, timeOrNull } from "../../wire/shapes.ts";
 import { bare, count, flag, group, text, word } from "../operation.ts";
+import { namespaces } from "../parameters.ts";
 
 const Event = z
   .object({
@@ -121,10 +122,7 @@ export const events = group(
             "The first line: N itself, or the next available one; 0 is the oldest, -1 and one beyond the next line new lines only.",
           schema: { type: "integer", minimum: -1, default: 0 },
         },
-        namespace: {
-          description: "The namespace; `*` means all.",
-          schema: { type: "string", default: "default" },
-        },
+        ...namespaces,
         errors: "Says in a last line why the service ends the stream.",
       },
       headers: { "Last-Event-ID": text("Of a client that reconnects: the id of its last line.") },

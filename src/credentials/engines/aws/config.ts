@@ -4,19 +4,18 @@ import { goDuration } from "../../../lib/go-duration.ts";
 import { withoutUndefined } from "../../../lib/json.ts";
 import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { sentence } from "../../../platform/http/errors.ts";
-import { asDuration, duration, flag, MAX_DURATION, parseDuration, stringList } from "../../../platform/http/fields.ts";
+import { asDuration, duration, MAX_DURATION, parseDuration, stringList } from "../../../platform/http/fields.ts";
 import { regionPattern } from "../../../providers/cloud-a-aws/connection.ts";
 import { endpoint, iamPlace } from "../../../providers/cloud-a-aws/signing.ts";
 import { refusedUrl } from "../../../providers/outbound-url.ts";
-import { NO_SCHEDULE, type RotationSchedule, refusedSchedule } from "../../mount/rotation-schedule.ts";
+import { NO_SCHEDULE, refusedSchedule } from "../../mount/rotation-schedule.ts";
 import { nameOf } from "../../name-template.ts";
-import type { Reach } from "../engine-type.ts";
+import { nextRotationDate, type Stored, scheduleFields, textOrNumber } from "../config.ts";
+import type { ConfigContext, Reach } from "../engine-type.ts";
 
 /** The names of users and sessions unless the configuration has a template. */
 export const DEFAULT_TEMPLATE =
   '{{ if (eq .Type "STS") }}{{ printf "vault-%s-%s" (unix_time) (random 20) | truncate 32 }}{{ else }}{{ printf "vault-%s-%s-%s" (printf "%s-%s" (.DisplayName) (.PolicyName) | truncate 42) (unix_time) (random 20) | truncate 64 }}{{ end }}';
-
-const text = () => z.preprocess((value) => (typeof value === "number" ? String(value) : value), z.string().max(4096));
 
 const retries = () =>
   z.preprocess(
@@ -25,45 +24,30 @@ const retries = () =>
   );
 
 /** Body of `POST config/root` (docs/internals/wire/credentials.md). Absent fields keep their stored values. */
-export const ConfigBody = z.object({
-  access_key: text().optional(),
-  secret_key: text().optional(),
-  region: text().optional(),
-  iam_endpoint: text().optional(),
-  sts_endpoint: text().optional(),
-  sts_region: text().optional(),
+const ConfigBody = z.object({
+  access_key: textOrNumber().optional(),
+  secret_key: textOrNumber().optional(),
+  region: textOrNumber().optional(),
+  iam_endpoint: textOrNumber().optional(),
+  sts_endpoint: textOrNumber().optional(),
+  sts_region: textOrNumber().optional(),
   sts_fallback_endpoints: stringList().optional(),
   sts_fallback_regions: stringList().optional(),
   max_retries: retries().optional(),
-  username_template: text().optional(),
-  role_arn: text().optional(),
-  identity_token_audience: text().optional(),
+  username_template: textOrNumber().optional(),
+  role_arn: textOrNumber().optional(),
+  identity_token_audience: textOrNumber().optional(),
   identity_token_ttl: duration().optional(),
-  rotation_schedule: text().optional(),
-  rotation_window: duration().optional(),
-  rotation_period: duration().optional(),
-  rotation_policy: text().optional(),
-  disable_automated_rotation: flag().optional(),
+  ...scheduleFields(textOrNumber),
 });
 type ConfigBody = z.infer<typeof ConfigBody>;
 
 /** The stored configuration of a mount. Durations in seconds. */
-export interface EngineConfig extends RotationSchedule {
+export interface EngineConfig extends Stored<Omit<ConfigBody, "sts_fallback_endpoints" | "sts_fallback_regions">> {
   /** Whether `config/root` was written. */
   readonly written: boolean;
-  readonly access_key: string;
-  readonly secret_key: string;
-  readonly region: string;
-  readonly iam_endpoint: string;
-  readonly sts_endpoint: string;
-  readonly sts_region: string;
   readonly sts_fallback_endpoints: readonly string[] | null;
   readonly sts_fallback_regions: readonly string[] | null;
-  readonly max_retries: number;
-  readonly username_template: string;
-  readonly role_arn: string;
-  readonly identity_token_audience: string;
-  readonly identity_token_ttl: number;
   /** Identity of the mount in its tokens, captured when the audience was last written. */
   readonly home?: Home;
   /** TTLs of leases of users; null before the first write of `config/lease`. */
@@ -125,23 +109,23 @@ export function changeConfig(before: EngineConfig | null, body: ConfigBody, home
 }
 
 /** View of `GET config/root`: never with the secret key; null before the first write. */
-export function configView(config: EngineConfig | null, rotationDue: number | null): Record<string, unknown> | null {
+function configView(config: EngineConfig | null, rotationDue: number | null): Record<string, unknown> | null {
   if (!config?.written) return null;
   const { secret_key: _, home: __, written: ___, lease: ____, ...shown } = config;
-  return { ...shown, ...(rotationDue !== null && { next_rotation_date: new Date(rotationDue).toISOString() }) };
+  return { ...shown, ...nextRotationDate(rotationDue) };
 }
 
 const IDENTITY = ["access_key", "secret_key", "identity_token_audience", "role_arn", "iam_endpoint"] as const;
 
 /** Whether a change replaces the engine's identity, which makes a rotation in progress useless. */
-export const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
+const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
   IDENTITY.some((field) => before[field] !== after[field]);
 
 /**
  * How far a key or role reaches what another one has made. The account of a key is not known before a call, that of a role
  * is part of its ARN.
  */
-export function reach(maker: CloudAccount, other: CloudAccount): Reach {
+function reach(maker: CloudAccount, other: CloudAccount): Reach {
   if (maker.iam.url !== other.iam.url) return "never";
   if (maker.accessKey === other.accessKey && maker.roleArn === other.roleArn) return "same";
   const [made, present] = [maker.roleArn.split(":")[4], other.roleArn.split(":")[4]];
@@ -149,7 +133,7 @@ export function reach(maker: CloudAccount, other: CloudAccount): Reach {
 }
 
 /** The body of `POST config/lease`. */
-export const LeaseBody = z.object({
+const LeaseBody = z.object({
   lease: leaseTime("lease"),
   lease_max: leaseTime("lease_max"),
 });
@@ -169,11 +153,13 @@ function leaseTime(field: "lease" | "lease_max") {
   );
 }
 
-export const changeLease = (before: EngineConfig | null, { lease, lease_max }: z.infer<typeof LeaseBody>) =>
-  ok({ ...(before ?? EMPTY), lease: { lease, lease_max } });
+function changeLease(before: EngineConfig | null, body: object): Result<EngineConfig> {
+  const { lease, lease_max } = body as z.infer<typeof LeaseBody>;
+  return ok({ ...(before ?? EMPTY), lease: { lease, lease_max } });
+}
 
 /** View of `GET config/lease`, in the form of Go; null before the first write. */
-export const leaseView = (config: EngineConfig | null): Record<string, unknown> | null =>
+const leaseView = (config: EngineConfig | null): Record<string, unknown> | null =>
   config?.lease ? { lease: goDuration(config.lease.lease), lease_max: goDuration(config.lease.lease_max) } : null;
 
 /** Settings of the deployment: default credentials and region, and addresses in place of the provider's own. */
@@ -243,3 +229,15 @@ const placeOf = (named: string, own: string, region: string): Place => ({
   region,
   named: named !== "",
 });
+
+/** The configuration of a mount, with the TTLs of leases of users as a document of its own. */
+export const configRules = {
+  body: ConfigBody,
+  change: (before: EngineConfig | null, body: object, { home }: ConfigContext) => changeConfig(before, body, home),
+  view: configView,
+  documents: { "/config/lease": { body: LeaseBody, change: changeLease, view: leaseView } },
+  account: accountOf,
+  changesIdentity,
+  reach,
+  federationOf: ({ federation }: CloudAccount) => federation ?? null,
+};

@@ -3,19 +3,7 @@ import { mapDecision } from "../../runner/saga.ts";
 import { plainName } from "../description.ts";
 import type { EngineType } from "../engine-type.ts";
 import { awsCalls, type CloudSaga, type CloudStep, performStep } from "./calls.ts";
-import {
-  accountOf,
-  type CloudAccount,
-  ConfigBody,
-  changeConfig,
-  changeLease,
-  changesIdentity,
-  configView,
-  type EngineConfig,
-  LeaseBody,
-  leaseView,
-  reach,
-} from "./config.ts";
+import { type CloudAccount, configRules, type EngineConfig } from "./config.ts";
 import { description } from "./description.ts";
 import {
   dataOf,
@@ -91,22 +79,7 @@ const VERIFY_MS = 25_000;
 export const aws: EngineType<AwsStates> = {
   type: description.type,
   description,
-  config: {
-    body: ConfigBody,
-    change: (before, body, { home }) => changeConfig(before, body, home),
-    view: configView,
-    documents: {
-      "/config/lease": {
-        body: LeaseBody,
-        change: (before, body) => changeLease(before, body as EngineConfig["lease"] & object),
-        view: leaseView,
-      },
-    },
-    account: accountOf,
-    changesIdentity,
-    reach,
-    federationOf: ({ federation }) => federation ?? null,
-  },
+  config: configRules,
   roles: {
     ...writeSaga,
     body: RoleBody,

@@ -1,6 +1,7 @@
 import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { nameOf } from "../../name-template.ts";
 import { isTransient, isWorthRetrying, retry } from "../../runner/saga.ts";
+import type { IssueContext } from "../engine-type.ts";
 import { type CloudSaga, resultOf, step } from "./calls.ts";
 import type { Session, SessionRequest } from "./cloud.ts";
 import type { CloudAccount } from "./config.ts";
@@ -68,14 +69,10 @@ export interface SessionParameters {
   readonly mfa_code?: string | undefined;
 }
 
-interface Asked {
+type Asked = Pick<IssueContext<never>, "name" | "displayName" | "maxTtlMs"> & {
   readonly parameters: SessionParameters;
-  /** Name of the role. */
-  readonly name: string;
-  readonly displayName: string;
-  readonly maxTtlMs: number;
   readonly account: CloudAccount;
-}
+};
 
 const DEFAULT_SECONDS = 3_600;
 const MAX_FEDERATED_NAME = 32;

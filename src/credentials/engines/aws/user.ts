@@ -1,6 +1,7 @@
 import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { nameOf } from "../../name-template.ts";
 import { isTransient, isWorthRetrying, retry, retryUnanswered } from "../../runner/saga.ts";
+import type { IssueContext } from "../engine-type.ts";
 import { type CloudSaga, resultOf, step } from "./calls.ts";
 import type { NewUser } from "./cloud.ts";
 import type { CloudAccount } from "./config.ts";
@@ -136,13 +137,7 @@ export function undoOfUser({ user, marker, creating, createdAt, key, lost }: Use
 export const orphansOfUser = ({ user, key, strays }: UserIssue, now: number): Removal | null =>
   strays ? { ...nothing, search: keySearch(user.name, key === null ? [] : [key], now), madeAt: now } : null;
 
-interface Asked {
-  readonly account: CloudAccount;
-  /** Name of the role. */
-  readonly name: string;
-  readonly displayName: string;
-  readonly lifeMs: number;
-}
+type Asked = Pick<IssueContext<never>, "name" | "displayName" | "lifeMs"> & { readonly account: CloudAccount };
 
 const MAX_NAME = 64;
 

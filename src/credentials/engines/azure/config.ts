@@ -4,42 +4,29 @@ import { withoutUndefined } from "../../../lib/json.ts";
 import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { duration, flag } from "../../../platform/http/fields.ts";
 import { cloudNamed } from "../../../providers/cloud-b-azure/login.ts";
-import { NO_SCHEDULE, type RotationSchedule, refusedSchedule } from "../../mount/rotation-schedule.ts";
-import type { Reach } from "../engine-type.ts";
+import { NO_SCHEDULE, refusedSchedule } from "../../mount/rotation-schedule.ts";
+import { nextRotationDate, type Stored, scheduleFields, textOrNumber } from "../config.ts";
+import type { ConfigContext, Reach } from "../engine-type.ts";
 import type { CloudAccount } from "./directory.ts";
 import { isUuid } from "./service.ts";
 
-const text = () => z.preprocess((value) => (typeof value === "number" ? String(value) : value), z.string().max(4096));
-
 /** Body of `POST config` (docs/internals/wire/credentials.md). Absent fields keep their stored values. */
 export const ConfigBody = z.object({
-  subscription_id: text().optional(),
-  tenant_id: text().optional(),
-  environment: text().optional(),
-  client_id: text().optional(),
-  client_secret: text().optional(),
+  subscription_id: textOrNumber().optional(),
+  tenant_id: textOrNumber().optional(),
+  environment: textOrNumber().optional(),
+  client_id: textOrNumber().optional(),
+  client_secret: textOrNumber().optional(),
   root_password_ttl: duration().optional(),
-  identity_token_audience: text().optional(),
+  identity_token_audience: textOrNumber().optional(),
   identity_token_ttl: duration().optional(),
-  rotation_schedule: text().optional(),
-  rotation_window: duration().optional(),
-  rotation_period: duration().optional(),
-  rotation_policy: text().optional(),
-  disable_automated_rotation: flag().optional(),
+  ...scheduleFields(textOrNumber),
   seamless_rotation: flag().optional(),
 });
 export type ConfigBody = z.infer<typeof ConfigBody>;
 
 /** The stored configuration of an engine. Durations in seconds. */
-export interface EngineConfig extends RotationSchedule {
-  readonly subscription_id: string;
-  readonly tenant_id: string;
-  readonly environment: string;
-  readonly client_id: string;
-  readonly client_secret: string;
-  readonly root_password_ttl: number;
-  readonly identity_token_audience: string;
-  readonly identity_token_ttl: number;
+export interface EngineConfig extends Stored<Omit<ConfigBody, "seamless_rotation">> {
   /** That of new static roles that do not say; absent: true. */
   readonly seamless_rotation?: boolean;
   /** Identity of the mount in its tokens, captured when the audience was last written. */
@@ -69,7 +56,7 @@ const EMPTY: EngineConfig = {
 const IDENTITY = ["tenant_id", "client_id", "client_secret", "identity_token_audience", "environment"] as const;
 
 /** Whether a change replaces the engine's identity, which makes a rotation in progress useless. */
-export const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
+const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
   IDENTITY.some((field) => before[field] !== after[field]);
 
 /**
@@ -134,7 +121,7 @@ function cloudOf(name: string): string | null {
  * View of `GET config`: the stored values, zeros without a configuration, never a secret.
  * @param rotationDue ms since 1970, null without a schedule
  */
-export function configView(config: EngineConfig | null, rotationDue: number | null): Record<string, unknown> {
+function configView(config: EngineConfig | null, rotationDue: number | null): Record<string, unknown> {
   const {
     client_secret: _,
     key_id: __,
@@ -149,7 +136,7 @@ export function configView(config: EngineConfig | null, rotationDue: number | nu
   return {
     ...shown,
     ...(ends !== null && { root_password_expiration_date: new Date(ends).toISOString() }),
-    ...(rotationDue !== null && { next_rotation_date: new Date(rotationDue).toISOString() }),
+    ...nextRotationDate(rotationDue),
   };
 }
 
@@ -187,9 +174,20 @@ export function accountOf(config: EngineConfig | null, overrides: AzureSettings)
 }
 
 /** How far an application reaches what another one has made. A tenant may be written as its id or as a domain. */
-export function reach(maker: CloudAccount, other: CloudAccount): Reach {
+function reach(maker: CloudAccount, other: CloudAccount): Reach {
   const [made, present] = [maker.tenantId.toLowerCase(), other.tenantId.toLowerCase()];
   if (maker.environment !== other.environment) return "never";
   if (made !== present) return isUuid(made) === isUuid(present) ? "never" : "perhaps";
   return maker.clientId.toLowerCase() === other.clientId.toLowerCase() ? "same" : "perhaps";
 }
+
+export const configRules = {
+  body: ConfigBody,
+  change: (before: EngineConfig | null, body: object, { settings, dialect, home }: ConfigContext) =>
+    changeConfig(before, body, settings, dialect === "neutral", home),
+  view: configView,
+  account: accountOf,
+  changesIdentity,
+  reach,
+  federationOf: ({ federation }: CloudAccount) => federation ?? null,
+};

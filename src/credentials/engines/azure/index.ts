@@ -2,15 +2,7 @@ import { refuse } from "../../../lib/result.ts";
 import { mapDecision } from "../../runner/saga.ts";
 import type { EngineType } from "../engine-type.ts";
 import { azureCalls, type CloudSaga, type CloudStep, performStep, step } from "./calls.ts";
-import {
-  accountOf,
-  ConfigBody,
-  changeConfig,
-  changesIdentity,
-  configView,
-  type EngineConfig,
-  reach,
-} from "./config.ts";
+import { configRules, type EngineConfig } from "./config.ts";
 import { description } from "./description.ts";
 import type { CloudAccount, TokenAnswer } from "./directory.ts";
 import {
@@ -100,16 +92,7 @@ interface AzureStates {
 export const azure: EngineType<AzureStates> = {
   type: description.type,
   description,
-  config: {
-    body: ConfigBody,
-    change: (before, body, { settings, dialect, home }) =>
-      changeConfig(before, body, settings, dialect === "neutral", home),
-    view: configView,
-    account: accountOf,
-    changesIdentity,
-    reach,
-    federationOf: ({ federation }) => federation ?? null,
-  },
+  config: configRules,
   roles: {
     ...writeSaga,
     body: RoleBody,

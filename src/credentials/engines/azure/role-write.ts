@@ -188,8 +188,8 @@ function provisionOf(name: string, role: Role): Provision {
     ...managed,
     application: { ...application, displayName: has.displayName },
     outdated: managed.outdated || outdated,
-    grants: mergedGrants(managed.grants, rights.grants),
-    memberships: mergedMemberships(managed.memberships, rights.memberships),
+    grants: merged(managed.grants, rights.grants, sameGrant),
+    memberships: merged(managed.memberships, rights.memberships, sameMembership),
   };
 }
 
@@ -211,22 +211,20 @@ export const desiredGrants = (role: Role): Grant[] =>
 export const desiredMemberships = (role: Role): Membership[] =>
   (role.cloud_groups ?? []).map(({ object_id: groupId }) => ({ groupId, standing: "wanted" }));
 
-function mergedGrants(has: readonly Grant[], desired: readonly Grant[]): Grant[] {
-  const same = (a: Grant, b: Grant) => sameId(a.roleId, b.roleId) && sameScope(a.scope, b.scope);
-  const kept = has.map((grant): Grant => {
-    if (!desired.some((each) => same(each, grant))) return { ...grant, standing: "unwanted" };
-    return grant.standing === "unwanted" ? { ...grant, standing: "tried" } : grant;
-  });
-  return [...kept, ...desired.filter((each) => !has.some((grant) => same(each, grant)))];
-}
+const sameGrant = (a: Grant, b: Grant): boolean => sameId(a.roleId, b.roleId) && sameScope(a.scope, b.scope);
+const sameMembership = (a: Membership, b: Membership): boolean => sameId(a.groupId, b.groupId);
 
-function mergedMemberships(has: readonly Membership[], desired: readonly Membership[]): Membership[] {
-  const same = (a: Membership, b: Membership) => sameId(a.groupId, b.groupId);
-  const kept = has.map((each): Membership => {
-    if (!desired.some((other) => same(other, each))) return { ...each, standing: "unwanted" };
-    return each.standing === "unwanted" ? { ...each, standing: "tried" } : each;
+/** The rights that lead from those that there are to the desired ones. */
+function merged<Right extends Grant | Membership>(
+  has: readonly Right[],
+  desired: readonly Right[],
+  same: (a: Right, b: Right) => boolean,
+): Right[] {
+  const kept = has.map((right): Right => {
+    if (!desired.some((each) => same(each, right))) return { ...right, standing: "unwanted" };
+    return right.standing === "unwanted" ? { ...right, standing: "tried" } : right;
   });
-  return [...kept, ...desired.filter((other) => !has.some((each) => same(other, each)))];
+  return [...kept, ...desired.filter((each) => !has.some((right) => same(each, right)))];
 }
 
 /** Begins a write: references in the body are looked up, and the application of `persist_app` is made or changed. */

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import type { Dialect } from "../../../compat/dialect.ts";
-import { isPlainObject } from "../../../lib/json.ts";
+import { isPlainObject, withoutUndefined } from "../../../lib/json.ts";
 import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { duration, flag, integer, stringList } from "../../../platform/http/fields.ts";
 import { internal, withAliases } from "../../../platform/http/unknown-fields.ts";
@@ -162,9 +162,7 @@ export type RoleBody = z.infer<typeof RoleBody>;
  */
 export function draftRole(before: Role | null, body: RoleBody, dialect: Dialect): Result<Role> {
   const old = before ?? NEW_ROLE;
-  const given = Object.fromEntries(
-    Object.entries(body).filter(([, value]) => value !== undefined),
-  ) as Partial<RoleBody>;
+  const given = withoutUndefined(body);
   const tags = body.tags === undefined ? ok(old.tags) : cleanTags(body.tags);
   if (!tags.ok) return tags;
   const written = { ...old.written, ...body.written };

@@ -1,40 +1,33 @@
 import * as z from "zod";
 import type { Home } from "../../../contracts/federation.ts";
+import { withoutUndefined } from "../../../lib/json.ts";
 import { memo } from "../../../lib/memo.ts";
 import { ok, type Result, refuse } from "../../../lib/result.ts";
-import { duration, flag } from "../../../platform/http/fields.ts";
+import { duration } from "../../../platform/http/fields.ts";
 import { type ServiceAccountKey, serviceAccountKey } from "../../../providers/cloud-c-gcp/key.ts";
-import { NO_SCHEDULE, type RotationSchedule, refusedSchedule } from "../../mount/rotation-schedule.ts";
-import type { Reach } from "../engine-type.ts";
+import { NO_SCHEDULE, refusedSchedule } from "../../mount/rotation-schedule.ts";
+import { nextRotationDate, type Stored, scheduleFields } from "../config.ts";
+import type { ConfigContext, Reach } from "../engine-type.ts";
 import type { CloudAccount } from "./cloud.ts";
 
 const MAX_KEY_FILE = 16_384;
 const text = () => z.string().max(4_096);
 
 /** Body of `POST config`. Absent fields keep their stored values; an empty text clears `credentials`. */
-export const ConfigBody = z.object({
+const ConfigBody = z.object({
   credentials: z.string().max(MAX_KEY_FILE).optional(),
   service_account_email: text().optional(),
   identity_token_audience: text().optional(),
   identity_token_ttl: duration().optional(),
   ttl: duration().optional(),
   max_ttl: duration().optional(),
-  rotation_schedule: text().optional(),
-  rotation_window: duration().optional(),
-  rotation_period: duration().optional(),
-  rotation_policy: text().optional(),
-  disable_automated_rotation: flag().optional(),
+  ...scheduleFields(text),
 });
 type ConfigBody = z.infer<typeof ConfigBody>;
 
 /** The stored configuration of an engine. Durations in seconds, 0 = not set: identity tokens then live for an hour. */
-export interface EngineConfig extends RotationSchedule {
+export interface EngineConfig extends Stored<Omit<ConfigBody, "credentials">> {
   readonly credentials: ServiceAccountKey | null;
-  readonly service_account_email: string;
-  readonly identity_token_audience: string;
-  readonly identity_token_ttl: number;
-  readonly ttl: number;
-  readonly max_ttl: number;
   /** Identity of the mount in its tokens, captured when the audience was last written. */
   readonly home?: Home;
 }
@@ -63,16 +56,15 @@ function keyIn({ credentials }: ConfigBody): Result<ServiceAccountKey | null | u
 }
 
 /** Merges a body into the configuration. @param home identity of the mount, if the body has an audience */
-export function changeConfig(before: EngineConfig | null, body: object, home: Home | null): Result<EngineConfig> {
+function changeConfig(before: EngineConfig | null, body: object, home: Home | null): Result<EngineConfig> {
   const given = body as ConfigBody;
   const key = keyIn(given);
   if (!key.ok) return key;
   const { credentials: _, ...others } = given;
-  const present = Object.fromEntries(Object.entries(others).filter(([, value]) => value !== undefined));
   const config: EngineConfig = {
     ...EMPTY,
     ...before,
-    ...present,
+    ...withoutUndefined(others),
     ...(key.value !== undefined && { credentials: key.value }),
     ...(home && { home }),
   };
@@ -89,21 +81,21 @@ export function changeConfig(before: EngineConfig | null, body: object, home: Ho
 }
 
 /** View of `GET config`; null before the first write. @param rotationDue ms since 1970, null without a schedule */
-export function configView(config: EngineConfig | null, rotationDue: number | null): Record<string, unknown> | null {
+function configView(config: EngineConfig | null, rotationDue: number | null): Record<string, unknown> | null {
   if (!config) return null;
   const { credentials: _, home: __, ...shown } = config;
-  return { ...shown, ...(rotationDue !== null && { next_rotation_date: new Date(rotationDue).toISOString() }) };
+  return { ...shown, ...nextRotationDate(rotationDue) };
 }
 
 /** Whether a change replaces the engine's identity, which makes a rotation in progress useless. */
-export const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
+const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
   before.credentials?.private_key !== after.credentials?.private_key ||
   before.credentials?.client_email !== after.credentials?.client_email ||
   before.identity_token_audience !== after.identity_token_audience ||
   before.service_account_email !== after.service_account_email;
 
 /** The identity that the engine uses at Google. */
-export function accountOf(config: EngineConfig | null): Result<CloudAccount> {
+function accountOf(config: EngineConfig | null): Result<CloudAccount> {
   if (!config) return refuse("invalid", "no configuration: write the engine's config first");
   const { credentials, identity_token_audience: audience, identity_token_ttl: ttlSeconds, home } = config;
   if (credentials) return ok({ email: credentials.client_email, credentials });
@@ -114,5 +106,15 @@ export function accountOf(config: EngineConfig | null): Result<CloudAccount> {
 }
 
 /** How far a service account reaches what another one has made: the names of resources have their project. */
-export const reach = (maker: CloudAccount, other: CloudAccount): Reach =>
-  maker.email === other.email ? "same" : "perhaps";
+const reach = (maker: CloudAccount, other: CloudAccount): Reach => (maker.email === other.email ? "same" : "perhaps");
+
+export const configRules = {
+  alwaysUpdates: true,
+  body: ConfigBody,
+  change: (before: EngineConfig | null, body: object, { home }: ConfigContext) => changeConfig(before, body, home),
+  view: configView,
+  account: accountOf,
+  changesIdentity,
+  reach,
+  federationOf: ({ federation }: CloudAccount) => federation ?? null,
+} as const;

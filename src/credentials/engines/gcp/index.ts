@@ -1,15 +1,7 @@
 import type { EngineType } from "../engine-type.ts";
 import { type CloudStep, gcpCalls, performStep } from "./calls.ts";
 import type { CloudAccount } from "./cloud.ts";
-import {
-  accountOf,
-  ConfigBody,
-  changeConfig,
-  changesIdentity,
-  configView,
-  type EngineConfig,
-  reach,
-} from "./config.ts";
+import { configRules, type EngineConfig } from "./config.ts";
 import { description } from "./description.ts";
 import {
   dataOf,
@@ -76,16 +68,7 @@ interface GcpStates {
 export const gcp: EngineType<GcpStates> = {
   type: description.type,
   description,
-  config: {
-    alwaysUpdates: true,
-    body: ConfigBody,
-    change: (before, body, { home }) => changeConfig(before, body, home),
-    view: configView,
-    account: accountOf,
-    changesIdentity,
-    reach,
-    federationOf: ({ federation }) => federation ?? null,
-  },
+  config: configRules,
   roles: {
     ...roleSaga,
     body: RolesetBody,

@@ -3,6 +3,7 @@ import { ok, type Result, refuse } from "../../../lib/result.ts";
 import { duration } from "../../../platform/http/fields.ts";
 import { isTransient, mapDecision, retry } from "../../runner/saga.ts";
 import { plainName } from "../description.ts";
+import type { IssueContext } from "../engine-type.ts";
 import { type CloudSaga, resultOf, step } from "./calls.ts";
 import { type KeyAdd, keySaga, newKeyAdd, orphansOfKey, undoOfKey } from "./key-add.ts";
 import { isNotYetThere } from "./lag.ts";
@@ -55,16 +56,11 @@ export const issueSaga: CloudSaga<Issue> = {
   },
 };
 
-interface BeginContext {
-  readonly name: string;
-  /** The path of the request. */
-  readonly at: string;
-  readonly ttlMs: number;
-  readonly request: Readonly<Record<string, unknown>>;
-}
-
 /** The credentials to create for a role. */
-export function newIssue(role: Role, { name, at, ttlMs, request }: BeginContext): Result<Issue> {
+export function newIssue(
+  role: Role,
+  { name, at, ttlMs, request }: Pick<IssueContext<never>, "name" | "at" | "ttlMs" | "request">,
+): Result<Issue> {
   const { service_account_email: email, secret_type, token_scopes: scopes, madeAt } = role;
   const kind = role.kind === "roleset" ? "role set" : "static account";
   const has = `(has secret type ${secret_type})`;

@@ -1,10 +1,11 @@
 import * as z from "zod";
 import { equalJson, withoutUndefined } from "../../../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../../../lib/result.ts";
-import { duration, flag, stringMap } from "../../../platform/http/fields.ts";
+import { stringMap } from "../../../platform/http/fields.ts";
 import { refusedOrigin, SIGNING_SECRET } from "../../../providers/http-templates.ts";
 import { refusedUrl } from "../../../providers/outbound-url.ts";
-import { NO_SCHEDULE, type RotationSchedule, refusedSchedule } from "../../mount/rotation-schedule.ts";
+import { NO_SCHEDULE, refusedSchedule } from "../../mount/rotation-schedule.ts";
+import { nextRotationDate, type Stored, scheduleFields } from "../config.ts";
 import type { Reach } from "../engine-type.ts";
 import type { Account, Held, Vars } from "./cloud.ts";
 import { type Definition, DefinitionBody, identifiersOf, secretsOf, variablesOf } from "./document.ts";
@@ -29,20 +30,12 @@ export const ConfigBody = z.object({
   vars: variables().optional(),
   signing_secret: z.string().max(128).optional(),
   producer: DefinitionBody.optional(),
-  rotation_schedule: z.string().max(256).optional(),
-  rotation_window: duration().optional(),
-  rotation_period: duration().optional(),
-  rotation_policy: z.string().max(256).optional(),
-  disable_automated_rotation: flag().optional(),
+  ...scheduleFields(() => z.string().max(256)),
 });
 type ConfigBody = z.infer<typeof ConfigBody>;
 
 /** The stored configuration of a mount. */
-export interface EngineConfig extends RotationSchedule {
-  readonly url: string;
-  readonly secrets: Vars;
-  readonly vars: Vars;
-  readonly signing_secret: string;
+export interface EngineConfig extends Stored<Omit<ConfigBody, "producer">> {
   readonly producer: Definition | null;
   /** The object of the present secrets, which a rotation has made; absent: an operator has written them. */
   readonly root?: Held | null;
@@ -93,20 +86,20 @@ export function refusedIdentifier(part: object, vars: Vars): Refusal | null {
 }
 
 /** Whether a change replaces the secrets, or the calls of a rotation, which makes one in progress useless. */
-export const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
+const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
   (["url", "secrets", "vars", "producer"] as const).some(
     (field) => JSON.stringify(before[field]) !== JSON.stringify(after[field]),
   );
 
 /** View of `GET config`, without secrets but for their names; null before the first write. */
-export function configView(config: EngineConfig | null, rotationDue: number | null): Record<string, unknown> | null {
+function configView(config: EngineConfig | null, rotationDue: number | null): Record<string, unknown> | null {
   if (!config) return null;
   const { secrets, signing_secret: _, root: __, ...shown } = config;
   const secret_names = Object.keys(secrets).sort();
   return {
     ...shown,
     secret_names,
-    ...(rotationDue !== null && { next_rotation_date: new Date(rotationDue).toISOString() }),
+    ...nextRotationDate(rotationDue),
   };
 }
 
@@ -125,3 +118,13 @@ export function reach(maker: Account, other: Account): Reach {
   if (maker.url !== other.url) return "never";
   return equalJson(maker.definition, other.definition) && equalJson(maker.secrets, other.secrets) ? "same" : "perhaps";
 }
+
+export const configRules = {
+  body: ConfigBody,
+  change: changeConfig,
+  view: configView,
+  account: accountOf,
+  changesIdentity,
+  reach,
+  federationOf: () => null,
+};

@@ -2,15 +2,7 @@ import { isTransient, retry } from "../../runner/saga.ts";
 import type { EngineType } from "../engine-type.ts";
 import { type ProducerSaga, type ProducerStep, performStep, producerCalls, step } from "./calls.ts";
 import type { Account, Held, Vars } from "./cloud.ts";
-import {
-  accountOf,
-  ConfigBody,
-  changeConfig,
-  changesIdentity,
-  configView,
-  type EngineConfig,
-  reach,
-} from "./config.ts";
+import { configRules, type EngineConfig } from "./config.ts";
 import { description } from "./description.ts";
 import { DryRunBody, dryRun } from "./dry-run.ts";
 import { type Issue, issueSaga, newIssue, orphansOfIssue, outcomeOfIssue, type Secret, undoOfIssue } from "./issue.ts";
@@ -50,15 +42,7 @@ interface ProducerStates {
 export const httpsProducer: EngineType<ProducerStates> = {
   type: description.type,
   description,
-  config: {
-    body: ConfigBody,
-    change: changeConfig,
-    view: configView,
-    account: accountOf,
-    changesIdentity,
-    reach,
-    federationOf: () => null,
-  },
+  config: configRules,
   roles: {
     ...roleSaga,
     body: RoleBody,

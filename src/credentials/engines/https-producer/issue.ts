@@ -1,5 +1,6 @@
 import { ok, type Result } from "../../../lib/result.ts";
 import { isTransient, isWorthRetrying, retry, retryUnanswered } from "../../runner/saga.ts";
+import type { IssueContext } from "../engine-type.ts";
 import { type ProducerSaga, resultOf, step } from "./calls.ts";
 import type { Account, Captured, Held, Made, Marked, Vars } from "./cloud.ts";
 import { type LeaseResources, type Removal, removalOf } from "./removal.ts";
@@ -89,12 +90,9 @@ function without(state: Issue, [held]: readonly unknown[]): Issue {
   return { ...state, lost: state.lost.filter((_, nth) => nth !== at) };
 }
 
-interface Context {
+type Context = Pick<IssueContext<never>, "lifeMs" | "ttlMs" | "maxTtlMs"> & {
   readonly account: Account & { readonly vars: Vars };
-  readonly lifeMs: number;
-  readonly ttlMs: number;
-  readonly maxTtlMs: number;
-}
+};
 
 /** A first end that outlives its lease: the answer and a renewal take a moment. */
 const MARGIN_MS = 60_000;
