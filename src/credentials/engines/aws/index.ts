@@ -8,7 +8,6 @@ import { description } from "./description.ts";
 import {
   dataOf,
   type Issue,
-  IssueParameters,
   issueSaga,
   newIssue,
   orphansOfIssue,
@@ -20,6 +19,7 @@ import {
 import { type LeaseResources, type Removal, removalSaga, revocationOf } from "./removal.ts";
 import { draftRole, ROLE_NAME, type Role, RoleBody, ttlsOf, userTtls } from "./role.ts";
 import { beginRotation, outcomeOfRotation, type Rotation, rotationSaga, undoOfRotation } from "./rotation.ts";
+import { IssueParameters } from "./session.ts";
 import { isStatic, isStaticName, StaticBody, type StaticRole, staticView, subjectOf } from "./static-role.ts";
 import {
   beginStatic,

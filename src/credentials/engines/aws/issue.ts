@@ -1,6 +1,4 @@
-import * as z from "zod";
 import type { Result } from "../../../lib/result.ts";
-import { duration } from "../../../platform/http/fields.ts";
 import { mapDecision } from "../../runner/saga.ts";
 import type { IssueContext } from "../engine-type.ts";
 import { type CloudSaga, step } from "./calls.ts";
@@ -13,16 +11,6 @@ import { newUser, orphansOfUser, type UserIssue, undoOfUser, userSaga } from "./
 
 /** Credentials being created: a session, or a user with a key. */
 export type Issue = SessionIssue | UserIssue;
-
-const text = (most: number) => z.string().max(most).optional();
-
-/** Parameters of a request for credentials. Those about sessions have no effect on users. */
-export const IssueParameters = z.object({
-  ttl: duration().optional(),
-  role_arn: text(2048),
-  role_session_name: text(64),
-  mfa_code: text(6),
-});
 
 export const issueSaga: CloudSaga<Issue> = {
   next: (state, now) => (state.kind === "user" ? userSaga.next(state, now) : sessionSaga.next(state, now)),

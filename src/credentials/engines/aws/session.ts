@@ -1,4 +1,6 @@
+import * as z from "zod";
 import { ok, type Result, refuse } from "../../../lib/result.ts";
+import { duration } from "../../../platform/http/fields.ts";
 import { nameOf } from "../../name-template.ts";
 import { isTransient, isWorthRetrying, retry } from "../../runner/saga.ts";
 import type { IssueContext } from "../engine-type.ts";
@@ -61,16 +63,18 @@ function mergedDocuments(documents: readonly string[]): string {
   return JSON.stringify({ Version: "2012-10-17", Statement: statements });
 }
 
-/** The parameters of a request for credentials that concern sessions. */
-export interface SessionParameters {
-  readonly ttl?: number | undefined;
-  readonly role_arn?: string | undefined;
-  readonly role_session_name?: string | undefined;
-  readonly mfa_code?: string | undefined;
-}
+const text = (most: number) => z.string().max(most).optional();
+
+/** Parameters of a request for credentials. Those about sessions have no effect on users. */
+export const IssueParameters = z.object({
+  ttl: duration().optional(),
+  role_arn: text(2048),
+  role_session_name: text(64),
+  mfa_code: text(6),
+});
 
 type Asked = Pick<IssueContext<never>, "name" | "displayName" | "maxTtlMs"> & {
-  readonly parameters: SessionParameters;
+  readonly parameters: z.infer<typeof IssueParameters>;
   readonly account: CloudAccount;
 };
 

@@ -69,7 +69,14 @@ export function cloudC({ email: own, credentials }: CloudAccount, caller: Caller
   const tokens = addressOf("iamcredentials.googleapis.com", settings);
   const send = (request: CloudCRequest): Promise<CloudCReply> => callCloudC(connection, caller, request);
 
-  async function call<T>(request: CloudCRequest, answer: z.ZodType<T>): Promise<CloudResult<T>> {
+  async function call<T>(
+    operation: string,
+    method: CloudCRequest["method"],
+    url: string,
+    answer: z.ZodType<T>,
+    more: Pick<CloudCRequest, "body" | "reads"> = {},
+  ): Promise<CloudResult<T>> {
+    const request = { operation, method, url, ...more };
     const reply = await send(request);
     return reply.ok ? read(request, answer, reply.body) : { ok: false, failure: failureOf(request, reply) };
   }
@@ -78,31 +85,18 @@ export function cloudC({ email: own, credentials }: CloudAccount, caller: Caller
   const accounts = (email: string) => `${iam}/v1/projects/-/serviceAccounts/${part(email)}`;
 
   return {
-    getServiceAccount: (email) =>
-      call({ operation: "GetServiceAccount", method: "GET", url: accounts(email) }, Account()),
-    createServiceAccount: ({ project, accountId, displayName, description }) =>
-      call(
-        {
-          operation: "CreateServiceAccount",
-          method: "POST",
-          url: `${iam}/v1/projects/${part(project)}/serviceAccounts`,
-          body: { accountId, serviceAccount: { displayName, description } },
-        },
-        Account(),
-      ),
-    deleteServiceAccount: (email) =>
-      call({ operation: "DeleteServiceAccount", method: "DELETE", url: accounts(email) }, nothing()),
-    createKey: (email, { algorithm, type }) =>
-      call(
-        {
-          operation: "CreateServiceAccountKey",
-          method: "POST",
-          url: keys(email),
-          body: { keyAlgorithm: algorithm, privateKeyType: type },
-        },
-        MadeKey(),
-      ),
-    getKey: (email, id) => call({ operation: "GetServiceAccountKey", method: "GET", url: keys(email, id) }, nothing()),
+    getServiceAccount: (email) => call("GetServiceAccount", "GET", accounts(email), Account()),
+    createServiceAccount({ project, accountId, displayName, description }) {
+      const url = `${iam}/v1/projects/${part(project)}/serviceAccounts`;
+      const body = { accountId, serviceAccount: { displayName, description } };
+      return call("CreateServiceAccount", "POST", url, Account(), { body });
+    },
+    deleteServiceAccount: (email) => call("DeleteServiceAccount", "DELETE", accounts(email), nothing()),
+    createKey(email, { algorithm, type }) {
+      const body = { keyAlgorithm: algorithm, privateKeyType: type };
+      return call("CreateServiceAccountKey", "POST", keys(email), MadeKey(), { body });
+    },
+    getKey: (email, id) => call("GetServiceAccountKey", "GET", keys(email, id), nothing()),
     async listKeys(email) {
       const url = `${keys(email)}?keyTypes=USER_MANAGED`;
       const request = { operation: "ListServiceAccountKeys", method: "GET", url } as const;
@@ -111,13 +105,9 @@ export function cloudC({ email: own, credentials }: CloudAccount, caller: Caller
       const listed = read(request, Keys(), reply.body);
       return listed.ok ? { ok: true, value: { at: reply.date ?? Date.now(), keys: listed.value.keys } } : listed;
     },
-    deleteKey: (email, id) =>
-      call({ operation: "DeleteServiceAccountKey", method: "DELETE", url: keys(email, id) }, nothing()),
+    deleteKey: (email, id) => call("DeleteServiceAccountKey", "DELETE", keys(email, id), nothing()),
     disableKey: (email, id) =>
-      call(
-        { operation: "DisableServiceAccountKey", method: "POST", url: `${keys(email, id)}:disable`, body: {} },
-        nothing(),
-      ),
+      call("DisableServiceAccountKey", "POST", `${keys(email, id)}:disable`, nothing(), { body: {} }),
     async changePolicy(resource, add, remove) {
       for (let tries = 1; ; tries++) {
         const reading = { operation: "GetIamPolicy", ...policyRead(resource, settings), reads: true } as CloudCRequest;
@@ -134,17 +124,11 @@ export function cloudC({ email: own, credentials }: CloudAccount, caller: Caller
         await new Promise((resolve) => setTimeout(resolve, Math.random() * 100 * 2 ** tries));
       }
     },
-    generateAccessToken: (email, scopes, seconds) =>
-      call(
-        {
-          operation: "GenerateAccessToken",
-          method: "POST",
-          url: `${tokens}/v1/projects/-/serviceAccounts/${part(email)}:generateAccessToken`,
-          body: { scope: scopes, lifetime: `${seconds}s` },
-          reads: true,
-        },
-        Token(),
-      ),
+    generateAccessToken(email, scopes, seconds) {
+      const url = `${tokens}/v1/projects/-/serviceAccounts/${part(email)}:generateAccessToken`;
+      const body = { scope: scopes, lifetime: `${seconds}s` };
+      return call("GenerateAccessToken", "POST", url, Token(), { body, reads: true });
+    },
     async login(privateKeyData) {
       const operation = { operation: "Obtaining an access token", method: "GET", url: "" } as const;
       const file = serviceAccountKey().safeParse(tryParseJson(Buffer.from(privateKeyData, "base64").toString()) ?? "");
