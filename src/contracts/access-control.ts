@@ -117,11 +117,7 @@ export interface CorsSettings {
 
 /** The methods of `AccessControl` about data keys and the objects that hold them. */
 export interface KeysApi {
-  keyStatus(): {
-    term: number;
-    installed: number;
-    pending: number;
-  };
+  keyStatus(): { term: number; installed: number; pending: number };
   /**
    * Starts a new key term: later values are sealed under fresh data keys, and older data keys are wrapped again under the
    * newest master key in every object. Reads and writes continue.

@@ -2,6 +2,7 @@ import type { Result } from "../lib/result.ts";
 import type * as schemas from "../wire/acl.ts";
 import type { Wire } from "../wire/infer.ts";
 import type { AuthMethod, AuthMethodSettings, AuthMethodStub } from "./cluster-auth-method.ts";
+import type { Written } from "./rows.ts";
 import type { AclToken, AclTokenPage, ClusterTokenBody } from "./tokens.ts";
 
 /** A role of the cluster API: tokens that name it hold its policies. */
@@ -57,7 +58,7 @@ export interface ClusterRolesApi {
   /** Creates a role, or replaces the one with this id. @param id null creates a role */
   putClusterRole(id: string | null, body: AclRoleBody): Promise<Result<AclRole>>;
   /** Deletes a role: tokens that name it lose its policies. @returns the index of the event */
-  deleteClusterRole(id: string): Promise<Result<{ index: number | null }>>;
+  deleteClusterRole(id: string): Promise<Result<Written>>;
 }
 
 /** The methods of `AccessControl` about auth methods, binding rules and logins of the cluster API. */
@@ -71,14 +72,14 @@ export interface ClusterLoginsApi {
    */
   putAuthMethod(settings: AuthMethodSettings, replaces: string | null): Promise<Result<AuthMethod>>;
   /** @returns the index of the event */
-  deleteAuthMethod(name: string): Promise<Result<{ index: number | null }>>;
+  deleteAuthMethod(name: string): Promise<Result<Written>>;
   /** Binding rules sorted by id. */
   listBindingRules(): BindingRuleStub[];
   readBindingRule(id: string): BindingRule | null;
   /** Creates a rule, or changes the one with this id. @param id null creates a rule */
   putBindingRule(id: string | null, body: BindingRuleBody): Promise<Result<BindingRule>>;
   /** @returns the index of the event */
-  deleteBindingRule(id: string): Promise<Result<{ index: number | null }>>;
+  deleteBindingRule(id: string): Promise<Result<Written>>;
   /** Creates the token of a verified login, with what the binding rules give to its claims. */
   clusterLogin(login: ClusterLogin): Promise<Result<AclToken>>;
   /** The state and the secret of PKCE for a login in a browser. */

@@ -254,10 +254,7 @@ export interface CredentialEngineApi extends StoredObjectApi {
   /** A page of the names directly below a lease folder, after one of them. */
   leaseNames(folder: string, behind: string): string[];
   /** Counts leases and irrevocable leases. */
-  leaseCount(): {
-    total: number;
-    irrevocable: number;
-  };
+  leaseCount(): { total: number; irrevocable: number };
   /** Counts leases by path, for quotas. */
   countLeases(): LeaseCounts;
   /** A page of the leases that could not be revoked, sorted by id, with the last failure. */
@@ -275,10 +272,7 @@ export interface CredentialEngineApi extends StoredObjectApi {
   forget(ids: readonly string[]): void;
   /** Ends the leases of ended tokens. Idempotent. */
   tokensEnded(accessors: readonly string[]): void;
-  close(again: boolean): {
-    left: number;
-    failure: Pick<LeaseRow, "id" | "failure"> | null;
-  };
+  close(again: boolean): { left: number; failure: Pick<LeaseRow, "id" | "failure"> | null };
   reopen(): void;
   destroy(): void;
   rekey(term: number): void;

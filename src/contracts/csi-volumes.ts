@@ -1,6 +1,7 @@
 import type { CsiMethod, OperationState } from "@sallyport/agent-protocol";
 import type { Refusal, Result } from "../lib/result.ts";
 import type { Capability } from "./host-volumes.ts";
+import type { Indexed, Page, PageQuery, RowIndexes, RowKey, Written } from "./rows.ts";
 import type { MountOptions } from "./volume-requests.ts";
 
 /** A checked request to register, create or update a volume. Empty = not given. */
@@ -86,19 +87,13 @@ export interface PluginPage {
 }
 
 /** A stored plugin with its counts. Times in milliseconds. */
-export interface CsiPlugin extends PluginCounts {
+export interface CsiPlugin extends RowIndexes {
   readonly id: string;
   readonly provider: string;
   readonly version: string;
   readonly controllerRequired: boolean;
   readonly createTime: number;
   readonly modifyTime: number;
-  /** Null until its event is appended to the stream. */
-  readonly createIndex: number | null;
-  readonly modifyIndex: number | null;
-}
-
-export interface PluginCounts {
   readonly controllersHealthy: number;
   readonly controllersExpected: number;
   readonly nodesHealthy: number;
@@ -138,7 +133,7 @@ export interface CsiInfo {
   }[];
 }
 
-export interface CsiVolumeQuery {
+export interface CsiVolumeQuery extends PageQuery<RowKey> {
   /** null = all of them. */
   readonly namespace: string | null;
   readonly pluginId?: string;
@@ -147,16 +142,9 @@ export interface CsiVolumeQuery {
   readonly prefix?: string;
   /** Prefix of the nodes with claims. */
   readonly nodePrefix?: string;
-  /** Namespace and id of the first row. */
-  readonly from: readonly [namespace: string, id: string];
-  readonly limit: number;
-  readonly reverse: boolean;
 }
 
-export interface CsiVolumePage {
-  readonly rows: readonly FoundCsiVolume[];
-  readonly next: readonly [namespace: string, id: string] | null;
-}
+export type CsiVolumePage = Page<FoundCsiVolume, RowKey>;
 
 /** A volume, its current plugin, and its users. */
 export interface FoundCsiVolume {
@@ -168,7 +156,7 @@ export interface FoundCsiVolume {
 }
 
 /** A stored volume without secrets and mount flags. Sizes in bytes, times in milliseconds. */
-export interface CsiVolume extends Omit<CsiRequest, "secrets"> {
+export interface CsiVolume extends Omit<CsiRequest, "secrets">, RowIndexes {
   readonly provider: string;
   readonly providerVersion: string;
   readonly controllerRequired: boolean;
@@ -179,9 +167,6 @@ export interface CsiVolume extends Omit<CsiRequest, "secrets"> {
   readonly nodeExpansionOwed: boolean;
   readonly createTime: number;
   readonly modifyTime: number;
-  /** Null until its event is appended to the stream. */
-  readonly createIndex: number | null;
-  readonly modifyIndex: number | null;
 }
 
 /** An allocation that uses a volume. */
@@ -254,11 +239,10 @@ export const CLAIM_STATES = [
 ] as const;
 
 /** The outcome of an operation. */
-export interface CsiOutcome {
+export interface CsiOutcome extends Written {
   /** Null on success. */
   readonly refusal: Refusal | null;
   readonly result: unknown;
-  readonly index: number | null;
 }
 
 /** A current or recent operation of a plugin. Times in milliseconds. */
@@ -293,16 +277,8 @@ export interface CsiOperation {
 /** The methods of `ClusterRegistry` about CSI plugins. */
 export interface CsiPluginsApi {
   /** Plugins by id prefix, and the index of their table. */
-  csiPlugins(
-    prefix: string,
-    from: string,
-  ): PluginPage & {
-    readonly index: number;
-  };
-  csiPlugin(id: string): {
-    readonly plugin: CsiPlugin | null;
-    readonly index: number;
-  };
+  csiPlugins(prefix: string, from: string): Indexed<PluginPage>;
+  csiPlugin(id: string): Indexed<{ readonly plugin: CsiPlugin | null }>;
   csiPluginInstances(id: string, role: Role, from: string): InstancePage;
   /** Whether a CSI volume, or a node, names this plugin. */
   hasCsiVolumesOf(pluginId: string): boolean;
@@ -311,35 +287,16 @@ export interface CsiPluginsApi {
 /** The methods of `ClusterRegistry` about CSI volumes. */
 export interface CsiVolumesApi {
   /** One page of CSI volumes, and the index of their table. */
-  csiVolumes(query: CsiVolumeQuery): CsiVolumePage & {
-    readonly index: number;
-  };
-  readCsiVolume(name: Name): {
-    readonly found: FoundCsiVolume | null;
-    readonly index: number;
-  };
+  csiVolumes(query: CsiVolumeQuery): Indexed<CsiVolumePage>;
+  readCsiVolume(name: Name): Indexed<{ readonly found: FoundCsiVolume | null }>;
   validateCsiVolume(request: CsiRequest, nodeId: string | null, digest: string): Result<CsiStep>;
   growCsiVolume(request: CsiRequest, digest: string): Result<CsiStep>;
   modifyCsiVolume(request: CsiRequest, digest: string): Result<CsiStep>;
   /** @param namespaceId the id of the volume's namespace; refused once it has ended */
   createCsiVolume(namespaceId: string, request: CsiRequest, digest: string): Result<CsiStep>;
   /** @param namespaceIds the ids of the volumes' namespaces; refused once one has ended */
-  commitCsiVolumes(
-    namespaceIds: readonly string[],
-    requests: readonly CsiRequest[],
-  ): Promise<
-    Result<{
-      readonly index: number | null;
-    }>
-  >;
-  deregisterCsiVolume(
-    name: Name,
-    force: boolean,
-  ): Promise<
-    Result<{
-      readonly index: number | null;
-    }>
-  >;
+  commitCsiVolumes(namespaceIds: readonly string[], requests: readonly CsiRequest[]): Promise<Result<Written>>;
+  deregisterCsiVolume(name: Name, force: boolean): Promise<Result<Written>>;
   deleteCsiVolume(name: Name, given: Texts, digest: string): Result<CsiStep>;
 }
 

@@ -45,13 +45,7 @@ export interface EventLogApi extends StoredObjectApi {
   /** The newest index given out; 1 before the first event, because an index is never 0 on the wire. */
   newest(): number;
   /** Buffer size and open readers. `oldest` is 0 when it is empty. */
-  state(): {
-    lines: number;
-    bytes: number;
-    oldest: number;
-    newest: number;
-    readers: number;
-  };
+  state(): { lines: number; bytes: number; oldest: number; newest: number; readers: number };
   /** The range that readers may see now. */
   bounds(): Bounds;
   /** A page of lines after a cursor, for a relay. */

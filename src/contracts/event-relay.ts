@@ -9,11 +9,7 @@ export interface NotifiedPage extends FeedPage {
 /** The methods of `EventRelay` that other objects and Workers call. */
 export interface EventRelayApi {
   /** Newest index, open readers, and whether the relay is connected to the log. */
-  state(): {
-    newest: number;
-    readers: number;
-    following: boolean;
-  };
+  state(): { newest: number; readers: number; following: boolean };
   /** Health statistics; a relay has no rows and no deadlines. */
   vitals(): HealthStats;
   /** Wakes the subscribers to event notifications. @returns their number */

@@ -1,5 +1,6 @@
 import type { Method } from "@sallyport/agent-protocol";
 import type { Refusal, Result } from "../lib/result.ts";
+import type { Indexed, Page, PageQuery, RowIndexes, RowKey, Written } from "./rows.ts";
 
 /** A checked request to create, register or update a volume. Empty = not given. */
 export interface HostVolumeRequest extends Omit<Wanted, "capabilities"> {
@@ -47,11 +48,11 @@ export type Step =
   /** No node found yet: continue from here. */
   | { readonly kind: "searching"; readonly search: Search }
   /** Completed without an operation at the node. */
-  | { readonly kind: "done"; readonly index: number | null };
+  | ({ readonly kind: "done" } & Written);
 
 export type VolumeMethod = Extract<Method, `dhv.${string}`>;
 
-export interface VolumeQuery {
+export interface VolumeQuery extends PageQuery<RowKey> {
   /** null = all of them. */
   readonly namespace: string | null;
   readonly nodeId?: string;
@@ -62,19 +63,12 @@ export interface VolumeQuery {
   readonly nodePool?: string;
   /** Prefix of the id or name. */
   readonly prefix?: string;
-  /** Namespace and id of the first row. */
-  readonly from: readonly [namespace: string, id: string];
-  readonly limit: number;
-  readonly reverse: boolean;
 }
 
-export interface VolumePage {
-  readonly rows: readonly StoredVolume[];
-  readonly next: readonly [namespace: string, id: string] | null;
-}
+export type VolumePage = Page<StoredVolume, RowKey>;
 
 /** A stored volume. Times in milliseconds. */
-export interface StoredVolume {
+export interface StoredVolume extends RowIndexes {
   readonly id: string;
   readonly namespace: string;
   readonly name: string;
@@ -89,9 +83,6 @@ export interface StoredVolume {
   readonly hostPath: string;
   readonly createTime: number;
   readonly modifyTime: number;
-  /** Null until its event is appended to the stream. */
-  readonly createIndex: number | null;
-  readonly modifyIndex: number | null;
 }
 
 export type State = "pending" | "ready" | "unavailable";
@@ -120,15 +111,14 @@ export interface FoundVolume {
 }
 
 /** The outcome of an operation. */
-export interface Outcome {
+export interface Outcome extends Written {
   /** Null on success. */
   readonly refusal: Refusal | null;
   /** The volume after the operation; null once deleted. */
   readonly volume: StoredVolume | null;
-  readonly index: number | null;
 }
 
-export interface ClaimQuery {
+export interface ClaimQuery extends PageQuery<RowKey> {
   /** null = all of them. */
   readonly namespace: string | null;
   readonly jobId?: string;
@@ -136,19 +126,12 @@ export interface ClaimQuery {
   readonly volumeName?: string;
   /** Prefix of the id. */
   readonly prefix: string;
-  /** Namespace and id of the first row. */
-  readonly from: readonly [namespace: string, id: string];
-  readonly limit: number;
-  readonly reverse: boolean;
 }
 
-export interface ClaimPage {
-  readonly rows: readonly StoredClaim[];
-  readonly next: readonly [namespace: string, id: string] | null;
-}
+export type ClaimPage = Page<StoredClaim, RowKey>;
 
 /** A stored claim of a task group on a host volume. */
-export interface StoredClaim {
+export interface StoredClaim extends RowIndexes {
   readonly id: string;
   readonly namespace: string;
   readonly jobId: string;
@@ -157,17 +140,12 @@ export interface StoredClaim {
   readonly volumeName: string;
   /** The current or last allocation of the claim. */
   readonly allocId: string;
-  /** Null until its event is appended to the stream. */
-  readonly createIndex: number | null;
-  readonly modifyIndex: number | null;
 }
 
 /** The methods of `ClusterRegistry` about host volumes. */
 export interface HostVolumesApi {
   /** One page of host volumes, and the index of their table. */
-  hostVolumes(query: VolumeQuery): VolumePage & {
-    readonly index: number;
-  };
+  hostVolumes(query: VolumeQuery): Indexed<VolumePage>;
   /** Whether a host volume names this plugin. */
   hasHostVolumesOf(pluginId: string): boolean;
   readHostVolume(id: string): FoundVolume | null;
@@ -177,9 +155,7 @@ export interface HostVolumesApi {
   registerHostVolume(namespaceId: string, request: HostVolumeRequest, begun: Begun): Result<Step>;
   updateHostVolume(
     method: VolumeMethod,
-    request: HostVolumeRequest & {
-      readonly id: string;
-    },
+    request: HostVolumeRequest & { readonly id: string },
     begun: Begun,
   ): Result<Step>;
   deleteHostVolume(id: string, namespace: string, force: boolean, begun: Begun): Promise<Result<Step>>;
@@ -196,15 +172,6 @@ export interface HostVolumesApi {
 /** The methods of `ClusterRegistry` about sticky claims. */
 export interface VolumeClaimsApi {
   /** One page of claims, and the index of their table. */
-  volumeClaims(query: ClaimQuery): ClaimPage & {
-    readonly index: number;
-  };
-  deleteVolumeClaim(
-    id: string,
-    namespace: string,
-  ): Promise<
-    Result<{
-      readonly index: number | null;
-    }>
-  >;
+  volumeClaims(query: ClaimQuery): Indexed<ClaimPage>;
+  deleteVolumeClaim(id: string, namespace: string): Promise<Result<Written>>;
 }

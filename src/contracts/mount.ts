@@ -119,16 +119,7 @@ export interface MountsApi {
   /** Returns the place of a mount by its uuid; null after its deletion. */
   mountPlace(uuid: string): MountPlace | null;
   /** Counts the mounts of all namespaces by type and returns the first `limit`, by full path. */
-  everyMount(limit: number): Record<
-    MountType,
-    {
-      total: number;
-      some: {
-        name: string;
-        uuid: string;
-      }[];
-    }
-  >;
+  everyMount(limit: number): Record<MountType, { total: number; some: { name: string; uuid: string }[] }>;
   /**
    * Sets whether later KV mounts publish their events on demand from their start.
    * @param epoch see `KvStore.publishEvents`; an earlier one than the last changes nothing

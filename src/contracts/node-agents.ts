@@ -1,6 +1,7 @@
 import type { JoinRequest, NodeReport } from "@sallyport/agent-protocol";
 import type { Result } from "../lib/result.ts";
-import type { NodeVolumesChange, Written } from "./node.ts";
+import type { NodeVolumesChange } from "./node.ts";
+import type { Page, PageQuery, Written } from "./rows.ts";
 
 export interface NewJoinToken {
   readonly pool: string;
@@ -18,19 +19,6 @@ export interface JoinTokenView {
   readonly ExpirationTime: string;
   /** The node that joined with this token; empty while unused. */
   readonly NodeID: string;
-}
-
-/** A page of a list: at most `limit` rows from the id `from`; empty = from the beginning. */
-export interface Cut {
-  readonly from: string;
-  readonly limit: number;
-  readonly reverse: boolean;
-}
-
-/** `next`: the start of the next page. */
-export interface EnrolmentPage<View> {
-  readonly rows: readonly View[];
-  readonly next: string | null;
 }
 
 /** The registered identity that a connection is checked against. */
@@ -77,17 +65,14 @@ export interface AgentChange {
 
 /** The methods of `ClusterRegistry` about agents and their enrolment. */
 export interface AgentsApi {
-  createJoinToken(wanted: NewJoinToken): {
-    secret: string;
-    token: JoinTokenView;
-  };
-  joinTokens(cut: Cut): EnrolmentPage<JoinTokenView>;
+  createJoinToken(wanted: NewJoinToken): { secret: string; token: JoinTokenView };
+  joinTokens(query: PageQuery): Page<JoinTokenView>;
   deleteJoinToken(accessor: string): Result<null>;
   /** Registers an agent's key: see `Enrolment.join`. @returns the node id */
   joinAgent(request: JoinRequest, service: string): Result<string>;
   agentIdentity(nodeId: string): AgentIdentity | null;
   agent(nodeId: string): AgentView | null;
-  agents(cut: Cut): EnrolmentPage<AgentView>;
+  agents(query: PageQuery): Page<AgentView>;
   removeAgent(nodeId: string): Promise<Result<Written>>;
   /** Stores the state of an agent from its session: see `Agents.changed`. */
   agentNews(nodeId: string, change: AgentChange): Promise<Result<null>>;

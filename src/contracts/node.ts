@@ -2,6 +2,7 @@ import type { Result } from "../lib/result.ts";
 import type { Wire } from "../wire/infer.ts";
 import type * as schemas from "../wire/node.ts";
 import type { ELIGIBILITIES, STATUSES } from "../wire/node-words.ts";
+import type { Indexed, Page, Written } from "./rows.ts";
 
 export type NodeStatus = (typeof STATUSES)[number];
 export type Eligibility = (typeof ELIGIBILITIES)[number];
@@ -47,12 +48,6 @@ export interface NodeVolumesChange {
   readonly gone: readonly string[];
 }
 
-/** The result of a change of a node. */
-export interface Written {
-  /** Index of the event of this change, or of the last change when nothing changed; null until it is appended. */
-  readonly index: number | null;
-}
-
 /** The fields of a node as its agent or a scheduler reports it; the registry completes them. */
 export type NodeFields = Readonly<Record<string, unknown>>;
 
@@ -66,11 +61,7 @@ export interface NodeQuery {
   readonly pool?: string;
 }
 
-export interface NodePage {
-  readonly rows: readonly NodeText[];
-  /** The first node id of the next page. */
-  readonly next: string | null;
-}
+export type NodePage = Page<NodeText>;
 
 /** A node as reads return it: `body` is its JSON text, indexes included. */
 export interface NodeText {
@@ -109,12 +100,8 @@ export interface NodePoolQuery {
   readonly prefix?: string;
 }
 
-export interface NodePoolPage {
-  /** JSON texts of pools, by name. */
-  readonly rows: readonly string[];
-  /** The first pool name of the next page. */
-  readonly next: string | null;
-}
+/** JSON texts of pools, by name. */
+export type NodePoolPage = Page<string>;
 
 /** The fields of a pool that callers set. */
 export interface NodePoolFields {
@@ -129,14 +116,8 @@ export interface NodePoolFields {
 /** The methods of `ClusterRegistry` about nodes, their drains and pools. */
 export interface NodesApi {
   /** One page of nodes, and the index of their table. */
-  nodes(query: NodeQuery): NodePage & {
-    readonly index: number;
-  };
-  readNode(id: string):
-    | (NodeText & {
-        readonly index: number;
-      })
-    | null;
+  nodes(query: NodeQuery): Indexed<NodePage>;
+  readNode(id: string): Indexed<NodeText> | null;
   /** Stores a full or partial node report of an agent: see `Nodes.register`. */
   registerNode(id: string, given: NodeFields, heard?: number): Promise<Result<Written>>;
   /** Marks a node ready: its agent is connected. */
@@ -148,9 +129,7 @@ export interface NodesApi {
   drainNode(id: string, spec: DrainSpec, note: DrainNote): Promise<Result<Written>>;
   stopDraining(id: string, markEligible: boolean, note: DrainNote): Promise<Result<Written>>;
   /** One page of node pools, and the index of their table. */
-  nodePools(query: NodePoolQuery): NodePoolPage & {
-    readonly index: number;
-  };
+  nodePools(query: NodePoolQuery): Indexed<NodePoolPage>;
   /** A pool as JSON text, or null. */
   readNodePool(name: string): string | null;
   /** Creates or changes a pool; see `NodePools`. */

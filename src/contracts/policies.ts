@@ -1,5 +1,6 @@
 import type { Result } from "../lib/result.ts";
 import type { ClusterRules } from "./cluster-rights.ts";
+import type { Written } from "./rows.ts";
 
 export type Capability = (typeof CAPABILITIES)[number];
 
@@ -124,10 +125,6 @@ export interface JobAcl {
   readonly Task: string;
 }
 
-export interface PolicyWritten {
-  readonly index: number | null;
-}
-
 /** The namespace of a new volume. */
 export interface VolumeNamespace {
   readonly id: string;
@@ -164,19 +161,8 @@ export interface TriedCapabilities {
 /** The methods of `AccessControl` about policies. */
 export interface PoliciesApi {
   /** @param attributes absent: unchanged */
-  putPolicy(
-    namespace: string,
-    name: string,
-    text: string,
-    attributes?: PolicyAttributes,
-  ): Promise<Result<PolicyWritten>>;
-  readPolicy(
-    namespace: string,
-    name: string,
-  ): Result<{
-    name: string;
-    text: string;
-  }>;
+  putPolicy(namespace: string, name: string, text: string, attributes?: PolicyAttributes): Promise<Result<Written>>;
+  readPolicy(namespace: string, name: string): Result<{ name: string; text: string }>;
   policyNames(namespace: string): string[];
   /** Returns the capabilities on paths without and with a policy that is not written, to a caller with the rights. */
   tryPolicy(trial: PolicyTrial): Result<Record<string, TriedCapabilities>>;
@@ -186,14 +172,5 @@ export interface PoliciesApi {
   volumeRules(): GoverningRule[];
   /** Returns the id of a flat namespace, and the volume rules that govern it for every caller. */
   volumeNamespace(name: string): Result<VolumeNamespace>;
-  deletePolicy(
-    namespace: string,
-    name: string,
-  ): Promise<
-    Result<
-      PolicyWritten & {
-        existed: boolean;
-      }
-    >
-  >;
+  deletePolicy(namespace: string, name: string): Promise<Result<Written & { existed: boolean }>>;
 }

@@ -1,5 +1,6 @@
 import type { Result } from "../lib/result.ts";
 import type { NodeEventType } from "./node.ts";
+import type { Indexed, Page, Written } from "./rows.ts";
 import type { CsiVolumeRequest } from "./volume-requests.ts";
 
 /** Topics of objects that an external scheduler reports; the newest state of each is stored. */
@@ -85,11 +86,7 @@ export interface ReportedObject {
   readonly modifyIndex: number;
 }
 
-export interface ReportedPage {
-  readonly rows: readonly ReportedObject[];
-  /** The token of the next row. */
-  readonly next: string | null;
-}
+export type ReportedPage = Page<ReportedObject>;
 
 export interface NamedObjects {
   readonly objects: readonly ReportedObject[];
@@ -132,10 +129,7 @@ export interface JoinedPage extends ReportedPage {
 }
 
 /** The versions of a job, newest first; null without the job. */
-export interface JobHistory {
-  readonly versions: readonly string[] | null;
-  readonly index: number;
-}
+export type JobHistory = Indexed<{ readonly versions: readonly string[] | null }>;
 
 /** The counts of a task group's placed allocations, and its job. */
 export interface ScaledJob {
@@ -181,9 +175,7 @@ export interface ReportLine {
   readonly reports: readonly Report[];
 }
 
-export interface Ingested {
-  /** The event index; null until the event is appended, and without an event. */
-  readonly index: number | null;
+export interface Ingested extends Written {
   /** False for a repeated report, and when nothing changed. */
   readonly applied: boolean;
 }
@@ -191,48 +183,22 @@ export interface Ingested {
 /** The methods of `ClusterRegistry` about reports of schedulers. */
 export interface ReportsApi {
   /** One page of reported objects with joined data, and its index. */
-  reported(
-    query: ReportedQuery,
-    whole?: boolean,
-  ): JoinedPage & {
-    readonly index: number;
-  };
+  reported(query: ReportedQuery, whole?: boolean): Indexed<JoinedPage>;
   /** One reported object, see `Reported.find`, and the index of its table. */
   readReported(
     topic: ReportedTopic,
     id: string,
     namespace: string,
     only: boolean,
-  ): {
-    readonly object: ReportedObject | null;
-    readonly index: number;
-    readonly jobs: JobTexts;
-  };
+  ): Indexed<{ readonly object: ReportedObject | null; readonly jobs: JobTexts }>;
   /** A job with the counts of its allocations, and their index; null for none. */
-  jobSummary(
-    namespace: string,
-    id: string,
-  ): {
-    readonly found: CountedJob | null;
-    readonly index: number;
-  };
+  jobSummary(namespace: string, id: string): Indexed<{ readonly found: CountedJob | null }>;
   /** The kept versions of a job. */
   jobVersions(namespace: string, id: string): JobHistory;
   /** A job with the scale of its groups; null for none. */
-  jobScale(
-    namespace: string,
-    id: string,
-  ): {
-    readonly found: ScaledJob | null;
-    readonly index: number;
-  };
+  jobScale(namespace: string, id: string): Indexed<{ readonly found: ScaledJob | null }>;
   /** Allocations by their ids, see `Reported.named`, and the types of their jobs. */
-  allocations(
-    ids: readonly string[],
-    namespace: string | null,
-  ): NamedObjects & {
-    readonly jobs: JobTexts;
-  };
+  allocations(ids: readonly string[], namespace: string | null): NamedObjects & { readonly jobs: JobTexts };
   /** Stores reports of a scheduler: see `Ingestion`. */
   ingest(source: SourceLine | null, reports: readonly Report[], mode?: ReportMode): Promise<Result<Ingested>>;
   /** Stores several lines of a stream, each as one transaction and one event line, up to the first refused one. */

@@ -180,15 +180,7 @@ export interface SyncDestinationApi extends StoredObjectApi, SyncRulesApi, SyncA
   configure(
     key: DestinationKey,
     body: Readonly<Record<string, unknown>>,
-    {
-      word,
-      mode,
-    }?: {
-      word?: string;
-      mode?: "write" | "patch";
-      origin?: string;
-      rights?: WriteRights;
-    },
+    options?: { word?: string; mode?: "write" | "patch"; origin?: string; rights?: WriteRights },
   ): Promise<Result<Configured>>;
   repaired(): void;
   /** The queue quota is scarce since the capacity was lowered: has the destination give up what it does not use. */
@@ -223,11 +215,7 @@ export interface SyncDestinationApi extends StoredObjectApi, SyncRulesApi, SyncA
     key: DestinationKey,
     body: Readonly<Record<string, unknown>>,
     mode: "write" | "patch",
-    page: {
-      readonly after: string;
-      readonly keys: KeysOf | null;
-      readonly origin?: string;
-    },
+    page: { readonly after: string; readonly keys: KeysOf | null; readonly origin?: string },
   ): Result<Preview>;
   /** One page of recorded objects, for comparison with the provider. */
   copyRecords(after: string, limit: number): Result<RecordsPage>;

@@ -205,14 +205,7 @@ export interface TokensApi {
   tokenLeaseNames(namespace: string, prefix: string, after: string): string[];
   /** Returns the lease of a token by its id; null when there is none. */
   tokenLease(namespace: string, id: string): TokenLease | null;
-  accessors(
-    within: string,
-    from: string,
-    limit: number,
-  ): {
-    keys: string[];
-    next: string | null;
-  };
+  accessors(within: string, from: string, limit: number): { keys: string[]; next: string | null };
   /** Returns the capabilities of a token on each path. */
   capabilities(
     name: TokenName,

@@ -1,6 +1,7 @@
 import type { JoinRequest } from "@sallyport/agent-protocol";
-import type { NodeVolumesChange, Written } from "../contracts/node.ts";
+import type { NodeVolumesChange } from "../contracts/node.ts";
 import type { AgentChange, JoinTokenView, NewJoinToken } from "../contracts/node-agents.ts";
+import type { Written } from "../contracts/rows.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import type { Enrolment } from "./enrolment.ts";

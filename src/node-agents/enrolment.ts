@@ -1,14 +1,7 @@
 import { createHash, randomBytes } from "node:crypto";
 import type { JoinRequest } from "@sallyport/agent-protocol";
-import type {
-  AgentChange,
-  AgentIdentity,
-  AgentView,
-  Cut,
-  EnrolmentPage,
-  JoinTokenView,
-  NewJoinToken,
-} from "../contracts/node-agents.ts";
+import type { AgentChange, AgentIdentity, AgentView, JoinTokenView, NewJoinToken } from "../contracts/node-agents.ts";
+import type { Page, PageQuery } from "../contracts/rows.ts";
 import { ok, type Result, refuse } from "../lib/result.ts";
 import type { Timed } from "../platform/durable/blocking/timed.ts";
 
@@ -68,7 +61,7 @@ export class Enrolment implements Timed {
   }
 
   /** Join tokens by accessor. */
-  tokens(cut: Cut): EnrolmentPage<JoinTokenView> {
+  tokens(cut: PageQuery): Page<JoinTokenView> {
     const rows = this.#page<TokenRow>("join_tokens", "accessor", cut);
     return { rows: rows.slice(0, cut.limit).map(tokenView), next: rows[cut.limit]?.accessor ?? null };
   }
@@ -131,7 +124,7 @@ export class Enrolment implements Timed {
   }
 
   /** Agents by node id. */
-  agents(cut: Cut): EnrolmentPage<AgentView> {
+  agents(cut: PageQuery): Page<AgentView> {
     const rows = this.#page<AgentRow>("agents", "node_id", cut);
     return { rows: rows.slice(0, cut.limit).map(agentView), next: rows[cut.limit]?.node_id ?? null };
   }
@@ -183,7 +176,11 @@ export class Enrolment implements Timed {
   }
 
   /** One row beyond the limit is the start of the next page. */
-  #page<Row extends Record<string, SqlStorageValue>>(table: string, id: string, { from, limit, reverse }: Cut): Row[] {
+  #page<Row extends Record<string, SqlStorageValue>>(
+    table: string,
+    id: string,
+    { from, limit, reverse }: PageQuery,
+  ): Row[] {
     const begins = from === "" ? "?1 = ''" : `${id} ${reverse ? "<=" : ">="} ?1`;
     const order = `${id} ${reverse ? "DESC" : "ASC"}`;
     return this.sql

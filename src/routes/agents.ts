@@ -2,8 +2,8 @@ import { CLOSE, joinRequest, SUBPROTOCOL } from "@sallyport/agent-protocol";
 import * as z from "zod";
 import { POOL_NAME } from "../cluster/nodes/fields.ts";
 import type { ClusterRights } from "../contracts/cluster-rights.ts";
-import type { Cut, EnrolmentPage } from "../contracts/node-agents.ts";
 import type { ConnectRequest } from "../contracts/node-session.ts";
+import type { Page, PageQuery } from "../contracts/rows.ts";
 import { readConnectToken, verifyConnectToken } from "../node-agents/connect-token.ts";
 import { objectStub } from "../platform/durable/jurisdiction.ts";
 import { badRequest, notFound, RequestError, unwrap } from "../platform/http/errors.ts";
@@ -46,7 +46,7 @@ async function createToken(call: AuthorisedCall, { NodePool, Name, TTL }: z.outp
 }
 
 /** Reads one of the registry's lists. */
-const listing = <Row>(page: (cut: Cut) => Promise<EnrolmentPage<Row>>, token: (row: Row) => string): Listing<Row> => ({
+const listing = <Row>(page: (cut: PageQuery) => Promise<Page<Row>>, token: (row: Row) => string): Listing<Row> => ({
   fetch: async (from, limit, reverse) => ({ ...(await page({ from, limit, reverse })), index: 1 }),
   token,
   stub: (row) => row,

@@ -3,7 +3,7 @@ import type { NodePool } from "../cluster/nodes/node-pools.ts";
 import { jobSummary } from "../cluster/reports/job-shapes.ts";
 import { jobStub } from "../cluster/reports/list-views.ts";
 import { textOf } from "../cluster/reports/topics/topic.ts";
-import type { Written } from "../contracts/node.ts";
+import type { Written } from "../contracts/rows.ts";
 import * as kind from "../lib/bexpr/kinds.ts";
 import { parseGoDuration } from "../lib/go-duration.ts";
 import { parseLossless } from "../lib/json.ts";

@@ -1,4 +1,5 @@
-import type { AclPolicy, PolicyAttributes, PolicyWritten } from "../../contracts/policies.ts";
+import type { AclPolicy, PolicyAttributes } from "../../contracts/policies.ts";
+import type { Written } from "../../contracts/rows.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { aclPolicy, policyDeleted, policyUpserted } from "../cluster-acl/cluster-acl.ts";
 import type { AccessPublisher } from "../event-publisher.ts";
@@ -23,7 +24,7 @@ export class PolicyAdmin {
     name: string,
     text: string,
     attributes: PolicyAttributes | null = null,
-  ): Promise<Result<PolicyWritten>> {
+  ): Promise<Result<Written>> {
     if (!this.namespaces.has(namespace)) return namespaceMissing(namespace);
     const checked = this.store.check(namespace, name, text, attributes === null ? "secrets" : "cluster");
     if (!checked.ok) return checked;
@@ -49,7 +50,7 @@ export class PolicyAdmin {
       .map(aclPolicy);
   }
 
-  async delete(namespace: string, name: string): Promise<Result<PolicyWritten & { existed: boolean }>> {
+  async delete(namespace: string, name: string): Promise<Result<Written & { existed: boolean }>> {
     if (name === "root" || name === "default" || name === WRAPPING_POLICY_NAME)
       return refuse("invalid", `cannot delete "${name}" policy`);
     const row = this.store.find(namespace, name);

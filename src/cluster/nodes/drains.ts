@@ -1,4 +1,5 @@
-import type { DrainNote, DrainSpec, DrainStrategy, LastDrain, Node, Written } from "../../contracts/node.ts";
+import type { DrainNote, DrainSpec, DrainStrategy, LastDrain, Node } from "../../contracts/node.ts";
+import type { Written } from "../../contracts/rows.ts";
 import { parseLossless } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";

@@ -1,6 +1,7 @@
 import type { NewEvent } from "../../contracts/event.ts";
-import type { NodePoolFields, NodePoolPage, NodePoolQuery, Written } from "../../contracts/node.ts";
+import type { NodePoolFields, NodePoolPage, NodePoolQuery } from "../../contracts/node.ts";
 import type { ObjectReport } from "../../contracts/reports.ts";
+import type { Written } from "../../contracts/rows.ts";
 import { equalJson, parseLossless } from "../../lib/json.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";

@@ -9,9 +9,9 @@ import type {
   NodeStatus,
   NodeText,
   NodeVolumesChange,
-  Written,
 } from "../../contracts/node.ts";
 import type { NodeReport } from "../../contracts/reports.ts";
+import type { Written } from "../../contracts/rows.ts";
 import { equalJson, parseLossless } from "../../lib/json.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { IndexBackfill } from "../../platform/durable/blocking/index-backfill.ts";
