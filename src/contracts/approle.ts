@@ -39,12 +39,9 @@ export interface SecretIdRequest {
 }
 
 /** A secret id, in the one answer that shows it. */
-export interface IssuedSecretId {
+export interface IssuedSecretId
+  extends Pick<SecretIdRecord, "secret_id_accessor" | "secret_id_ttl" | "secret_id_num_uses"> {
   readonly secret_id: string;
-  readonly secret_id_accessor: string;
-  /** Seconds; 0 = without an end. */
-  readonly secret_id_ttl: number;
-  readonly secret_id_num_uses: number;
 }
 
 /** A secret id as answers show it. Times are RFC 3339. */
@@ -52,6 +49,7 @@ export interface SecretIdRecord {
   readonly secret_id_accessor: string;
   /** Uses left; 0 = any number. */
   readonly secret_id_num_uses: number;
+  /** Seconds; 0 = without an end. */
   readonly secret_id_ttl: number;
   readonly creation_time: string;
   readonly expiration_time: string;

@@ -1,4 +1,5 @@
 import type { Result } from "../lib/result.ts";
+import type { Given, Mounted, MountedBody, MountedChange, MountedConfig } from "./mounted.ts";
 import type { Authed } from "./tokens.ts";
 
 /** Types of auth methods that can be enabled. */
@@ -13,65 +14,29 @@ export interface LockoutConfig {
   readonly lockout_disable: boolean;
 }
 
-export interface AuthMountConfig {
-  /** Seconds; 0 = the system's. */
-  readonly default_lease_ttl: number;
-  readonly max_lease_ttl: number;
-  readonly force_no_cache: boolean;
+export interface AuthMountConfig extends MountedConfig {
   readonly listing_visibility: string;
   readonly token_type: string;
   /** Absent unless set. */
   readonly user_lockout_config?: LockoutConfig;
-  /** Absent unless set. These settings have no effect here; clients read them back. */
-  readonly passthrough_request_headers?: readonly string[];
-  readonly allowed_response_headers?: readonly string[];
-  readonly audit_non_hmac_request_keys?: readonly string[];
-  readonly audit_non_hmac_response_keys?: readonly string[];
 }
 
 /** An enabled auth method. */
-export interface AuthMount {
-  readonly namespace: string;
-  /** Below `auth/`, with a trailing slash. */
-  readonly path: string;
-  readonly type: AuthType;
-  /** `auth_<type>_<8 hex>`: constant for the lifetime of the mount. */
-  readonly accessor: string;
-  readonly uuid: string;
-  readonly description: string;
-  readonly options: Readonly<Record<string, string>>;
-  readonly local: boolean;
-  readonly seal_wrap: boolean;
-  readonly config: AuthMountConfig;
-}
+export type AuthMount = Mounted<AuthType, AuthMountConfig>;
 
 /** An auth method as tables show it: an enabled one, or the built-in method of tokens, which every namespace has. */
-export type ListedAuthMount = Omit<AuthMount, "type"> & { readonly type: AuthType | "token" };
+export type ListedAuthMount = Mounted<AuthType | "token", AuthMountConfig>;
 
-type Given<T> = { readonly [Name in keyof T]?: T[Name] | undefined };
-
-/** The body of `POST sys/auth/:path`, read and checked. */
-export interface AuthMountBody {
-  readonly type: string;
-  readonly description: string;
-  readonly config?: AuthSettings | null | undefined;
-  readonly options?: Readonly<Record<string, string>> | null | undefined;
-  readonly local: boolean;
-  readonly seal_wrap: boolean;
-}
+/** The body of `POST sys/auth/:path`. */
+export type AuthMountBody = MountedBody<AuthSettings>;
 
 /** Settings of an auth mount, as a request names them. */
 export type AuthSettings = Omit<Given<AuthMountConfig>, "user_lockout_config"> & {
   readonly user_lockout_config?: Given<LockoutConfig> | undefined;
 };
 
-/** The body of `POST sys/auth/:path/tune`, read and checked: only the settings that change. */
-export interface AuthTuneBody extends Omit<AuthSettings, "force_no_cache"> {
-  readonly description?: string | undefined;
-  readonly options?: Readonly<Record<string, string>> | undefined;
-  /** Without an effect. */
-  readonly force_no_cache?: unknown;
-}
+/** The body of `POST sys/auth/:path/tune`. */
+export type AuthTuneBody = MountedChange<AuthSettings>;
 
 /** An auth mount and the path of a request inside it. */
 export interface AuthPlace {

@@ -48,14 +48,7 @@ export interface AuthMethod extends AuthMethodSettings {
 }
 
 /** An auth method in lists, which need no token. */
-export interface AuthMethodStub {
-  readonly Name: string;
-  readonly Type: string;
-  readonly Default: boolean;
-  readonly Hash: string;
-  readonly CreateIndex: number | null;
-  readonly ModifyIndex: number | null;
-}
+export type AuthMethodStub = Pick<AuthMethod, "Name" | "Type" | "Default" | "Hash" | "CreateIndex" | "ModifyIndex">;
 
 /** Stands in answers for a client secret; a write with it keeps the stored one. */
 export const REDACTED = "redacted";

@@ -4,6 +4,7 @@ import type { WorkLease } from "../platform/durable/lease.ts";
 import type { CloudResult } from "./cloud-calls.ts";
 import type { Home } from "./federation.ts";
 import type { WriteRights } from "./kv-store.ts";
+import type { MountedConfig } from "./mounted.ts";
 import type { LeaseCounts } from "./quotas.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
@@ -153,11 +154,8 @@ export interface IssueRequest {
   readonly counted?: boolean;
 }
 
-/** Lease TTLs of a mount, in seconds; 0 = system default. */
-export interface MountTtls {
-  readonly default_lease_ttl: number;
-  readonly max_lease_ttl: number;
-}
+/** Lease TTLs of a mount. */
+export type MountTtls = Pick<MountedConfig, "default_lease_ttl" | "max_lease_ttl">;
 
 /** The report of a Worker: results of executed steps, or null after a wait. */
 export interface Report {

@@ -1,6 +1,6 @@
 import type { CsiMethod, OperationState } from "@sallyport/agent-protocol";
 import type { Refusal, Result } from "../lib/result.ts";
-import type { Capability } from "./host-volumes.ts";
+import type { Capability, Step } from "./host-volumes.ts";
 import type { Indexed, Page, PageQuery, RowIndexes, RowKey, Written } from "./rows.ts";
 import type { MountOptions } from "./volume-requests.ts";
 
@@ -40,10 +40,7 @@ export type Texts = Readonly<Record<string, string>>;
 
 /** The next step of a request. */
 export type CsiStep =
-  /** Wait for this operation. */
-  | { readonly kind: "begun"; readonly operation: string }
-  /** Another change of the volume runs: wait for it, then retry. */
-  | { readonly kind: "busy"; readonly operation: string }
+  | Extract<Step, { readonly kind: "begun" | "busy" }>
   /** No plugin call is needed. */
   | { readonly kind: "ready" };
 

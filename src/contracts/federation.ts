@@ -18,21 +18,17 @@ export interface Home extends Bearer {
   readonly origin: string;
 }
 
-/** Workload identity federation of a mount, in place of a client secret. */
-export interface Federation extends Home {
+/** The verifier of an identity token, and how long it is valid. */
+export interface Audience {
   readonly audience: string;
   /** Seconds; 0: an hour. */
   readonly ttlSeconds: number;
 }
 
-/** Workload identity federation of a sync destination. */
-export interface SyncFederation {
-  /** Path from the root with a trailing slash; the root itself is the empty text. */
-  readonly namespace: string;
-  /** The origin of the request that set the audience; see `Home`. */
-  readonly origin: string;
+/** Workload identity federation of a mount, in place of a client secret. */
+export type Federation = Home & Audience;
+
+/** Workload identity federation of a sync destination. `origin`: of the request that set the audience. */
+export interface SyncFederation extends Pick<Home, "namespace" | "origin">, Audience {
   readonly subject: string;
-  readonly audience: string;
-  /** Seconds; 0: an hour. */
-  readonly ttlSeconds: number;
 }

@@ -1,5 +1,5 @@
 import type { Result } from "../lib/result.ts";
-import type { Bearer } from "./federation.ts";
+import type { Audience, Bearer } from "./federation.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
 /** A key as verifiers read it (RFC 7517, 4; RFC 7518, 6.3.1). */
@@ -13,22 +13,16 @@ export interface PublicKey {
 }
 
 /** A token to sign. `issuer` equals the `issuer` of its discovery document. */
-export interface TokenRequest extends Bearer {
+export interface TokenRequest extends Bearer, Audience {
   /** Upstream's name of the mount's plugin; absent in requests of the version before, which had one type. */
   readonly plugin?: string;
   readonly issuer: string;
-  readonly audience: string;
-  /** Seconds; 0: the default of an hour. */
-  readonly ttlSeconds: number;
 }
 
 /** A token of a sync destination to sign. */
-export interface SyncTokenRequest {
+export interface SyncTokenRequest extends Audience {
   readonly issuer: string;
   readonly subject: string;
-  readonly audience: string;
-  /** Seconds; 0: the default of an hour. */
-  readonly ttlSeconds: number;
 }
 
 /** The methods of `IdentityIssuer` that other objects and Workers call. */

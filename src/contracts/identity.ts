@@ -24,22 +24,20 @@ export interface EntityMerge {
   readonly conflicting_alias_ids_to_keep: readonly string[];
 }
 
-/** Fields of an entity in a request; absent fields keep their value. */
-export interface EntityChange {
+/** Fields of an entity or a group in a request; absent fields keep their value. */
+interface IdentityChange {
   readonly id?: string | undefined;
   readonly name?: string | undefined;
   readonly policies?: readonly string[] | null | undefined;
   readonly metadata?: Readonly<Record<string, string>> | null | undefined;
+}
+
+export interface EntityChange extends IdentityChange {
   readonly disabled?: boolean | undefined;
 }
 
-/** Fields of a group in a request; absent fields keep their value. */
-export interface GroupChange {
-  readonly id?: string | undefined;
-  readonly name?: string | undefined;
+export interface GroupChange extends IdentityChange {
   readonly type?: "internal" | "external" | undefined;
-  readonly policies?: readonly string[] | null | undefined;
-  readonly metadata?: Readonly<Record<string, string>> | null | undefined;
   readonly member_entity_ids?: readonly string[] | null | undefined;
   readonly member_group_ids?: readonly string[] | null | undefined;
 }

@@ -50,16 +50,10 @@ export type ReadVersion =
   | { readonly ok: true; readonly state: "lives"; readonly data: string; readonly metadata: VersionView }
   | GoneVersion;
 
-/** A secret with `custom_metadata.expires_at`. */
-export interface ExpiringSecret {
-  readonly path: string;
-  /** Ms since 1970. */
-  readonly at: number;
-}
-
-/** Secrets of a mount that expire until a moment, the earliest first. */
+/** Secrets of a mount that expire until a moment by `custom_metadata.expires_at`, the earliest first. */
 export interface ExpiringSecrets {
-  readonly secrets: readonly ExpiringSecret[];
+  /** `at`: ms since 1970. */
+  readonly secrets: readonly { readonly path: string; readonly at: number }[];
   /** Whether there are no further ones beyond the limit. */
   readonly isWhole: boolean;
 }

@@ -1,73 +1,35 @@
 import type { Result } from "../lib/result.ts";
 import type { ListedAuthMount } from "./auth.ts";
+import type { Given, Mounted, MountedBody, MountedChange, MountedConfig } from "./mounted.ts";
+import type { Located } from "./namespaces.ts";
 
 /** `kv`, or a type of engine. */
 export type MountType = string;
 
-export interface MountConfig {
-  /** Seconds; 0 = the system's. */
-  readonly default_lease_ttl: number;
-  readonly max_lease_ttl: number;
-  readonly force_no_cache: boolean;
+export interface MountConfig extends MountedConfig {
   readonly listing_visibility: "" | "hidden" | "unauth";
-  /** Absent unless set. These settings have no effect here; clients read them back. */
-  readonly passthrough_request_headers?: readonly string[];
-  readonly allowed_response_headers?: readonly string[];
-  readonly audit_non_hmac_request_keys?: readonly string[];
-  readonly audit_non_hmac_response_keys?: readonly string[];
+  /** Absent unless set, and without an effect. */
   readonly allowed_managed_keys?: readonly string[];
   readonly delegated_auth_accessors?: readonly string[];
   readonly identity_token_key?: string;
 }
 
-export interface Mount {
-  readonly namespace: string;
-  /** With a trailing slash. */
-  readonly path: string;
-  readonly type: MountType;
-  /** `<type>_<8 hex>`: constant for the lifetime of the mount. */
-  readonly accessor: string;
-  readonly uuid: string;
-  readonly description: string;
-  readonly options: Readonly<Record<string, string>>;
-  /** Stored for clients that read them back: every value is sealed and nothing is replicated in any case. */
-  readonly local: boolean;
-  readonly seal_wrap: boolean;
-  readonly config: MountConfig;
-}
+export type Mount = Mounted<MountType, MountConfig>;
 
 /** Types of the engines that every namespace has at a fixed path; they can be listed, but not changed. */
 export type BuiltInType = "cubbyhole" | "identity" | "system";
 
 /** A row of a listing of mounts. */
-export type ListedMount = Omit<Mount, "type"> & { readonly type: MountType | BuiltInType };
+export type ListedMount = Mounted<MountType | BuiltInType, MountConfig>;
 
 /** Settings of a mount, as a request names them. */
-export type MountSettings = { readonly [Name in keyof MountConfig]?: MountConfig[Name] | undefined };
+export type MountSettings = Given<MountConfig>;
 
-/** The body of `POST sys/mounts/:path`, read and checked. Durations in seconds. */
-export interface MountBody {
-  readonly type: string;
-  readonly description: string;
-  readonly config?: MountSettings | null | undefined;
-  readonly options?: Readonly<Record<string, string>> | null | undefined;
-  readonly local: boolean;
-  readonly seal_wrap: boolean;
-}
+/** The body of `POST sys/mounts/:path`. */
+export type MountBody = MountedBody<MountSettings>;
 
-/** The body of `POST sys/mounts/:path/tune`, read and checked: only the settings that change. */
-export interface TuneBody extends Omit<MountSettings, "force_no_cache"> {
-  readonly description?: string | undefined;
-  readonly options?: Readonly<Record<string, string>> | undefined;
-  /** Without an effect. */
-  readonly force_no_cache?: unknown;
-}
-
-/** A path inside a namespace. */
-export interface Located {
-  readonly namespace: string;
-  readonly path: string;
-}
+/** The body of `POST sys/mounts/:path/tune`. */
+export type TuneBody = MountedChange<MountSettings>;
 
 /** Where a mount is, and its constant names. */
 export interface MountPlace extends Located {

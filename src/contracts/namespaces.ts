@@ -3,6 +3,12 @@ import type { Result } from "../lib/result.ts";
 /** The name of a flat namespace (cluster routes). */
 export const NAMESPACE_NAME = /^[a-zA-Z0-9-]{1,128}$/;
 
+/** A path inside a namespace that exists. */
+export interface Located {
+  readonly namespace: string;
+  readonly path: string;
+}
+
 export interface Namespace {
   readonly id: string;
   /** From the root, with a trailing slash; the root itself is the empty text. */

@@ -1,5 +1,6 @@
 import type { Result } from "../lib/result.ts";
 import type { ClusterRules } from "./cluster-rights.ts";
+import type { Located } from "./namespaces.ts";
 import type { Written } from "./rows.ts";
 
 export type Capability = (typeof CAPABILITIES)[number];
@@ -144,12 +145,13 @@ export interface PolicyTrial {
   readonly rights: readonly TrialRight[];
 }
 
-/** A right that the caller needs, as `RightsCheck`. */
-export interface TrialRight {
+/** An authorized caller and the further capabilities it needs on a path. */
+export interface TrialRight extends Located {
+  /** The caller, from the answer of `authorize`. */
   readonly accessor: string;
-  readonly namespace: string;
-  readonly path: string;
+  /** All required capabilities. */
   readonly needs: readonly Capability[];
+  /** The request's parameters. */
   readonly given: Readonly<Record<string, unknown>>;
 }
 

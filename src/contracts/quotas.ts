@@ -1,5 +1,6 @@
 import type { RateLimit } from "../lib/rate-limit.ts";
 import type { Result } from "../lib/result.ts";
+import type { Located } from "./namespaces.ts";
 
 /** Which requests share one counter: those of one address, or all. */
 export type QuotaGrouping = "ip" | "none";
@@ -33,10 +34,7 @@ export interface QuotasConfig {
 }
 
 /** A request to count. */
-export interface CountedRequest {
-  readonly namespace: string;
-  /** In that namespace. */
-  readonly path: string;
+export interface CountedRequest extends Located {
   /** The client's address; null when the platform does not provide it. */
   readonly address: string | null;
 }

@@ -74,13 +74,7 @@ export interface NodeReport {
   readonly body: string;
 }
 
-export interface ReportedObject {
-  readonly namespace: string;
-  readonly id: string;
-  readonly jobId: string | null;
-  /** As `ObjectReport.jobVersion`; null when unknown. */
-  readonly jobVersion: number | null;
-  readonly body: string;
+export interface ReportedObject extends Pick<Kept, "namespace" | "id" | "jobId" | "jobVersion" | "body"> {
   /** Its position in the order of the list. */
   readonly token: string;
   readonly modifyIndex: number;

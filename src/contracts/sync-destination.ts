@@ -7,8 +7,6 @@ import type { StoredObjectApi } from "./stored-objects.ts";
 import type { SyncAdoptionApi } from "./sync-adoption.ts";
 import type { SyncRulesApi } from "./sync-rules.ts";
 import type {
-  ContentRule,
-  Granularity,
   Networking,
   ObjectTask,
   PlannedObject,
@@ -16,6 +14,7 @@ import type {
   SecretRef,
   Setup,
   SyncResult,
+  SyncTask,
 } from "./sync-tasks.ts";
 
 /** The sender of a `contest`: a destination that checks names with another one. */
@@ -100,13 +99,9 @@ export interface StoredObjectView {
 export type KeysOf = Readonly<Record<string, readonly string[] | null>>;
 
 /** The changes of one page of associations that a configuration would cause. */
-export interface Preview extends PreviewPage {
+export interface Preview {
   readonly setup: InspectSetup;
   readonly warnings: readonly string[];
-}
-
-/** A page of a preview. */
-export interface PreviewPage {
   readonly planned: readonly PlannedObject[];
   /** Associations whose keys the caller must read first; nothing is planned for them. */
   readonly keyless: readonly Keyless[];
@@ -115,10 +110,8 @@ export interface PreviewPage {
 }
 
 /** An association whose objects depend on the current keys of its secret. */
-export interface Keyless {
+export interface Keyless extends Pick<SecretRef, "mountUuid" | "secretName"> {
   readonly id: string;
-  readonly mountUuid: string;
-  readonly secretName: string;
 }
 
 /** Settings for inspecting a provider. Holds connection secrets, so it is never stored. */
@@ -153,12 +146,7 @@ export interface ObjectRecord {
 }
 
 /** The secret behind an external object. */
-export interface ObjectSource {
-  readonly mountUuid: string;
-  readonly secretName: string;
-  readonly granularity: Granularity;
-  /** Absent: the whole secret. */
-  readonly content?: ContentRule;
+export interface ObjectSource extends Pick<SyncTask, "mountUuid" | "secretName" | "granularity" | "content"> {
   readonly subKey: string;
 }
 

@@ -1,8 +1,9 @@
 import type { Result } from "../lib/result.ts";
 import type * as schemas from "../wire/acl.ts";
 import type { Wire } from "../wire/infer.ts";
+import type { LeaseView } from "./credential-engine.ts";
 import type { WriteRights } from "./kv-store.ts";
-import type { Capability, ParameterValue } from "./policies.ts";
+import type { Capability, ParameterValue, TrialRight } from "./policies.ts";
 
 /** The beginning of every batch token. */
 export const BATCH_PREFIX = "hvb.";
@@ -113,14 +114,8 @@ export type TokenName =
   | { accessor: string; within: string }
   | { token: string; by: RightsCheck };
 
-/** An authorized caller and the further capabilities it needs on a path. */
-export interface RightsCheck extends Place {
-  /** The caller, from the answer of `authorize`. */
-  readonly accessor: string;
-  /** All required capabilities. */
-  readonly needs: readonly Capability[];
-  /** The request's parameters. */
-  readonly given: Readonly<Record<string, unknown>>;
+/** A right that a request needs beside that on its own path. */
+export interface RightsCheck extends TrialRight {
   /** Lifetime of the wrapped answer in seconds; absent or 0 = the answer is not wrapped. */
   readonly wrapTtl?: number;
   /** The capabilities are needed on every path that begins with `path`. */
@@ -128,10 +123,7 @@ export interface RightsCheck extends Place {
 }
 
 /** A role as a token names it. The id decides; the name is the role's name at the time of the answer. */
-export interface AclRoleLink {
-  readonly ID: string;
-  readonly Name: string;
-}
+export type AclRoleLink = AclToken["Roles"][number];
 
 /** `SecretID` is set on creation and for readers with the right (docs/reference/compatibility.md); empty otherwise. */
 export type AclToken = Wire<typeof schemas.AclToken>;
@@ -140,12 +132,6 @@ export interface AclTokenPage {
   readonly tokens: AclToken[];
   /** The start of the next page. */
   readonly next: string | null;
-}
-
-/** A path inside a namespace that exists. */
-export interface Place {
-  readonly namespace: string;
-  readonly path: string;
 }
 
 /** The compiled path rules of a token, in upstream's shape: globs without their final `*`. */
@@ -168,15 +154,9 @@ interface ResultantRule {
 }
 
 /** The lease of a token, as a look-up of leases shows it. */
-export interface TokenLease {
-  readonly id: string;
+export interface TokenLease extends Omit<LeaseView, "expire_time" | "revoke_error"> {
   readonly accessor: string;
-  readonly issue_time: string;
   readonly expire_time: string | null;
-  readonly last_renewal: string | null;
-  readonly renewable: boolean;
-  /** Seconds. */
-  readonly ttl: number;
 }
 
 /** The methods of `AccessControl` about tokens of the secrets API. */

@@ -24,7 +24,7 @@ import type {
   LeasedGrant,
   ServiceStatus,
 } from "../contracts/access-control.ts";
-import type { Located } from "../contracts/mount.ts";
+import type { Located } from "../contracts/namespaces.ts";
 import type { StreamAnswer, StreamQuestion } from "../contracts/stream-rights.ts";
 import { earliest } from "../lib/earliest.ts";
 import type { Refusal, Result } from "../lib/result.ts";

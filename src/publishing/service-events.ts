@@ -1,5 +1,6 @@
 import type { Append, NewEvent } from "../contracts/event.ts";
-import type { Located, MountPlace } from "../contracts/mount.ts";
+import type { MountPlace } from "../contracts/mount.ts";
+import type { Located } from "../contracts/namespaces.ts";
 import type { ServiceTopic } from "../contracts/service-topics.ts";
 import type { Outbox } from "../platform/durable/outbox.ts";
 import { type Deliver, type OutboxRow, storedLater } from "../platform/durable/outbox-delivery.ts";

@@ -1,13 +1,13 @@
 import type { ListedAuthMount } from "../../contracts/auth.ts";
 import type {
   ListedMount,
-  Located,
   Mount,
   MountPlace,
   MountType,
   VisibleAuthMount,
   VisibleAuthMounts,
 } from "../../contracts/mount.ts";
+import type { Located } from "../../contracts/namespaces.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
 import { mountTypes } from "../../rights/mount-routes.ts";

@@ -1,7 +1,7 @@
 import type { AuthPlace } from "../../contracts/auth.ts";
 import type { Mount } from "../../contracts/mount.ts";
+import type { Located } from "../../contracts/namespaces.ts";
 import type { Capability, ParameterConstraints, PathRule } from "../../contracts/policies.ts";
-import type { Place } from "../../contracts/tokens.ts";
 import { isCaseless } from "../../credentials/engines/descriptions.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { type CaselessSegments, inCanonicalNames } from "../../rights/aliases.ts";
@@ -41,7 +41,7 @@ export class PathEvaluator {
   constructor(private readonly paths: PathResolver) {}
 
   /** @param list the path names a folder */
-  evaluate(grants: Grants, at: Place, list: boolean): PathDecision {
+  evaluate(grants: Grants, at: Located, list: boolean): PathDecision {
     if (grants.root) return { capabilities: ["root"], constraints: null, ruled: true, wrapBounds: null };
     const caseless = caselessSegments(this.paths, at);
     const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caseless);
@@ -51,7 +51,7 @@ export class PathEvaluator {
   }
 
   /** Whether all paths that begin with a text have these capabilities. */
-  grantsBelow(grants: Grants, at: Place, needs: readonly Capability[]): boolean {
+  grantsBelow(grants: Grants, at: Located, needs: readonly Capability[]): boolean {
     if (grants.root) return true;
     const { acl, path } = inCanonicalNames(grants.paths, at.namespace, at.path, caselessSegments(this.paths, at));
     return grantsBelow(acl, path, needs);
@@ -116,7 +116,7 @@ function unslashed(acl: PathAcl, path: string): string {
 }
 
 /** The segments of a path, in its namespace, that are a name without case; null for none. */
-export const caselessSegments = (paths: PathResolver, at: Place): CaselessSegments | null =>
+export const caselessSegments = (paths: PathResolver, at: Located): CaselessSegments | null =>
   caselessInAuth(at.path, () => paths.authMountAt(at)) ?? caselessIn(at.path, () => paths.mountAt(at));
 
 /** Paths that end with the name of a policy, which may have slashes, or of an entity or a group. */

@@ -1,6 +1,6 @@
 import type { AuthPlace } from "../../contracts/auth.ts";
 import type { Mount } from "../../contracts/mount.ts";
-import type { Place } from "../../contracts/tokens.ts";
+import type { Located } from "../../contracts/namespaces.ts";
 import type { AuthMountTable } from "../auth-methods/auth-mounts.ts";
 import type { MountTable } from "../mounts/mounts.ts";
 import type { NamespaceTree } from "../namespaces/namespaces.ts";
@@ -29,17 +29,17 @@ export class PathResolver {
   }
 
   /** Splits a path into the deepest namespace that leads it, and the rest. */
-  split(namespace: string, path: string): Place {
+  split(namespace: string, path: string): Located {
     return this.namespaces.split(namespace, path);
   }
 
   /** The mount that contains a path, or null. */
-  mountAt({ namespace, path }: Place): Mount | null {
+  mountAt({ namespace, path }: Located): Mount | null {
     return this.mounts.resolve(namespace, path);
   }
 
   /** The auth mount that contains a path, and the path inside it; or null. */
-  authMountAt({ namespace, path }: Place): AuthPlace | null {
+  authMountAt({ namespace, path }: Located): AuthPlace | null {
     return this.authMounts.resolve(namespace, path);
   }
 

@@ -1,4 +1,5 @@
-import type { CubbyholeOwner, CubbyholeRights } from "../../contracts/cubbyhole.ts";
+import type { CubbyholeOwner } from "../../contracts/cubbyhole.ts";
+import type { WriteRights } from "../../contracts/kv-store.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import type { DataKeys } from "../../platform/crypto/data-keys.ts";
 import { NOTHING, type ObjectContext } from "../../platform/durable/object-context.ts";
@@ -30,7 +31,7 @@ export class Cubbyholes {
   }
 
   /** Stores the JSON text of an object. Refused when the owner has ended. @throws Sealed */
-  write(owner: CubbyholeOwner, path: string, text: string, rights: CubbyholeRights, now: number): Result<null> {
+  write(owner: CubbyholeOwner, path: string, text: string, rights: WriteRights, now: number): Result<null> {
     if (this.tokens.byAccessor(owner.accessor, now, true) === null) return refuse("denied", "permission denied");
     const before = this.#row(owner, path);
     if (!(before ? rights.update : rights.create)) return refuse("denied", "permission denied");

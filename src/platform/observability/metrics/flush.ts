@@ -9,7 +9,11 @@ import { hasCounts, type Key, keyOf, takeCounts } from "./isolate-counters.ts";
  */
 
 /** The method of the object `Metrics` that isolates call. */
-interface CounterStore {
+export interface CounterStore {
+  /**
+   * Adds the counts of an isolate since its last batch. Idempotent by reporter and batch.
+   * @param now whether they are written at once, which does not keep the object in memory
+   */
   add(reporter: string, batch: number, counts: readonly (readonly [Key, number])[], now?: boolean): void;
 }
 
