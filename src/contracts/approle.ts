@@ -1,4 +1,6 @@
 import type { Result } from "../lib/result.ts";
+import type * as schemas from "../wire/auth.ts";
+import type { Wire } from "../wire/infer.ts";
 import type { TokenSettings } from "./auth.ts";
 import type { Authed } from "./tokens.ts";
 
@@ -38,26 +40,8 @@ export interface SecretIdRequest {
   readonly ttl?: number | undefined;
 }
 
-/** A secret id, in the one answer that shows it. */
-export interface IssuedSecretId
-  extends Pick<SecretIdRecord, "secret_id_accessor" | "secret_id_ttl" | "secret_id_num_uses"> {
-  readonly secret_id: string;
-}
-
-/** A secret id as answers show it. Times are RFC 3339. */
-export interface SecretIdRecord {
-  readonly secret_id_accessor: string;
-  /** Uses left; 0 = any number. */
-  readonly secret_id_num_uses: number;
-  /** Seconds; 0 = without an end. */
-  readonly secret_id_ttl: number;
-  readonly creation_time: string;
-  readonly expiration_time: string;
-  readonly last_updated_time: string;
-  readonly metadata: Readonly<Record<string, string>>;
-  readonly cidr_list: readonly string[];
-  readonly token_bound_cidrs: readonly string[];
-}
+export type IssuedSecretId = Wire<typeof schemas.IssuedSecretId>;
+export type SecretIdRecord = Wire<typeof schemas.SecretIdRecord>;
 
 /** A secret id, by its text or by its accessor. */
 export type SecretIdName = { readonly secretId: string } | { readonly accessor: string };

@@ -42,13 +42,8 @@ export interface OidcRequest {
   readonly redirectUri: string;
 }
 
-/** A one-time token, as its creator gets it. */
-export interface OneTimeToken {
-  readonly OneTimeSecretID: string;
-  readonly AccessorID: string;
-  /** RFC 3339. */
-  readonly ExpiresAt: string;
-}
+/** A one-time token; the answer adds its indexes. */
+export type OneTimeToken = Omit<Wire<typeof schemas.OneTimeToken>, keyof typeof schemas.indexes>;
 
 /** The methods of `AccessControl` about roles of the cluster API. */
 export interface ClusterRolesApi {

@@ -1,6 +1,8 @@
 import type { Dialect } from "../compat/dialect.ts";
 import type { Refusal, Result } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
+import type { Lease } from "../wire/auth.ts";
+import type { Wire } from "../wire/infer.ts";
 import type { CloudResult } from "./cloud-calls.ts";
 import type { Home } from "./federation.ts";
 import type { WriteRights } from "./kv-store.ts";
@@ -170,17 +172,8 @@ export interface StepOutcome {
 
 export type StepResult = CloudResult<unknown>;
 
-/** A lease as `sys/leases/lookup` shows it, without the mount path. */
-export interface LeaseView {
-  readonly id: string;
-  readonly issue_time: string;
-  readonly expire_time: string;
-  readonly last_renewal: string | null;
-  readonly renewable: boolean;
-  /** Seconds; zero or negative after expiry. */
-  readonly ttl: number;
-  readonly revoke_error?: string;
-}
+/** A lease without the mount path. */
+export type LeaseView = Omit<Wire<typeof Lease>, "path" | "namespace_path">;
 
 export interface Renewed {
   readonly ttl: number;

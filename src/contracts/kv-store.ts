@@ -1,5 +1,7 @@
 import type { Refusal, Result } from "../lib/result.ts";
 import type { CustomMetadataChange } from "../platform/http/custom-metadata.ts";
+import type { Wire } from "../wire/infer.ts";
+import type * as schemas from "../wire/kv.ts";
 import type { GivenBack, Leased } from "./read-lease.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
@@ -9,34 +11,17 @@ export interface WriteRights {
   readonly update: boolean;
 }
 
+/** The caller behind a version. */
+export type Attribution = Wire<typeof schemas.Attribution>;
 /** The caller of a change, from its token. */
-export interface Actor {
-  /** The display name. */
-  readonly actor: string;
-  /** Empty without an entity. */
-  readonly entity_id: string;
-}
+export type Actor = Pick<Attribution, "actor" | "entity_id">;
 
-/** The caller behind a version, by the names of Vault's version attribution. */
-export interface Attribution extends Actor {
-  readonly operation: "create" | "update" | "patch" | "delete" | "destroy";
-  /** The entity; empty for a token without one. */
-  readonly client_id: string;
-}
+export type VersionView = Wire<typeof schemas.Version>;
 
 export interface Written {
   readonly metadata: VersionView;
   /** The notified destinations, so that the Worker can push at once. */
   readonly watchers: readonly string[];
-}
-
-/** The `metadata` member of responses about one version. */
-export interface VersionView {
-  readonly created_time: string;
-  readonly custom_metadata: Readonly<Record<string, string>> | null;
-  readonly deletion_time: string;
-  readonly destroyed: boolean;
-  readonly version: number;
 }
 
 export interface GoneVersion {

@@ -1,5 +1,7 @@
 import type { JoinRequest, NodeReport } from "@sallyport/agent-protocol";
 import type { Result } from "../lib/result.ts";
+import type * as schemas from "../wire/agent.ts";
+import type { Wire } from "../wire/infer.ts";
 import type { NodeVolumesChange } from "./node.ts";
 import type { Page, PageQuery, Written } from "./rows.ts";
 
@@ -9,17 +11,8 @@ export interface NewJoinToken {
   readonly ttlSeconds: number;
 }
 
-/** A join token as the API shows it: never its secret. */
-export interface JoinTokenView {
-  readonly AccessorID: string;
-  readonly NodePool: string;
-  /** The only node name that may join; empty = any. */
-  readonly Name: string;
-  readonly CreateTime: string;
-  readonly ExpirationTime: string;
-  /** The node that joined with this token; empty while unused. */
-  readonly NodeID: string;
-}
+export type JoinTokenView = Wire<typeof schemas.JoinToken>;
+export type AgentView = Wire<typeof schemas.Agent>;
 
 /** The registered identity that a connection is checked against. */
 export interface AgentIdentity {
@@ -30,19 +23,6 @@ export interface AgentIdentity {
   readonly pool: string;
   /** The only name it may report; null = any. */
   readonly boundName: string | null;
-}
-
-/** An agent as the API shows it. */
-export interface AgentView {
-  readonly NodeID: string;
-  readonly Name: string;
-  readonly NodePool: string;
-  readonly Version: string;
-  readonly Connected: boolean;
-  readonly ConnectedSince: string | null;
-  /** Time of the last message of a lost connection; null while connected and before the first. */
-  readonly LastSeen: string | null;
-  readonly CreateTime: string;
 }
 
 /** The state of an agent as its session reports it. */

@@ -1,4 +1,6 @@
 import type { Result } from "../lib/result.ts";
+import type * as schemas from "../wire/acl.ts";
+import type { Wire } from "../wire/infer.ts";
 import type { ClusterRules } from "./cluster-rights.ts";
 import type { Located } from "./namespaces.ts";
 import type { Written } from "./rows.ts";
@@ -112,18 +114,12 @@ export interface AclPolicy {
   RulesJSON: AclRules | null;
 }
 
+export type JobAcl = Wire<typeof schemas.JobAcl>;
+
 /** Attributes of a policy besides its document. */
 export interface PolicyAttributes {
   readonly description: string;
   readonly jobAcl: JobAcl | null;
-}
-
-/** The job, group or task that a Nomad policy is attached to. */
-export interface JobAcl {
-  readonly Namespace: string;
-  readonly JobID: string;
-  readonly Group: string;
-  readonly Task: string;
 }
 
 /** The namespace of a new volume. */

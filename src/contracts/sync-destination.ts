@@ -1,6 +1,7 @@
 import type { Refusal, Result } from "../lib/result.ts";
 import type { WorkLease } from "../platform/durable/lease.ts";
-import type { SYNC_STATUSES } from "../wire/sync-status.ts";
+import type { Wire } from "../wire/infer.ts";
+import type { Association } from "../wire/sync.ts";
 import type { DestinationKey } from "./destination.ts";
 import type { WriteRights } from "./kv-store.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
@@ -65,28 +66,8 @@ export interface AssociationsPage {
   readonly next: string | null;
 }
 
-/** One external object of an association as responses show it; `sub_key` with granularity secret-key only. */
-export interface AssociationView {
-  readonly accessor: string;
-  readonly secret_name: string;
-  readonly sub_key?: string;
-  readonly external_name: string;
-  readonly sync_status: SyncStatus;
-  readonly updated_at: string;
-  readonly error_code?: string;
-  readonly error_message?: string;
-  /** `manual` and `rule:<name>`; absent for an association that only requests have set. */
-  readonly origins?: readonly string[];
-  /** Explains a success without a push, such as an object left alone by `if-not-exists`, or an owed clean-up. */
-  readonly note?: string;
-  readonly synced_version?: number;
-  readonly attempts?: number;
-  readonly next_attempt_at?: string;
-  /** Until when a refusal of fresh rights is retried; absent for other failures. */
-  readonly retried_until?: string;
-}
-
-export type SyncStatus = (typeof SYNC_STATUSES)[number];
+export type AssociationView = Wire<typeof Association>;
+export type SyncStatus = AssociationView["sync_status"];
 
 export interface StoredObjectView {
   readonly name: string;

@@ -1,4 +1,6 @@
 import type { WorkLease } from "../platform/durable/lease.ts";
+import type { Wire } from "../wire/infer.ts";
+import type { Planned } from "../wire/sync.ts";
 import type { Failure } from "./failure.ts";
 import type { SyncFederation } from "./federation.ts";
 
@@ -157,10 +159,4 @@ export interface ObjectTask {
 }
 
 /** The change that would be made to one external object. */
-export interface PlannedObject {
-  readonly association: string;
-  readonly sub_key?: string;
-  readonly external_name: string;
-  readonly action: "create" | "update" | "delete" | "retain" | "hold" | "refuse";
-  readonly reason?: string;
-}
+export type PlannedObject = Omit<Wire<typeof Planned>, "outside">;

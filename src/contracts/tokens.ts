@@ -1,5 +1,6 @@
 import type { Result } from "../lib/result.ts";
 import type * as schemas from "../wire/acl.ts";
+import type { Auth } from "../wire/auth.ts";
 import type { Wire } from "../wire/infer.ts";
 import type { LeaseView } from "./credential-engine.ts";
 import type { WriteRights } from "./kv-store.ts";
@@ -84,24 +85,8 @@ export interface ClusterTokenBody {
   readonly ExpirationTime?: string | null | undefined;
 }
 
+export type AuthBlock = Wire<typeof Auth>;
 export type Authed = { auth: AuthBlock; warnings: readonly string[] };
-
-/** The `auth` block of a response that issues or renews a token (Vault API, `auth/token/create`). */
-export interface AuthBlock {
-  readonly client_token: string;
-  readonly accessor: string;
-  readonly policies: readonly string[];
-  readonly token_policies: readonly string[];
-  readonly identity_policies: readonly string[] | null;
-  readonly metadata: Readonly<Record<string, string>> | null;
-  readonly orphan: boolean;
-  readonly entity_id: string;
-  readonly lease_duration: number;
-  readonly renewable: boolean;
-  readonly mfa_requirement: null;
-  readonly num_uses: number;
-  readonly token_type: "service" | "batch";
-}
 
 /**
  * A token as a request identifies it: the caller's own, by secret or accessor; any token of the namespace `within` or

@@ -52,3 +52,17 @@ export const BindingRule = z
     ...indexes,
   })
   .meta({ id: "AclBindingRule", description: "The rights that callers of an auth method get." });
+
+/** The job, group or task that a policy is attached to. */
+export const JobAcl = z
+  .object({ Namespace: z.string(), JobID: z.string(), Group: z.string(), Task: z.string() })
+  .meta({ id: "JobAcl", description: "Stored and returned; has no effect." });
+
+/** As its creator gets it. */
+export const OneTimeToken = z.object({
+  OneTimeSecretID: z.string(),
+  AccessorID: z.string(),
+  ExpiresAt: time,
+  CreateIndex: index,
+  ModifyIndex: index,
+});

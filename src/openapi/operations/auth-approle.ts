@@ -1,11 +1,9 @@
 import * as z from "zod";
 import { ROLE_FIELDS } from "../../auth/approle/roles.ts";
-import { keys, seconds, texts, time } from "../../wire/shapes.ts";
+import { IssuedSecretId, networks, SecretIdRecord, uses } from "../../wire/auth.ts";
+import { keys, seconds } from "../../wire/shapes.ts";
 import { data, group, noContent, type Operation, warned } from "../operation.ts";
 import { legacyTokenFieldTexts, loggedIn, TokenSettings, tokenFieldTexts } from "./auth-methods.ts";
-
-const networks = z.array(z.string());
-const uses = z.int().describe("Uses left; 0 = any number.");
 
 const Role = z.object({
   ...TokenSettings.shape,
@@ -14,25 +12,6 @@ const Role = z.object({
   secret_id_bound_cidrs: networks.nullable(),
   secret_id_num_uses: uses,
   secret_id_ttl: seconds,
-});
-
-const Issued = z.object({
-  secret_id: z.string(),
-  secret_id_accessor: z.string(),
-  secret_id_ttl: seconds,
-  secret_id_num_uses: uses,
-});
-
-const Record = z.object({
-  secret_id_accessor: z.string(),
-  secret_id_ttl: seconds,
-  secret_id_num_uses: uses,
-  metadata: texts,
-  creation_time: time,
-  expiration_time: time,
-  last_updated_time: time,
-  cidr_list: networks,
-  token_bound_cidrs: networks,
 });
 
 const fieldTexts: Readonly<Record<string, string>> = {
@@ -140,25 +119,25 @@ export const approle = group(
       id: "issueSecretId",
       summary: "Generate a secret id",
       body: { fields: requestTexts },
-      answers: data("The secret id, which no later answer shows.", Issued),
+      answers: data("The secret id, which no later answer shows.", IssuedSecretId),
     },
     [`POST ${ROLE}/custom-secret-id`]: {
       id: "addSecretId",
       summary: "Create a custom secret id",
       body: { fields: { secret_id: "The secret id.", ...requestTexts } },
-      answers: data("The secret id.", Issued),
+      answers: data("The secret id.", IssuedSecretId),
     },
     [`POST ${ROLE}/secret-id/lookup`]: {
       id: "lookupSecretId",
       summary: "Look up a secret id",
       body: { fields: { secret_id: "The secret id." } },
-      answers: { ...data("The secret id.", Record), ...noContent },
+      answers: { ...data("The secret id.", SecretIdRecord), ...noContent },
     },
     [`POST ${ROLE}/secret-id-accessor/lookup`]: {
       id: "lookupSecretIdByAccessor",
       summary: "Look up a secret id by its accessor",
       body: { fields: { secret_id_accessor: "Its accessor." } },
-      answers: data("The secret id.", Record),
+      answers: data("The secret id.", SecretIdRecord),
     },
     ...Object.fromEntries(
       (["POST", "DELETE"] as const).flatMap((verb): [string, Operation][] => {

@@ -1,7 +1,7 @@
 import * as z from "zod";
+import { Auth } from "../../wire/auth.ts";
 import { seconds, texts } from "../../wire/shapes.ts";
 import { data, group, type Operation } from "../operation.ts";
-import { Auth } from "./tokens.ts";
 
 const names = z.array(z.string()).optional();
 const config = {

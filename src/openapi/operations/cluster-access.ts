@@ -1,12 +1,8 @@
 import * as z from "zod";
-import { AclToken, indexes } from "../../wire/acl.ts";
+import { AclToken, indexes, JobAcl } from "../../wire/acl.ts";
 import { texts } from "../../wire/shapes.ts";
 import { bare, group, type Operation } from "../operation.ts";
 import { filter, list, namespace, page, prefix, reverse, waiting } from "../parameters.ts";
-
-const JobAcl = z
-  .object({ Namespace: z.string(), JobID: z.string(), Group: z.string(), Task: z.string() })
-  .meta({ id: "JobAcl", description: "Stored and returned; has no effect." });
 
 const policy = {
   ...indexes,

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { AclRole, AclToken, BindingRule, indexes } from "../../wire/acl.ts";
+import { AclRole, AclToken, BindingRule, indexes, OneTimeToken } from "../../wire/acl.ts";
 import { index, texts, time } from "../../wire/shapes.ts";
 import { bare, group } from "../operation.ts";
 import { filter, page, list as pages, prefix, reverse, waiting } from "../parameters.ts";
@@ -71,14 +71,6 @@ const ruleBody = {
     BindName: "The name of a role or policy, in which `value.<name>` can be interpolated.",
   },
 } as const;
-
-const OneTimeToken = z.object({
-  OneTimeSecretID: z.string(),
-  AccessorID: z.string(),
-  ExpiresAt: time,
-  CreateIndex: index,
-  ModifyIndex: index,
-});
 
 export const clusterAcl = group(
   "Cluster logins",

@@ -1,20 +1,7 @@
 import * as z from "zod";
-import { keys, seconds, time, timeOrNull } from "../../wire/shapes.ts";
+import { Lease } from "../../wire/auth.ts";
+import { keys } from "../../wire/shapes.ts";
 import { data, group, noContent, type Operation, warned, word } from "../operation.ts";
-
-const Lease = z
-  .object({
-    id: z.string(),
-    path: z.string().describe("The id without its last segment."),
-    namespace_path: z.string().optional(),
-    issue_time: time,
-    expire_time: time,
-    last_renewal: timeOrNull,
-    renewable: z.boolean(),
-    ttl: seconds.describe("Seconds left; zero or less once it is over."),
-    revoke_error: z.string().optional().describe("Why the last try to revoke it failed."),
-  })
-  .meta({ id: "Lease" });
 
 /** One operation at several paths: with the lease's id in the body or in the path, and under its legacy path. */
 const under = (paths: readonly string[], id: string, operation: Omit<Operation, "id">) =>

@@ -1,8 +1,9 @@
 import { ack, cancel, done, fp, hello, req, res, SUBPROTOCOL, welcome } from "@sallyport/agent-protocol";
 import * as z from "zod";
+import { Agent, JoinToken } from "../../wire/agent.ts";
 import { Drivers, HostVolumes, LastDrain, Node, NodeResources, ReservedResources } from "../../wire/node.ts";
 import { ELIGIBILITIES, STATUSES } from "../../wire/node-words.ts";
-import { createdAndModified, index, texts, time, timeOrNull } from "../../wire/shapes.ts";
+import { createdAndModified, index, texts } from "../../wire/shapes.ts";
 import { bare, group, type Operation, type QueryParameters, required, word } from "../operation.ts";
 import { filter, list, namespaces, page, prefix, reverse, waiting } from "../parameters.ts";
 import { JobStub } from "./reported.ts";
@@ -67,26 +68,6 @@ const Written = z
     NodeModifyIndex: index,
   })
   .meta({ id: "NodeWritten", description: "Never contains evaluations, because the service has no scheduler." });
-
-const JoinToken = z.object({
-  AccessorID: z.string(),
-  NodePool: z.string(),
-  Name: z.string().describe("The one name that a node may join under; empty is any."),
-  CreateTime: time,
-  ExpirationTime: time,
-  NodeID: z.string().describe("The node that has joined by it; empty while it is unused."),
-});
-const agent = {
-  NodeID: z.string(),
-  Name: z.string(),
-  NodePool: z.string(),
-  Version: z.string(),
-  Connected: z.boolean(),
-  ConnectedSince: timeOrNull,
-  LastSeen: timeOrNull,
-  CreateTime: time,
-};
-const Agent = z.object(agent);
 
 const hex = "hexadecimal digits, an even number of them";
 const nodeList: QueryParameters = {
@@ -259,7 +240,10 @@ export const nodes = group(
       id: "readAgent",
       summary: "Read an agent",
       right: READ,
-      answers: bare("The agent.", z.object({ ...agent, Operations: z.object({ InFlight: z.int(), Queued: z.int() }) })),
+      answers: bare(
+        "The agent.",
+        z.object({ ...Agent.shape, Operations: z.object({ InFlight: z.int(), Queued: z.int() }) }),
+      ),
     },
     "DELETE /agent/:node": {
       id: "removeAgent",

@@ -1,35 +1,7 @@
 import * as z from "zod";
 import { keysOf, time } from "../../wire/shapes.ts";
-import { SYNC_STATUSES } from "../../wire/sync-status.ts";
+import { Association, explanation, Planned, status } from "../../wire/sync.ts";
 import { data, group, type Operation } from "../operation.ts";
-import { Planned } from "./sync.ts";
-
-const status = z.enum(SYNC_STATUSES);
-
-const explanation = {
-  origins: z.array(z.string()).optional().describe("`manual` and `rule:<name>`; absent without a rule."),
-  error_code: z.string().optional(),
-  error_message: z.string().optional(),
-  note: z.string().optional(),
-  synced_version: z.int().optional(),
-  attempts: z.int().optional(),
-  next_attempt_at: time.optional(),
-  retried_until: time
-    .optional()
-    .describe("Until when a refusal of fresh rights is retried; absent for other failures."),
-};
-
-const Association = z
-  .object({
-    accessor: z.string().describe("The mount's."),
-    secret_name: z.string(),
-    sub_key: z.string().optional().describe("With granularity `secret-key`: which of the secret's keys."),
-    external_name: z.string(),
-    sync_status: status,
-    updated_at: time,
-    ...explanation,
-  })
-  .meta({ id: "Association" });
 
 const Associations = z
   .object({

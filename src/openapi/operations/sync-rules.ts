@@ -1,7 +1,7 @@
 import * as z from "zod";
 import { keysOf, time } from "../../wire/shapes.ts";
+import { Planned } from "../../wire/sync.ts";
 import { data, group } from "../operation.ts";
-import { Planned } from "./sync.ts";
 
 const Condition = z.object({
   key: z.string(),

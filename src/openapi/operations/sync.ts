@@ -2,6 +2,7 @@ import * as z from "zod";
 import { CommonFields } from "../../sync/configuration/definition.ts";
 import { destinationTypes } from "../../sync/destinations/index.ts";
 import { keysOf, texts, time } from "../../wire/shapes.ts";
+import { Planned } from "../../wire/sync.ts";
 import { type JsonSchema, SchemaWriter } from "../json-schema.ts";
 import { data, group } from "../operation.ts";
 
@@ -37,21 +38,6 @@ const Destination = z
     circuit_breaker: z.object({ failures: z.int(), next_attempt_at: time }).optional(),
   })
   .meta({ id: "Destination" });
-
-/** Preview of a change to one remote object. */
-export const Planned = z
-  .object({
-    association: z.string(),
-    sub_key: z.string().optional(),
-    external_name: z.string(),
-    action: z.enum(["create", "update", "delete", "retain", "hold", "refuse"]),
-    reason: z.string().optional(),
-    outside: z
-      .enum(["absent", "ours", "foreign", "present", "unreadable"])
-      .optional()
-      .describe("State of the object at the provider."),
-  })
-  .meta({ id: "PlannedObject" });
 
 const Plan = z.object({
   dry_run: z.literal(true),

@@ -1,24 +1,7 @@
 import * as z from "zod";
+import { Auth } from "../../wire/auth.ts";
 import { keys, seconds, texts, time, timeOrNull } from "../../wire/shapes.ts";
 import { data, group, noContent, type Operation } from "../operation.ts";
-
-export const Auth = z
-  .object({
-    client_token: z.string().describe("The token; empty when it was named by its accessor."),
-    accessor: z.string(),
-    policies: z.array(z.string()),
-    token_policies: z.array(z.string()),
-    identity_policies: z.array(z.string()).nullable(),
-    metadata: texts.nullable(),
-    orphan: z.boolean(),
-    entity_id: z.string().describe("The entity of the holder; empty for none."),
-    lease_duration: seconds,
-    renewable: z.boolean(),
-    mfa_requirement: z.null(),
-    num_uses: z.int().describe("0: as often as one likes."),
-    token_type: z.enum(["service", "batch"]),
-  })
-  .meta({ id: "Auth" });
 
 const Token = z
   .object({

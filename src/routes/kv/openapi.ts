@@ -1,25 +1,8 @@
 import * as z from "zod";
 import { type Answer, data, group, noContent, warned } from "../../openapi/operation.ts";
+import { Attribution, Version } from "../../wire/kv.ts";
 import { keys, keysOf, texts, time, timeOrEmpty } from "../../wire/shapes.ts";
 import { kvExamples } from "./examples.ts";
-
-const Version = z
-  .object({
-    created_time: time,
-    custom_metadata: texts.nullable(),
-    deletion_time: timeOrEmpty,
-    destroyed: z.boolean(),
-    version: z.int(),
-  })
-  .meta({ id: "SecretVersion" });
-
-/** As Vault's version attribution. */
-const attribution = z.object({
-  actor: z.string().describe("The display name of the token."),
-  operation: z.enum(["create", "update", "patch", "delete", "destroy"]),
-  entity_id: z.string().describe("Empty without an entity."),
-  client_id: z.string(),
-});
 
 const Metadata = z
   .object({
@@ -29,10 +12,10 @@ const Metadata = z
         created_time: time,
         deletion_time: timeOrEmpty,
         destroyed: z.boolean(),
-        created_by: attribution.optional().describe("Absent for versions of releases before 0.3.0."),
-        deleted_by: attribution
-          .optional()
-          .describe("The caller that deleted or destroyed it; absent for ends by time."),
+        created_by: Attribution.optional().describe("Absent for versions of releases before 0.3.0."),
+        deleted_by: Attribution.optional().describe(
+          "The caller that deleted or destroyed it; absent for ends by time.",
+        ),
       }),
     ),
     current_version: z.int(),

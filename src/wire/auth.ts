@@ -1,0 +1,62 @@
+import * as z from "zod";
+import { seconds, texts, time, timeOrNull } from "./shapes.ts";
+
+/** Tokens, secret ids and leases as the secrets API answers them. */
+
+/** The `auth` block (Vault API, `auth/token/create`). */
+export const Auth = z
+  .object({
+    client_token: z.string().describe("The token; empty when it was named by its accessor."),
+    accessor: z.string(),
+    policies: z.array(z.string()),
+    token_policies: z.array(z.string()),
+    identity_policies: z.array(z.string()).nullable(),
+    metadata: texts.nullable(),
+    orphan: z.boolean(),
+    entity_id: z.string().describe("The entity of the holder; empty for none."),
+    lease_duration: seconds,
+    renewable: z.boolean(),
+    mfa_requirement: z.null(),
+    num_uses: z.int().describe("0: as often as one likes."),
+    token_type: z.enum(["service", "batch"]),
+  })
+  .meta({ id: "Auth" });
+
+export const networks = z.array(z.string());
+export const uses = z.int().describe("Uses left; 0 = any number.");
+
+/** In the one answer that shows the secret id. */
+export const IssuedSecretId = z.object({
+  secret_id: z.string(),
+  secret_id_accessor: z.string(),
+  /** 0 = without an end. */
+  secret_id_ttl: seconds,
+  secret_id_num_uses: uses,
+});
+
+export const SecretIdRecord = z.object({
+  secret_id_accessor: z.string(),
+  secret_id_ttl: seconds,
+  secret_id_num_uses: uses,
+  metadata: texts,
+  creation_time: time,
+  expiration_time: time,
+  last_updated_time: time,
+  cidr_list: networks,
+  token_bound_cidrs: networks,
+});
+
+/** As `sys/leases/lookup` shows it. */
+export const Lease = z
+  .object({
+    id: z.string(),
+    path: z.string().describe("The id without its last segment."),
+    namespace_path: z.string().optional(),
+    issue_time: time,
+    expire_time: time,
+    last_renewal: timeOrNull,
+    renewable: z.boolean(),
+    ttl: seconds.describe("Seconds left; zero or less once it is over."),
+    revoke_error: z.string().optional().describe("Why the last try to revoke it failed."),
+  })
+  .meta({ id: "Lease" });
