@@ -1,3 +1,5 @@
+import type { Failure } from "./failure.ts";
+
 /** The outcomes of one call to a provider, as the engines of credentials use them. */
 
 /** Failure codes of this service. Only the provider client reads the provider's error texts. */
@@ -28,12 +30,7 @@ export type CloudCode =
   /** The URLs or ids of the account are unusable. */
   | "misconfigured";
 
-/**
- * `outcome`: `client`: the same call fails until an operator changes something; `external`: it may succeed later;
- * `unknown`: it was sent and may have been applied.
- */
-export interface CloudFailure {
-  readonly outcome: "client" | "external" | "unknown";
+export interface CloudFailure extends Readonly<Pick<Failure, "outcome" | "retryAfterMs">> {
   readonly code: CloudCode;
   /** One sentence for operators with the provider's code and the required fix; never free text of the provider. */
   readonly message: string;
@@ -41,8 +38,6 @@ export interface CloudFailure {
   readonly status: number | null;
   /** The provider's code, such as Request_ResourceNotFound or AADSTS7000215; empty when none may be shown. */
   readonly providerCode: string;
-  /** The Retry-After of the provider. */
-  readonly retryAfterMs?: number;
 }
 
 export type CloudResult<T> =

@@ -98,9 +98,7 @@ export interface GroupRecord extends IdentityRecord {
   readonly parents: readonly string[];
 }
 
-export interface IdentityWritten {
-  readonly id: string;
-  readonly name: string;
+export interface IdentityWritten extends Pick<IdentityRecord, "id" | "name"> {
   readonly created: boolean;
 }
 

@@ -1,5 +1,7 @@
 import type { RateLimit } from "../lib/rate-limit.ts";
 import type { Result } from "../lib/result.ts";
+import type { QuotasSettings } from "../wire/access.ts";
+import type { Wire } from "../wire/infer.ts";
 import type { Located } from "./namespaces.ts";
 
 /** Which requests share one counter: those of one address, or all. */
@@ -24,14 +26,7 @@ export interface RateLimitQuota extends QuotaBody {
   readonly inheritable: boolean;
 }
 
-export interface QuotasConfig {
-  /** Whether answers show the caller's limit. */
-  readonly enable_rate_limit_response_headers: boolean;
-  /** Paths in the root namespace that no quota counts; a final `*` makes a prefix. */
-  readonly rate_limit_exempt_paths: readonly string[];
-  /** Like these, from the root: with their namespace. */
-  readonly absolute_rate_limit_exempt_paths: readonly string[];
-}
+export type QuotasConfig = Omit<Wire<typeof QuotasSettings>, "enable_rate_limit_audit_logging">;
 
 /** A request to count. */
 export interface CountedRequest extends Located {

@@ -1,10 +1,11 @@
 import type { Result } from "../lib/result.ts";
+import type { Rules } from "../wire/access.ts";
 import type * as schemas from "../wire/acl.ts";
 import type { Auth } from "../wire/auth.ts";
 import type { Wire } from "../wire/infer.ts";
 import type { LeaseView } from "./credential-engine.ts";
 import type { WriteRights } from "./kv-store.ts";
-import type { Capability, ParameterValue, TrialRight } from "./policies.ts";
+import type { Capability, TrialRight } from "./policies.ts";
 
 /** The beginning of every batch token. */
 export const BATCH_PREFIX = "hvb.";
@@ -122,20 +123,8 @@ export interface AclTokenPage {
 /** The compiled path rules of a token, in upstream's shape: globs without their final `*`. */
 export interface ResultantAcl {
   readonly root: boolean;
-  readonly exact_paths: Readonly<Record<string, ResultantRule>>;
-  readonly glob_paths: Readonly<Record<string, ResultantRule>>;
-}
-
-/** One merged rule; a constraint that it does not have is absent. */
-interface ResultantRule {
-  readonly capabilities: readonly Capability[];
-  readonly allowed_parameters?: Readonly<Record<string, readonly ParameterValue[]>>;
-  readonly denied_parameters?: Readonly<Record<string, readonly ParameterValue[]>>;
-  readonly required_parameters?: readonly string[];
-  readonly min_wrapping_ttl?: number;
-  readonly max_wrapping_ttl?: number;
-  readonly pagination_limit?: number;
-  readonly subscribe_event_types?: readonly string[];
+  readonly exact_paths: Wire<typeof Rules>;
+  readonly glob_paths: Wire<typeof Rules>;
 }
 
 /** The lease of a token, as a look-up of leases shows it. */

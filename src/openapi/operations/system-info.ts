@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { QuotasSettings, Rules } from "../../wire/access.ts";
 import { anything, keysOf, seconds, time } from "../../wire/shapes.ts";
 import { type Answers, data, group, noContent, type Operation, plain } from "../operation.ts";
 import { SealStatus } from "./system.ts";
@@ -56,22 +57,6 @@ const plugin = {
 };
 const names = z.array(z.string());
 
-const values = z.record(z.string(), z.array(anything));
-
-const Rules = z.record(
-  z.string(),
-  z.object({
-    capabilities: names,
-    allowed_parameters: values.optional(),
-    denied_parameters: values.optional(),
-    required_parameters: names.optional(),
-    subscribe_event_types: names.optional(),
-    min_wrapping_ttl: seconds.optional(),
-    max_wrapping_ttl: seconds.optional(),
-    pagination_limit: z.number().optional(),
-  }),
-);
-
 const quotaPath = { name: "The quota's name." };
 
 const Quota = z.object({
@@ -85,13 +70,6 @@ const Quota = z.object({
   inheritable: z.boolean(),
   group_by: z.enum(["ip", "none"]),
   secondary_rate: z.literal(0),
-});
-
-const QuotasSettings = z.object({
-  enable_rate_limit_response_headers: z.boolean(),
-  enable_rate_limit_audit_logging: z.literal(false),
-  rate_limit_exempt_paths: names,
-  absolute_rate_limit_exempt_paths: names,
 });
 
 const Replication = z.object({ mode: z.literal("disabled") });

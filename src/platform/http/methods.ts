@@ -1,19 +1,13 @@
 import type { Area } from "./areas.ts";
 import { notFound, RequestError } from "./errors.ts";
-import type { Verb } from "./target.ts";
+import { VERBS, type Verb } from "./target.ts";
 
 /** Answers for unknown paths and methods: 404, 405 and OPTIONS. */
 
-const methodsOf = {
-  GET: ["GET", "HEAD"],
-  LIST: ["LIST"],
-  POST: ["POST", "PUT"],
-  PATCH: ["PATCH"],
-  DELETE: ["DELETE"],
-} as const satisfies Record<Verb, readonly string[]>;
+const methodsOf = (verb: Verb): string[] => [...VERBS.keys()].filter((method) => VERBS.get(method) === verb);
 
 const allow = (verbs: readonly Verb[]) => ({
-  Allow: [...verbs.flatMap((verb) => methodsOf[verb]), "OPTIONS"].join(", "),
+  Allow: [...verbs.flatMap(methodsOf), "OPTIONS"].join(", "),
 });
 
 /** The error for an unmatched request: unknown path, or unsupported verb. `verbs` are the supported ones. */

@@ -19,7 +19,8 @@ export interface Target {
   readonly query: URLSearchParams;
 }
 
-const VERBS: ReadonlyMap<string, Target["verb"]> = new Map([
+/** The verb of each known method. */
+export const VERBS: ReadonlyMap<string, Target["verb"]> = new Map([
   ["GET", "GET"],
   ["HEAD", "GET"],
   ["LIST", "LIST"],

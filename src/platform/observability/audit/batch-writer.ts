@@ -4,7 +4,8 @@ import { remote } from "../../durable/rpc.ts";
 import { type ClientLocation, nearestPlace } from "../../place.ts";
 import { settings } from "../../settings.ts";
 import { textOf, warn } from "../log.ts";
-import { measureLost } from "../metrics/audit.ts";
+import { flushCountsSoon } from "../metrics/flush.ts";
+import { countMany } from "../metrics/isolate-counters.ts";
 import { rememberLine } from "./recent-lines.ts";
 import { sinksOf } from "./sinks.ts";
 
@@ -40,8 +41,17 @@ const DEAD_AFTER_MS = 60_000;
 
 type KeepAlive = (work: Promise<unknown>) => void;
 
-/** Writes lines to all sinks. @returns whether every sink has them */
-type Deliver = (lines: readonly string[], isAwaited: boolean) => Promise<boolean>;
+/** The method of the object `AuditCollector` that isolates call. */
+export interface LineCollector {
+  /**
+   * Writes lines to every sink, together with those of others.
+   * @param isAwaited whether a request waits for the lines; others are written within seconds
+   * @returns whether every sink has them. After false, and after a failed call, a sink may have them in part
+   */
+  write(lines: readonly string[], isAwaited: boolean): Promise<boolean>;
+}
+
+type Deliver = LineCollector["write"];
 
 /**
  * Hands the lines of an isolate over in batches. The request with the first line of a batch writes the batch for all
@@ -153,7 +163,8 @@ const sizeOf = (lines: readonly string[]): number => lines.reduce((sum, line) =>
 
 function reportLost(lines: number, because: "failed" | "full"): void {
   warn("audit-lost", { lines, because });
-  measureLost(lines, because);
+  countMany("sallyport_audit_lines_lost_total", lines, because);
+  flushCountsSoon();
 }
 
 /** Of the last client: an isolate serves clients near each other. */
@@ -169,7 +180,7 @@ function collector(env: Env): Deliver {
   return (lines, isAwaited) => {
     const place = nearestPlace(location);
     const stub = objectStub(env, env.AUDIT_COLLECTOR, place ?? "anywhere", place);
-    return remote<{ write: Deliver }>(stub).write(lines, isAwaited);
+    return remote<LineCollector>(stub).write(lines, isAwaited);
   };
 }
 

@@ -1,4 +1,5 @@
 import type { Answered } from "../../http/exchange.ts";
+import { VERBS } from "../../http/target.ts";
 import { flushCountsSoon } from "./flush.ts";
 import { count, observe } from "./isolate-counters.ts";
 
@@ -17,21 +18,9 @@ const PARTS: readonly (readonly [prefix: string, part: string])[] = [
 const partOf = (path: string, area: Answered["area"]): string =>
   PARTS.find(([prefix]) => path.startsWith(prefix))?.[1] ?? (area === "cluster" ? "cluster" : "system");
 
-const METHODS: ReadonlySet<string> = new Set([
-  "GET",
-  "HEAD",
-  "POST",
-  "PUT",
-  "PATCH",
-  "DELETE",
-  "OPTIONS",
-  "LIST",
-  "SCAN",
-]);
-
 /** Counts an answered request by its route, never by its path, which is unbounded. */
 export function measureAnswer({ method, route, area, status, durationMs }: Answered): void {
-  const [verb = "", path = ""] = route?.split(" ") ?? [METHODS.has(method) ? method : "other", "none"];
+  const [verb = "", path = ""] = route?.split(" ") ?? [VERBS.has(method) ? method : "other", "none"];
   count("sallyport_http_requests_total", path, verb, String(status));
   observe("sallyport_http_request_duration_seconds", durationMs / 1000, route === null ? "none" : partOf(path, area));
   flushCountsSoon();
