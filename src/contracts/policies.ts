@@ -101,17 +101,10 @@ export interface NamedRules {
   readonly Capabilities: readonly string[];
 }
 
-export interface AclPolicy {
-  CreateIndex: number | null;
-  Description: string;
-  Hash: string;
-  /** Stored and returned; it has no effect here. */
-  JobACL: JobAcl | null;
-  ModifyIndex: number | null;
-  Name: string;
-  Rules: string;
+export interface AclPolicy extends Wire<typeof schemas.AclPolicyStub> {
+  readonly Rules: string;
   /** The parsed rules; null on the event stream. */
-  RulesJSON: AclRules | null;
+  readonly RulesJSON: AclRules | null;
 }
 
 export type JobAcl = Wire<typeof schemas.JobAcl>;

@@ -1,12 +1,11 @@
 import type { Result } from "../lib/result.ts";
 import type { KnownPage } from "../platform/durable/object-kinds.ts";
+import type { Wire } from "../wire/infer.ts";
+import type { Config } from "../wire/sync.ts";
 import type { WriteRights } from "./kv-store.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
-export interface SyncConfig {
-  readonly disabled: boolean;
-  readonly queue_capacity: number;
-}
+export type SyncConfig = Wire<typeof Config>;
 
 /** A gate lease: whether provider calls may start, valid for `permitMs` from the moment the request was sent. */
 export interface MayRun {

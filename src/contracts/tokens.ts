@@ -1,7 +1,7 @@
 import type { Result } from "../lib/result.ts";
 import type { Rules } from "../wire/access.ts";
 import type * as schemas from "../wire/acl.ts";
-import type { Auth } from "../wire/auth.ts";
+import type * as auth from "../wire/auth.ts";
 import type { Wire } from "../wire/infer.ts";
 import type { LeaseView } from "./credential-engine.ts";
 import type { WriteRights } from "./kv-store.ts";
@@ -36,27 +36,9 @@ export interface TokenBody {
   readonly entity_alias?: string | undefined;
 }
 
-/** A role of `auth/token`. Durations in seconds; `period`, `explicit_max_ttl` and `bound_cidrs` are older names. */
-export interface TokenRole {
-  readonly name: string;
-  readonly allowed_policies: readonly string[];
-  readonly allowed_policies_glob: readonly string[];
-  readonly disallowed_policies: readonly string[];
-  readonly disallowed_policies_glob: readonly string[];
-  readonly allowed_entity_aliases: readonly string[];
-  readonly orphan: boolean;
-  readonly renewable: boolean;
-  readonly path_suffix: string;
-  readonly token_type: "service" | "batch" | "default-service" | "default-batch";
-  readonly token_period: number;
-  readonly token_explicit_max_ttl: number;
-  readonly token_num_uses: number;
-  readonly token_no_default_policy: boolean;
-  readonly token_bound_cidrs: readonly string[];
-  readonly period: number;
-  readonly explicit_max_ttl: number;
-  readonly bound_cidrs: readonly string[];
-}
+type ShownRole = Wire<typeof auth.TokenRole>;
+/** A role of `auth/token`; answers leave some empty fields out. */
+export type TokenRole = { readonly [Field in keyof ShownRole]-?: NonNullable<ShownRole[Field]> };
 
 /** The body of `auth/token/roles/:name`: only the fields that the request names. */
 export type TokenRoleBody = {
@@ -86,7 +68,7 @@ export interface ClusterTokenBody {
   readonly ExpirationTime?: string | null | undefined;
 }
 
-export type AuthBlock = Wire<typeof Auth>;
+export type AuthBlock = Wire<typeof auth.Auth>;
 export type Authed = { auth: AuthBlock; warnings: readonly string[] };
 
 /**

@@ -66,3 +66,12 @@ export const OneTimeToken = z.object({
   CreateIndex: index,
   ModifyIndex: index,
 });
+
+/** A policy in lists, without its rules. */
+export const AclPolicyStub = z.object({
+  ...indexes,
+  Description: z.string(),
+  Hash: z.string(),
+  JobACL: JobAcl.nullable(),
+  Name: z.string(),
+});

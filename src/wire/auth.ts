@@ -22,6 +22,30 @@ export const Auth = z
   })
   .meta({ id: "Auth" });
 
+/** Durations in seconds; `period`, `explicit_max_ttl` and `bound_cidrs` are older names. */
+export const TokenRole = z
+  .object({
+    name: z.string(),
+    allowed_policies: z.array(z.string()),
+    allowed_policies_glob: z.array(z.string()),
+    disallowed_policies: z.array(z.string()),
+    disallowed_policies_glob: z.array(z.string()),
+    allowed_entity_aliases: z.array(z.string()),
+    orphan: z.boolean(),
+    renewable: z.boolean(),
+    path_suffix: z.string(),
+    token_type: z.enum(["service", "batch", "default-service", "default-batch"]),
+    token_period: seconds,
+    token_explicit_max_ttl: seconds,
+    period: seconds,
+    explicit_max_ttl: seconds,
+    token_no_default_policy: z.boolean(),
+    token_num_uses: z.int().optional(),
+    token_bound_cidrs: z.array(z.string()).optional(),
+    bound_cidrs: z.array(z.string()).optional(),
+  })
+  .meta({ id: "TokenRole" });
+
 export const networks = z.array(z.string());
 export const uses = z.int().describe("Uses left; 0 = any number.");
 

@@ -47,3 +47,5 @@ export const Planned = z
       .describe("State of the object at the provider."),
   })
   .meta({ id: "PlannedObject" });
+
+export const Config = z.object({ disabled: z.boolean(), queue_capacity: z.int() }).meta({ id: "SyncConfig" });

@@ -1,18 +1,11 @@
 import * as z from "zod";
-import { AclToken, indexes, JobAcl } from "../../wire/acl.ts";
+import { AclPolicyStub, AclToken, indexes } from "../../wire/acl.ts";
 import { texts } from "../../wire/shapes.ts";
 import { bare, group, type Operation } from "../operation.ts";
 import { filter, list, namespace, page, prefix, reverse, waiting } from "../parameters.ts";
 
-const policy = {
-  ...indexes,
-  Description: z.string(),
-  Hash: z.string(),
-  JobACL: JobAcl.nullable(),
-  Name: z.string(),
-};
 const parsed = z.looseObject({}).nullable().describe("The rules as they were read, as upstream shows them.");
-const Policy = z.object({ ...policy, Rules: z.string(), RulesJSON: parsed }).meta({ id: "AclPolicy" });
+const Policy = z.object({ ...AclPolicyStub.shape, Rules: z.string(), RulesJSON: parsed }).meta({ id: "AclPolicy" });
 
 const choice = z.object({
   Default: z.string().optional(),
@@ -68,7 +61,7 @@ export const clusterAccess = group(
       id: "listAclPolicies",
       summary: "List ACL policies visible to the caller",
       query: { ...prefix, ...list },
-      answers: bare("Policies without their rules.", z.array(z.object(policy))),
+      answers: bare("Policies without their rules.", z.array(AclPolicyStub)),
     },
     "GET /acl/policy/self": {
       id: "readOwnAclPolicies",

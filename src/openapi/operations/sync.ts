@@ -2,13 +2,12 @@ import * as z from "zod";
 import { CommonFields } from "../../sync/configuration/definition.ts";
 import { destinationTypes } from "../../sync/destinations/index.ts";
 import { keysOf, texts, time } from "../../wire/shapes.ts";
-import { Planned } from "../../wire/sync.ts";
+import { Config, Planned } from "../../wire/sync.ts";
 import { type JsonSchema, SchemaWriter } from "../json-schema.ts";
 import { data, group } from "../operation.ts";
 
 const TYPES = [...destinationTypes.keys()];
 
-const Config = z.object({ disabled: z.boolean(), queue_capacity: z.int() }).meta({ id: "SyncConfig" });
 const config = data("The configuration in force.", Config);
 const ADMIN = "Only in the root namespace and in the administrative one (`ADMIN_NAMESPACE`).";
 

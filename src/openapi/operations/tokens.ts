@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { Auth } from "../../wire/auth.ts";
+import { Auth, TokenRole } from "../../wire/auth.ts";
 import { keys, seconds, texts, time, timeOrNull } from "../../wire/shapes.ts";
 import { data, group, noContent, type Operation } from "../operation.ts";
 
@@ -31,29 +31,6 @@ const Token = z
     type: z.enum(["service", "batch"]),
   })
   .meta({ id: "Token" });
-
-const TokenRole = z
-  .object({
-    name: z.string(),
-    allowed_policies: z.array(z.string()),
-    allowed_policies_glob: z.array(z.string()),
-    disallowed_policies: z.array(z.string()),
-    disallowed_policies_glob: z.array(z.string()),
-    allowed_entity_aliases: z.array(z.string()),
-    orphan: z.boolean(),
-    renewable: z.boolean(),
-    path_suffix: z.string(),
-    token_type: z.enum(["service", "batch", "default-service", "default-batch"]),
-    token_period: seconds,
-    token_explicit_max_ttl: seconds,
-    period: seconds,
-    explicit_max_ttl: seconds,
-    token_no_default_policy: z.boolean(),
-    token_num_uses: z.int().optional(),
-    token_bound_cidrs: z.array(z.string()).optional(),
-    bound_cidrs: z.array(z.string()).optional(),
-  })
-  .meta({ id: "TokenRole" });
 
 const made = (description: string) => ({
   200: { kind: "envelope", description, parts: { auth: Auth } } as const,
