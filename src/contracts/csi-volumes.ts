@@ -1,5 +1,7 @@
 import type { CsiMethod, OperationState } from "@sallyport/agent-protocol";
 import type { Refusal, Result } from "../lib/result.ts";
+import type { Instance } from "../wire/csi.ts";
+import type { Wire } from "../wire/infer.ts";
 import type { Capability, Step } from "./host-volumes.ts";
 import type { Indexed, Page, PageQuery, RowIndexes, RowKey, Written } from "./rows.ts";
 import type { MountOptions } from "./volume-requests.ts";
@@ -107,28 +109,7 @@ export interface InstancePage {
   readonly next: string | null;
 }
 
-/** One instance of a plugin, on one node. */
-export interface CsiInfo {
-  readonly AllocID: string;
-  /** Bytes for new volumes, as last reported by a controller. */
-  readonly AvailableCapacity?: number;
-  readonly ControllerInfo?: Readonly<Record<string, boolean>>;
-  readonly HealthDescription: string;
-  readonly Healthy: boolean;
-  readonly NodeInfo?: Readonly<Record<string, unknown>>;
-  readonly PluginID: string;
-  readonly Provider: string;
-  readonly ProviderVersion: string;
-  readonly RequiresControllerPlugin: boolean;
-  readonly RequiresTopologies: boolean;
-  readonly UpdateTime: string | null;
-  /** Published volumes of a node that cannot be used as they should. */
-  readonly VolumeProblems?: readonly {
-    readonly ExternalID: string;
-    readonly AllocID: string;
-    readonly Reason: string;
-  }[];
-}
+export type CsiInfo = Wire<typeof Instance>;
 
 export interface CsiVolumeQuery extends PageQuery<RowKey> {
   /** null = all of them. */

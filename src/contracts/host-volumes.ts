@@ -1,5 +1,7 @@
 import type { Method } from "@sallyport/agent-protocol";
 import type { Refusal, Result } from "../lib/result.ts";
+import type { Wire } from "../wire/infer.ts";
+import type { Capabilities } from "../wire/shapes.ts";
 import type { Indexed, Page, PageQuery, RowIndexes, RowKey, Written } from "./rows.ts";
 
 /** A checked request to create, register or update a volume. Empty = not given. */
@@ -18,10 +20,7 @@ export interface HostVolumeRequest extends Omit<Wanted, "capabilities"> {
   readonly capacityBytes: number;
 }
 
-export interface Capability {
-  readonly AccessMode: string;
-  readonly AttachmentMode: string;
-}
+export type Capability = Wire<typeof Capabilities>[number];
 
 /** The idempotency key of a request. */
 export interface Begun {

@@ -1,16 +1,10 @@
 import type { Result } from "../lib/result.ts";
+import type { JsonWebKey } from "../wire/auth.ts";
+import type { Wire } from "../wire/infer.ts";
 import type { Audience, Bearer } from "./federation.ts";
 import type { StoredObjectApi } from "./stored-objects.ts";
 
-/** A key as verifiers read it (RFC 7517, 4; RFC 7518, 6.3.1). */
-export interface PublicKey {
-  readonly use: "sig";
-  readonly kty: "RSA";
-  readonly kid: string;
-  readonly alg: "RS256";
-  readonly n: string;
-  readonly e: string;
-}
+export type PublicKey = Wire<typeof JsonWebKey>;
 
 /** A token to sign. `issuer` equals the `issuer` of its discovery document. */
 export interface TokenRequest extends Bearer, Audience {

@@ -1,4 +1,6 @@
 import type { Result } from "../lib/result.ts";
+import type { Wire } from "../wire/infer.ts";
+import type * as schemas from "../wire/sync.ts";
 import type { Granularity, PlannedObject } from "./sync-tasks.ts";
 
 /**
@@ -78,12 +80,7 @@ export interface RuleView {
   readonly evaluated_at?: string;
 }
 
-/** One secret of a rule. */
-export interface RuleMatch {
-  readonly secret_name: string;
-  readonly state: "set" | "waiting" | "refused" | "removing";
-  readonly reason?: string;
-}
+export type RuleMatch = Wire<typeof schemas.RuleMatch>;
 
 /** The effect that a rule would have. */
 export interface RulePlan {

@@ -84,3 +84,13 @@ export const Lease = z
     revoke_error: z.string().optional().describe("Why the last try to revoke it failed."),
   })
   .meta({ id: "Lease" });
+
+/** A key as verifiers read it (RFC 7517, 4; RFC 7518, 6.3.1). */
+export const JsonWebKey = z.object({
+  use: z.literal("sig"),
+  kty: z.literal("RSA"),
+  kid: z.string(),
+  alg: z.literal("RS256"),
+  n: z.string(),
+  e: z.string(),
+});

@@ -49,3 +49,10 @@ export const Planned = z
   .meta({ id: "PlannedObject" });
 
 export const Config = z.object({ disabled: z.boolean(), queue_capacity: z.int() }).meta({ id: "SyncConfig" });
+
+/** One secret of a rule. */
+export const RuleMatch = z.object({
+  secret_name: z.string(),
+  state: z.enum(["set", "waiting", "refused", "removing"]),
+  reason: z.string().optional(),
+});

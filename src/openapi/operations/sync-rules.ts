@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { keysOf, time } from "../../wire/shapes.ts";
-import { Planned } from "../../wire/sync.ts";
+import { Planned, RuleMatch } from "../../wire/sync.ts";
 import { data, group } from "../operation.ts";
 
 const Condition = z.object({
@@ -57,13 +57,7 @@ const Plan = z.object({
 });
 
 const Matches = z.object({
-  matches: z.array(
-    z.object({
-      secret_name: z.string(),
-      state: z.enum(["set", "waiting", "refused", "removing"]),
-      reason: z.string().optional(),
-    }),
-  ),
+  matches: z.array(RuleMatch),
   next: z.string().describe("The value of `after` for the next page; empty on the last one."),
 });
 

@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { mountTypes } from "../../rights/mount-routes.ts";
+import { JsonWebKey } from "../../wire/auth.ts";
 import { keysOf, seconds, texts, time } from "../../wire/shapes.ts";
 import { count, data, group, noContent, plain, warned } from "../operation.ts";
 import { AuthMount, mountFields } from "./auth-methods.ts";
@@ -108,15 +109,6 @@ const Discovery = z.object({
   subject_types_supported: z.array(z.string()),
   id_token_signing_alg_values_supported: z.array(z.string()),
 });
-const JsonWebKey = z.object({
-  use: z.literal("sig"),
-  kty: z.literal("RSA"),
-  kid: z.string(),
-  alg: z.literal("RS256"),
-  n: z.string(),
-  e: z.string(),
-});
-
 const ttls = {
   default_lease_ttl: "Of leases by default, seconds or a duration; 0 or `system` is the system's 768 hours.",
   max_lease_ttl: "The most a lease may live; as `default_lease_ttl`.",

@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { SnapshotBody } from "../../routes/csi-snapshots.ts";
 import { CsiRequestBody, CsiVolumeBody } from "../../volumes/csi/request-body.ts";
+import { Instance } from "../../wire/csi.ts";
 import {
   AllocationStub,
   answerMeta,
@@ -143,26 +144,6 @@ const pluginStub = {
   NodesHealthy: z.int(),
   Provider: z.string(),
 };
-const Instance = z
-  .object({
-    AllocID: z.string(),
-    AvailableCapacity: bytes.optional().describe("Bytes for new volumes, of a controller that reports them."),
-    ControllerInfo: z.record(z.string(), z.boolean()).optional(),
-    HealthDescription: z.string(),
-    Healthy: z.boolean(),
-    NodeInfo: z.record(z.string(), z.unknown()).optional(),
-    PluginID: z.string(),
-    Provider: z.string(),
-    ProviderVersion: z.string(),
-    RequiresControllerPlugin: z.boolean(),
-    RequiresTopologies: z.boolean(),
-    UpdateTime: z.string().nullable(),
-    VolumeProblems: z
-      .array(z.object({ AllocID: z.string(), ExternalID: z.string(), Reason: z.string() }))
-      .optional()
-      .describe("Published volumes that cannot be used as they should."),
-  })
-  .meta({ id: "CsiPluginInstance" });
 const Plugin = z.object({
   ...pluginStub,
   Allocations: z.array(AllocationStub).nullable(),
