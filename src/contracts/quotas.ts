@@ -1,29 +1,16 @@
 import type { RateLimit } from "../lib/rate-limit.ts";
 import type { Result } from "../lib/result.ts";
-import type { QuotasSettings } from "../wire/access.ts";
+import type { Quota, QuotasSettings } from "../wire/access.ts";
 import type { Wire } from "../wire/infer.ts";
 import type { Located } from "./namespaces.ts";
 
-/** Which requests share one counter: those of one address, or all. */
-export type QuotaGrouping = "ip" | "none";
+/** A rate-limit quota. */
+export type RateLimitQuota = Omit<Wire<typeof Quota>, "type" | "role" | "secondary_rate">;
 
-/** The settings of a rate-limit quota, as a request names them. Durations in seconds. */
-export interface QuotaBody {
-  /** From the root: empty for every request, a namespace, a mount, or a path in a mount, with a final `*` or without. */
-  readonly path: string;
-  /** Requests in each interval. */
-  readonly rate: number;
-  readonly interval: number;
-  /** How long a client that was refused stays refused; 0 = until the interval ends. */
-  readonly block_interval: number;
-  /** Whether a quota of a namespace counts for the namespaces below it; absent: only the root's does. */
+/** The settings of a rate-limit quota, as a request names them. */
+export interface QuotaBody extends Omit<RateLimitQuota, "name" | "inheritable"> {
+  /** Absent: only a quota of the root counts for the namespaces below it. */
   readonly inheritable?: boolean | undefined;
-  readonly group_by: QuotaGrouping;
-}
-
-export interface RateLimitQuota extends QuotaBody {
-  readonly name: string;
-  readonly inheritable: boolean;
 }
 
 export type QuotasConfig = Omit<Wire<typeof QuotasSettings>, "enable_rate_limit_audit_logging">;

@@ -21,6 +21,24 @@ export const Rules = z.record(
   }),
 );
 
+export const Quota = z.object({
+  name: z.string(),
+  type: z.literal("rate-limit"),
+  /** From the root: empty for every request, a namespace, a mount, or a path in a mount, with a final `*` or without. */
+  path: z.string(),
+  role: z.literal(""),
+  /** Requests in each interval. */
+  rate: z.number(),
+  interval: seconds,
+  /** How long a client that was refused stays refused; 0 = until the interval ends. */
+  block_interval: seconds,
+  /** Whether a quota of a namespace counts for the namespaces below it. */
+  inheritable: z.boolean(),
+  /** Which requests share one counter: those of one address, or all. */
+  group_by: z.enum(["ip", "none"]),
+  secondary_rate: z.literal(0),
+});
+
 export const QuotasSettings = z.object({
   enable_rate_limit_response_headers: z.boolean(),
   enable_rate_limit_audit_logging: z.literal(false),

@@ -1,6 +1,6 @@
 import * as z from "zod";
-import { QuotasSettings, Rules } from "../../wire/access.ts";
-import { anything, keysOf, seconds, time } from "../../wire/shapes.ts";
+import { Quota, QuotasSettings, Rules } from "../../wire/access.ts";
+import { anything, keysOf, time } from "../../wire/shapes.ts";
 import { type Answers, data, group, noContent, type Operation, plain } from "../operation.ts";
 import { SealStatus } from "./system.ts";
 
@@ -58,19 +58,6 @@ const plugin = {
 const names = z.array(z.string());
 
 const quotaPath = { name: "The quota's name." };
-
-const Quota = z.object({
-  name: z.string(),
-  type: z.literal("rate-limit"),
-  path: z.string(),
-  role: z.literal(""),
-  rate: z.number(),
-  interval: seconds,
-  block_interval: seconds,
-  inheritable: z.boolean(),
-  group_by: z.enum(["ip", "none"]),
-  secondary_rate: z.literal(0),
-});
 
 const Replication = z.object({ mode: z.literal("disabled") });
 
