@@ -86,13 +86,16 @@ export interface PluginPage {
 }
 
 /** A stored plugin with its counts. Times in milliseconds. */
-export interface CsiPlugin extends RowIndexes {
+export interface CsiPlugin extends RowIndexes, PluginCounts {
   readonly id: string;
   readonly provider: string;
   readonly version: string;
   readonly controllerRequired: boolean;
   readonly createTime: number;
   readonly modifyTime: number;
+}
+
+export interface PluginCounts {
   readonly controllersHealthy: number;
   readonly controllersExpected: number;
   readonly nodesHealthy: number;

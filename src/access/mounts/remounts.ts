@@ -1,5 +1,5 @@
 import type { Mount, Remount } from "../../contracts/mount.ts";
-import type { Place } from "../../contracts/tokens.ts";
+import type { Located } from "../../contracts/namespaces.ts";
 import { ok, type Refusal, type Result, refuse } from "../../lib/result.ts";
 import { textBefore } from "../../lib/text-before.ts";
 import type { Outbox } from "../../platform/durable/outbox.ts";
@@ -36,7 +36,7 @@ export class Remounts {
   ) {}
 
   /** Moves a mount inside its namespace. @returns the id under which `status` finds the result */
-  move(from: Place, to: Place): Result<string> {
+  move(from: Located, to: Located): Result<string> {
     const refused = protectedPath(from.path, to.path);
     if (refused) return refused;
     const admitted = this.namespaces.admit(from.namespace);
@@ -130,7 +130,7 @@ export class Remounts {
   }
 
   /** Moves an auth method. Its tokens stay valid, and show the path of their login. */
-  #moveAuth(from: Place, to: Place): Result<string> {
+  #moveAuth(from: Located, to: Located): Result<string> {
     const [source, target] = [from, to].map(({ path }) => authPath(slashed(path).slice("auth/".length)));
     if (!target?.ok) return refuse("invalid", `invalid destination mount: ${target?.message}`);
     const mount = source?.ok ? this.authMounts.get(from.namespace, source.value) : null;
@@ -146,7 +146,7 @@ export class Remounts {
     return ok(id);
   }
 
-  #record(id: string, { namespace, path }: Place, target: string, now: number): void {
+  #record(id: string, { namespace, path }: Located, target: string, now: number): void {
     const { sql } = this.deps;
     sql.exec("DELETE FROM remounts WHERE at < ?", now - KEPT_MS);
     sql.exec(

@@ -1,4 +1,4 @@
-import type { Place } from "../../contracts/tokens.ts";
+import type { Located } from "../../contracts/namespaces.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import type { DeploymentState } from "../../platform/durable/deployment-state.ts";
 import type { ObjectContext } from "../../platform/durable/object-context.ts";
@@ -108,7 +108,7 @@ export class QuotaScopes {
   }
 
   /** Whether a quota covers a place, as a predicate on quotas. */
-  covering(place: Place): (quota: QuotaScope) => boolean {
+  covering(place: Located): (quota: QuotaScope) => boolean {
     const { namespace, path } = place;
     const whole = namespace + path;
     return (quota) => {
@@ -121,7 +121,7 @@ export class QuotaScopes {
   }
 
   /** Spells paths as that of a place is routed: a caseless name has one spelling. */
-  spelling(place: Place): (path: string) => string {
+  spelling(place: Located): (path: string) => string {
     const inside = caselessSegments(this.paths, place);
     if (inside === null) return (path) => path;
     const segments = { first: inside.first + place.namespace.split("/").length - 1, count: inside.count };
