@@ -29,6 +29,7 @@ export function engineParts(object: ObjectContext, restored: () => string) {
   const accounts = new EngineAccounts(stores, env);
   const outcomes = new JobOutcomes(stores, sql);
   const runner = new SagaRunner(stores, outcomes, accounts);
+  stores.unstored.watch((slow) => commit(() => runner.store(slow, Date.now())));
   const jobs = { stores, runner, outcomes, accounts, commit };
   const root = new RootAccount(jobs);
   const issuer = new CredentialIssuer(jobs);

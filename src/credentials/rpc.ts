@@ -106,9 +106,10 @@ export const leaseMethods: Named<LeaseMethod> = {
   },
   leaseNames: ({ stores }, folder, behind) => stores.leases.names(folder, behind, PAGE),
   leaseCount: ({ stores: { leases } }) => ({ total: leases.count(), irrevocable: leases.count("irrevocable") }),
-  countLeases: ({ stores: { leases, jobs }, pending, admission }) => {
+  countLeases: ({ stores: { leases, jobs, unstored }, pending, admission }) => {
     const counts = new Map(leases.countByPath());
-    for (const id of jobs.idsOfKind("issue")) if (!pending.has(id)) addLease(counts, id, 1);
+    const begun = [...jobs.idsOfKind("issue"), ...unstored.ids()];
+    for (const id of begun) if (!pending.has(id)) addLease(counts, id, 1);
     return { counts: Object.fromEntries(counts), pending: [...pending, ...admission.waiting] };
   },
   irrevocableLeases: ({ stores }, after) =>

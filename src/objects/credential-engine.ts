@@ -68,7 +68,7 @@ export class CredentialEngine extends EngineMethods implements CredentialEngineA
     settleType(this.parts, ask.type);
     const admitted = await this.#admitPooled(ask);
     if (!admitted.ok) return admitted;
-    const begun = started(() => this.parts.issuer.begin(ask, Date.now(), admitted.value));
+    const begun = started(() => this.parts.issuer.begin(ask, Date.now(), admitted.value, this.isFrozen));
     if (!begun.ok) return begun;
     const { wanted, polled, shared } = begun.value;
     if (shared?.known) return this.#joined(ask, begun);
@@ -141,7 +141,12 @@ export class CredentialEngine extends EngineMethods implements CredentialEngineA
    */
   poll(wanted: JobRef | null, report: Report | null, hasLeft = false, goesOn = false): PollResult | Refusal {
     if (!wanted) this.parts.wakeUp.resume();
-    return refuseIfSealed(() => this.commit(() => this.parts.runner.poll(wanted, report, Date.now(), hasLeft, goesOn)));
+    const { runner, stores } = this.parts;
+    return refuseIfSealed(() => {
+      const polled = this.commit(() => runner.poll(wanted, report, Date.now(), hasLeft, goesOn));
+      if (report && stores.unstored.find(report.lease)) stores.unstored.settle(report.lease.id);
+      return polled;
+    });
   }
 
   /** `poll` for a Worker that knows the former names. */

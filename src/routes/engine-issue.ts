@@ -129,7 +129,7 @@ export async function issue(
     request,
     counted: call.grant.countsLeases === true,
   };
-  const { started, end, caller } = await performIssue(call, ask, leaves, began + REQUEST_MS);
+  const { started, end, caller } = await performIssue(call, ask, leaves);
   if (!end?.issued) throw refusalError(unfinished("the request"));
   const { issued, warnings } = end;
   const until = { replicated: began + (type.issue.verifyMs ?? REQUEST_MS), failing: began + PATIENCE_MS };
@@ -161,19 +161,20 @@ export async function issue(
  * Starts credentials and completes them. A job that its object has in memory only begins again after a restart of the
  * object, which is seldom enough for one repetition.
  * @param leaves aborts on hang-up of the caller
- * @param until ms since 1970
+ * @param repeatedUntil end of the first attempt's time, ms since 1970; null for the first
  */
 async function performIssue(
   call: MountCall,
   ask: IssueRequest,
   leaves: AbortSignal | null,
-  until: number,
-  again = true,
+  repeatedUntil: number | null = null,
 ) {
   const started = unwrap(await engine(call).issue(ask));
+  const until = repeatedUntil ?? Date.now() + REQUEST_MS;
   // Other requests may wait for a shared lease.
   const caller = started.shared ? null : leaves;
   const end = await performJob(call.env, call.mount.uuid, started, until - Date.now(), caller);
-  if (again && started.unstored && end && !end.ok && end.gone) return performIssue(call, ask, leaves, until, false);
+  const isGone = started.unstored && end !== null && !end.ok && end.gone;
+  if (isGone && repeatedUntil === null) return performIssue(call, ask, leaves, until);
   return { started, end: settled(call, started, end), caller };
 }

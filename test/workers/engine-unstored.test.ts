@@ -1,4 +1,7 @@
+import { runInDurableObject } from "cloudflare:test";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import { JobOutcomes } from "../../src/credentials/jobs/job-outcome.ts";
+import { CredentialEngine } from "../../src/objects/credential-engine.ts";
 import { issue, path, policies } from "./access.ts";
 import { type AwsAccount, mountAws, openAwsAccount } from "./aws-helpers.ts";
 import { del, get, put } from "./client.ts";
@@ -9,7 +12,7 @@ import { holdAnswer } from "./held-call.ts";
 
 clock.moves = true;
 
-/** Jobs without a row: credentials of which nothing is left at the provider when a call's answer is lost. */
+/** Jobs without a row: those of credentials that end by themselves. */
 
 let account: AwsAccount;
 let uuid: string;
@@ -48,7 +51,8 @@ describe("a session", () => {
   });
 
   it("begins again after a restart of its object, and has one lease", async () => {
-    succeeded(await meanwhile(() => evictObject(engineObject(uuid))));
+    const restart = () => runInDurableObject(engineObject(uuid), (_object, state) => state.abort("restarted"));
+    succeeded(await meanwhile(() => restart().catch(() => undefined)));
     expect([(await leases()).length, await sessions()]).toEqual([1, 2]);
   });
 
@@ -70,6 +74,37 @@ describe("a session", () => {
     succeeded(await skippingWaits(() => get("/v1/aws/creds/deploy")));
     expect([(await leases()).length, await sessions()]).toEqual([1, 2]);
     await byItself(uuid, async () => expect(await rows(uuid, "jobs")).toEqual([]));
+  });
+
+  it("has a row when its call is slow, which outlives a restart of its object", async () => {
+    const stored = async () => expect(await rows(uuid, "jobs")).toMatchObject([{ kind: "issue", seq: 0 }]);
+    succeeded(
+      await meanwhile(async () => {
+        await vi.waitFor(stored, { timeout: 30_000 });
+        await evictObject(engineObject(uuid));
+      }),
+    );
+    expect([(await leases()).length, await sessions(), await rows(uuid, "jobs")]).toEqual([1, 1, []]);
+  });
+
+  it("is applied to a report that is repeated after a rollback", async () => {
+    const { finishUnstored } = JobOutcomes.prototype;
+    vi.spyOn(JobOutcomes.prototype, "finishUnstored").mockImplementationOnce(function (this: JobOutcomes, ...given) {
+      finishUnstored.apply(this, given);
+      throw new Error("the disk is full");
+    });
+    succeeded(await get("/v1/aws/creds/deploy"));
+    expect([(await leases()).length, await sessions()]).toEqual([1, 1]);
+  });
+
+  it("is not made again when the answer of its report is lost", async () => {
+    const { poll } = CredentialEngine.prototype;
+    vi.spyOn(CredentialEngine.prototype, "poll").mockImplementationOnce(function (this: CredentialEngine, ...given) {
+      poll.apply(this, given);
+      throw new Error("the connection is lost");
+    });
+    expect((await get("/v1/aws/creds/deploy")).status).toBe(503);
+    expect([(await leases()).length, await sessions()]).toEqual([1, 1]);
   });
 
   it("leaves nothing after a refusal", async () => {

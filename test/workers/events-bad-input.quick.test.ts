@@ -355,7 +355,7 @@ const randomReportQuery = (): string =>
 
 /** Start of an error message: the parameter's name. */
 const NAMED =
-  /^(line \d+: )?(event \d+|request body|Request body|namespace|source|source_index|Index|Events|unknown field)\b/;
+  /^(line \d+: )?(event \d+|request body|Request body|namespace|source|source_index|Index|Events|unknown field|must be a line of a stream)\b/;
 
 it(`${BODIES} mutated reports are stored as one line or refused without an effect; none fails (seed ${SEED})`, async () => {
   const counts = new Map<number, number>();

@@ -240,6 +240,11 @@ export interface IssueSaga<S extends EngineStates> extends Saga<S["issue"]> {
   outcome(issue: S["issue"], value: unknown, now: number): IssueOutcome<S>;
   /** Removes everything that unfinished credentials created or may have created. */
   undo(issue: S["issue"], now: number): S["removal"];
+  /**
+   * Whether the calls leave nothing but a secret that ends by itself, and may be made again after a lost answer. Absent:
+   * no issue is like that.
+   */
+  endsByItself?(issue: S["issue"]): boolean;
   /** Removes what unanswered calls may have left beside finished credentials; null when every call was answered. */
   orphans(issue: S["issue"], now: number): S["removal"] | null;
   /** The answer's `data`. @param ttl seconds until the end of the lease, or of a secret without one */

@@ -158,7 +158,7 @@ export class JobOutcomes {
 
   /** The outcome of a job that is over, was replaced, or waits for its next round. */
   outcomeOf(wanted: JobRef, now: number): JobEnd {
-    const { type, jobs, leases, keys, work } = this.stores;
+    const { type, jobs, leases, keys, work, unstored } = this.stores;
     if (wanted.kind === "removal") {
       const job = jobs.find(wanted.job);
       if (!job) return done();
@@ -176,7 +176,8 @@ export class JobOutcomes {
     // The response with the secret was lost on its way to the Worker, and no other copy exists.
     if (lease?.state === "live") leases.expectHandOver(lease.id, now);
     const failure = jobs.find(wanted.job)?.failure;
-    return lease || failure ? refuse("unavailable", failure ?? INTERRUPTED.message) : INTERRUPTED;
+    const isKnown = lease || failure || unstored.hasSettled(wanted.job);
+    return isKnown ? refuse("unavailable", failure ?? INTERRUPTED.message) : INTERRUPTED;
   }
 
   /** Starts a removal. It replaces the job of this id, if there is one. */

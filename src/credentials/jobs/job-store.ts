@@ -96,7 +96,7 @@ export class JobStore {
 
   /** Starts a job with a new id. */
   add(job: NewJob, now: number, readyAt = now): void {
-    this.#insert(this.draft(job, now));
+    this.insert(this.draft(job, now));
     this.#work.setDesired(job.id, readyAt);
   }
 
@@ -107,7 +107,8 @@ export class JobStore {
     return { id, work, lock: held ?? lock, deadline: deadline ?? null, account, created, ...counts };
   }
 
-  #insert({ created, ...job }: Job): Job {
+  /** Stores a job of `draft`, under its number of the task. */
+  insert({ created, ...job }: Job): Job {
     const terms = job.work.kind === "issue" ? job.work.terms : null;
     const holds = job.work.kind === "removal" && job.lock !== null;
     this.sql.exec(
@@ -141,7 +142,7 @@ export class JobStore {
     const changed = { ...job, ...changes, seq: job.seq + 1 };
     const isFree = changed.work.kind === "removal" && !changed.work.removal.search;
     const next = isFree && job.created === undefined ? this.#unlocked(changed) : changed;
-    if (job.created !== undefined) return this.#insert(next);
+    if (job.created !== undefined) return this.insert(next);
     this.sql.exec(
       "UPDATE jobs SET sealed = ?, seq = ?, tries = ?, failure = ? WHERE id = ?",
       this.#seal(job.id, next.work),

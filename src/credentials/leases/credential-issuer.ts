@@ -16,6 +16,13 @@ import { isShareable, isWhollyRenewable, shareKey } from "./share-lease.ts";
 /** The place of the role's name in a path. */
 const NAME = ":name";
 
+/** The circumstances of a request; see `begin`. */
+interface Moment {
+  readonly now: number;
+  readonly admitted: string | null;
+  readonly isFrozen: boolean;
+}
+
 /** Starts credentials for requests, and abandons unfinished ones. Owns no state; one issue is one job in `jobs`. */
 export class CredentialIssuer {
   constructor(private readonly jobs: EngineJobs) {}
@@ -23,17 +30,19 @@ export class CredentialIssuer {
   /**
    * Starts new credentials, or finds the job or lease of an earlier request with the same key.
    * @param admitted id of a lease that may have credentials of the role's pool; null: none may
+   * @param isFrozen the object refuses writes, and with them the request
    */
-  begin(ask: IssueRequest, now: number, admitted: string | null = null): Result<IssueStarted> {
+  begin(ask: IssueRequest, now: number, admitted: string | null = null, isFrozen = false): Result<IssueStarted> {
     const { type, roles } = this.jobs.stores;
     const role = roles.find(ask.role);
     const metadata = (role && type.roles.metadata?.(role)) ?? null;
     const percent = this.#sharePercent(ask, role);
-    if (role && percent > 0) return this.#beginShared(ask, role, percent, { now, admitted });
+    const moment = { now, admitted, isFrozen };
+    if (role && percent > 0) return this.#beginShared(ask, role, percent, moment);
     const repeat = repeatOf(ask);
     const known = repeat === null ? null : this.#ofRepeat(repeat);
     if (known !== null) return ok({ wanted: { job: known, kind: "issue" }, polled: null, metadata });
-    return this.#start(ask, role, repeat, null, { now, admitted });
+    return this.#start(ask, role, repeat, null, moment);
   }
 
   /**
@@ -67,12 +76,7 @@ export class CredentialIssuer {
   }
 
   /** Finds the lease that the caller has been given for an equal request, or starts one that later requests share. */
-  #beginShared(
-    ask: IssueRequest,
-    role: EngineStates["role"],
-    percent: number,
-    moment: { readonly now: number; readonly admitted: string | null },
-  ): Result<IssueStarted> {
+  #beginShared(ask: IssueRequest, role: EngineStates["role"], percent: number, moment: Moment): Result<IssueStarted> {
     const { now } = moment;
     const { type, leases, leaseUsers, jobs, scope } = this.jobs.stores;
     const repeat = shareKey(ask, role);
@@ -110,7 +114,7 @@ export class CredentialIssuer {
     role: EngineStates["role"] | null,
     repeat: string | null,
     user: LeaseUser | null,
-    { now, admitted }: { readonly now: number; readonly admitted: string | null },
+    { now, admitted, isFrozen }: Moment,
   ): Result<IssueStarted> {
     const { type, config, leaseUsers } = this.jobs.stores;
     const refusal = config.refusesNew(now);
@@ -144,7 +148,7 @@ export class CredentialIssuer {
     const lock = type.issue.lock?.(issue) ?? null;
     const job = { id, work: { kind: "issue", issue, terms } as const, lock, deadline: now + REQUEST_MS };
     // A quota counts the jobs with rows.
-    const isAlone = lock === null && repeat === null && !ask.counted;
+    const isAlone = lock === null && repeat === null && !ask.counted && !isFrozen;
     const unstored = isAlone ? this.jobs.runner.startUnstored(job, now) : null;
     if (unstored) return ok({ ...unstored, metadata });
     const started = this.jobs.commit(() => {
@@ -160,7 +164,7 @@ export class CredentialIssuer {
     terms: LeaseRequest,
     lifeMs: number,
     user: LeaseUser | null,
-    { now, admitted }: { readonly now: number; readonly admitted: string | null },
+    { now, admitted }: Pick<Moment, "now" | "admitted">,
   ): Started | null {
     const { pool, leaseUsers } = this.jobs.stores;
     const row = pool.find(terms.role);

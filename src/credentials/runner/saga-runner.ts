@@ -8,8 +8,8 @@ import type { EngineStores } from "../engine-stores.ts";
 import { continuesAt, INTERRUPTED, jobSagaOf, type Work } from "../jobs/job.ts";
 import type { JobOutcomes } from "../jobs/job-outcome.ts";
 import type { Job, NewJob } from "../jobs/job-store.ts";
+import type { UnstoredJob } from "../jobs/unstored-jobs.ts";
 import type { EngineAccounts } from "../mount/engine-accounts.ts";
-import { isEmpty } from "./removal.ts";
 import { batchOf, CALL_MS, LATE_CALL_MS, MIN_CALL_MS } from "./saga.ts";
 
 /** Time limit for all steps of a job that a request waits for, at a provider that is slow to replicate. */
@@ -63,8 +63,8 @@ export class SagaRunner {
   }
 
   /**
-   * Like `startNew`, for the job of a request of which no call leaves anything at the provider: it is kept in memory only.
-   * Runs outside of a transaction.
+   * Like `startNew`, for the job of a request whose credentials end by themselves: it is kept in memory only. Runs outside
+   * of a transaction.
    * @returns null for a job that needs a row
    */
   startUnstored(job: NewJob, now: number): Started | null {
@@ -74,7 +74,7 @@ export class SagaRunner {
     const identity = this.accounts.ofJob(draft);
     if (next === null || "wait" in next || !identity.ok || !this.accounts.isFollowed()) return null;
     const { steps, state } = batchOf(jobSagaOf(type), draft.work, next, now, type.calls);
-    if (state.kind !== "issue" || !isEmpty(type.issue.undo(state.issue, now))) return null;
+    if (state.kind !== "issue" || !type.issue.endsByItself?.(state.issue)) return null;
     const begun = { ...draft, work: state };
     const lease = unstored.add(begun, now);
     if (lease === null) return null;
@@ -86,7 +86,16 @@ export class SagaRunner {
   /** Whether a job may go on under a lease. */
   holds(lease: WorkLease, now: number): boolean {
     const { unstored, work } = this.stores;
-    return unstored.find(lease, now) !== null || work.holds(lease, now);
+    return unstored.find(lease) !== null || work.holds(lease, now);
+  }
+
+  /** Gives rows to jobs in memory, under the leases of their Workers. */
+  store(unstored: readonly UnstoredJob[], now: number): void {
+    const { jobs, work } = this.stores;
+    for (const { job, lease } of unstored) {
+      work.addLeased(job.id, now, lease.lease);
+      jobs.insert(job);
+    }
   }
 
   /**
@@ -109,7 +118,7 @@ export class SagaRunner {
 
   #poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft: boolean): PollResult {
     const { jobs, work, unstored } = this.stores;
-    const held = report && unstored.find(report.lease, now);
+    const held = report && unstored.find(report.lease);
     if (held && report) return this.#pollUnstored(held, report, now, hasLeft);
     const lease = report?.lease ?? jobs.lease(now, wanted?.job);
     if (!lease) return this.#elsewhere(wanted, now);
@@ -131,16 +140,15 @@ export class SagaRunner {
   }
 
   /** The job is over, or gets its rows: for another call, a repeat, or the record of its failure. */
-  #pollUnstored(before: Job, { done }: Report, now: number, hasLeft: boolean): PollResult {
-    const { type, work, accounts, unstored } = this.stores;
-    unstored.delete(before.id);
+  #pollUnstored(before: Job, { lease, done }: Report, now: number, hasLeft: boolean): PollResult {
+    const { type, work, accounts } = this.stores;
     // The configuration names another identity since.
     if (before.account !== accounts.current()) return { kind: "end", end: INTERRUPTED };
     const { job, value, failed } = this.#applied(before, done?.results ?? [], now);
     if (job.work.kind === "issue" && !failed && !hasLeft && jobSagaOf(type).next(job.work, now) === null) {
       return { kind: "end", end: this.outcomes.finishUnstored(job, job.work, value, now) };
     }
-    const stored = work.addLeased(before.id, now);
+    const stored = work.addLeased(before.id, now, lease.lease);
     return done ? this.#apply(before, stored, done, now, hasLeft, false) : this.#advance(before, stored, now);
   }
 

@@ -186,9 +186,9 @@ export class WorkQueue {
     }
   }
 
-  /** Adds a row that the caller leases at once, in one statement. @param id of no other row */
-  addLeased(id: string, now: number): WorkLease {
-    const held = { lease: ` ${crypto.randomUUID()}`, at: now + LEASE_MS, generation: 1 };
+  /** Adds a row that the caller leases at once, in one statement. @param id of no other row @param lease its own */
+  addLeased(id: string, now: number, lease = ` ${crypto.randomUUID()}`): WorkLease {
+    const held = { lease, at: now + LEASE_MS, generation: 1 };
     this.#count("queued", 1);
     const leases = this.#leases.get();
     this.sql.exec("INSERT INTO work (id, generation, ready_at, lease) VALUES (?, 1, ?, ?)", id, held.at, held.lease);

@@ -189,11 +189,11 @@ function driftOf(record: ObjectRecord, found: Inspection | Trouble): Drift {
     return { external_name, state: "unreadable", error_code: found.code, error_message: found.message };
   }
   if (found.state === "absent") return { external_name, state: record.version === null ? "in_sync" : "missing" };
-  const base = { external_name, ...(found.owned !== null && { owned: found.owned }) };
-  if (record.version === null) return { ...base, state: "unexpected" };
-  if (found.state !== "unchanged") return { ...base, state: found.state };
-  if (record.owed === undefined) return { ...base, state: "in_sync" };
-  return { ...base, state: "clean_up_owed", error_message: record.owed };
+  const owned = found.owned === null ? {} : { owned: found.owned };
+  if (record.version === null) return { external_name, state: "unexpected", ...owned };
+  if (found.state !== "unchanged") return { external_name, state: found.state, ...owned };
+  if (record.owed === undefined) return { external_name, state: "in_sync", ...owned };
+  return { external_name, state: "clean_up_owed", ...owned, error_message: record.owed };
 }
 
 /** A planned change, with the state found at the provider. */

@@ -7,6 +7,7 @@ import { type CloudAccount, configRules, type EngineConfig } from "./config.ts";
 import { description } from "./description.ts";
 import {
   dataOf,
+  endsByItself,
   type Issue,
   issueSaga,
   newIssue,
@@ -121,6 +122,7 @@ export const aws: EngineType<AwsStates> = {
     begin: (role, context) => (isStatic(role) ? refuse("missing") : newIssue(role, context)),
     outcome: outcomeOfIssue,
     undo: undoOfIssue,
+    endsByItself,
     orphans: orphansOfIssue,
     data: dataOf,
     verify: verification,

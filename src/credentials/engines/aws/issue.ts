@@ -59,6 +59,9 @@ export function outcomeOfIssue(issue: Issue, value: unknown) {
 export const undoOfIssue = (issue: Issue, now: number): Removal =>
   issue.kind === "user" ? undoOfUser(issue, now) : nothing;
 
+/** A session does; the code of a device opens one session only. */
+export const endsByItself = (issue: Issue): boolean => issue.kind === "session" && issue.request.mfa === undefined;
+
 export const orphansOfIssue = (issue: Issue, now: number): Removal | null =>
   issue.kind === "user" ? orphansOfUser(issue, now) : null;
 

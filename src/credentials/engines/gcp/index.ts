@@ -94,6 +94,7 @@ export const gcp: EngineType<GcpStates> = {
     lock: lockOf,
     outcome: outcomeOfIssue,
     undo: undoOfIssue,
+    endsByItself: ({ kind }) => kind === "token",
     orphans: orphansOfIssue,
     data: dataOf,
     verify: verifyOf,
