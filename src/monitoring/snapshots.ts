@@ -18,8 +18,8 @@ export const clearSnapshotCache = (): void => {
 };
 
 /**
- * Scheduled snapshots: gauges, and whether the newest one is too old. Judged by the content of the bucket, which also shows a trigger that never fires. A bucket that cannot be listed
- * counts as late.
+ * Scheduled snapshots: gauges, and whether the newest one is too old. Judged by the content of the bucket, which also
+ * shows a trigger that never fires. A bucket that cannot be listed counts as late.
  * @returns null without a schedule
  */
 export async function snapshotState(env: Env) {

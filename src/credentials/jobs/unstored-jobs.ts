@@ -18,9 +18,9 @@ export interface UnstoredJob {
 }
 
 /**
- * The jobs of requests for credentials that end by themselves (`endsByItself` of the engine's type). Such a job has no row
- * until it is slow, or its calls fail or are not the last: one transaction makes its lease. A restart of the object drops
- * it, and the Worker begins the request again.
+ * The jobs of requests for credentials that end by themselves (`endsByItself` of the engine's type), without a lock, a key
+ * for repeats or a quota. Such a job has no row until it is slow, or its calls fail or are not the last: one transaction
+ * makes its lease. A restart of the object drops it, and the Worker begins the request again.
  */
 export class UnstoredJobs {
   /** By id, oldest first. */
