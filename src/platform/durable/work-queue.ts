@@ -190,10 +190,9 @@ export class WorkQueue {
   addLeased(id: string, now: number, lease = ` ${crypto.randomUUID()}`): WorkLease {
     const held = { lease, at: now + LEASE_MS, generation: 1 };
     this.#count("queued", 1);
-    const leases = this.#leases.get();
-    this.sql.exec("INSERT INTO work (id, generation, ready_at, lease) VALUES (?, 1, ?, ?)", id, held.at, held.lease);
-    leases.set(id, held);
-    return { id, generation: 1, lease: held.lease, leaseUntil: held.at };
+    this.sql.exec("INSERT INTO work (id, generation, ready_at, lease) VALUES (?, 1, ?, ?)", id, held.at, lease);
+    this.#leases.get().set(id, held);
+    return { id, generation: 1, lease, leaseUntil: held.at };
   }
 
   forget(id: string): void {
