@@ -4,8 +4,8 @@
  * `npm run test:all -- --rest` leaves out what the `npm test` directly before it has passed. The tests of the doubles are
  * skipped while nothing that they test has changed since they passed, see doubles.ts; `DOUBLES=always` runs them.
  * `npm test -- kv` passes the words to vitest and runs nothing else. All runs at once, since suites mostly wait and types
- * take one processor. The last lines name the failed tests, and give the verdict with the duration. In CI, the files of a
- * few failed tests run a second time, one after the other; a test that passes then is listed as unsteady.
+ * take one processor. The last lines name the failed tests, and give the verdict with the duration. In CI, a few failed
+ * files run a second time, one after the other; a test that passes then is listed as unsteady.
  */
 import { spawn } from "node:child_process";
 import {
@@ -20,6 +20,7 @@ import {
 } from "node:fs";
 import { availableParallelism, tmpdir, totalmem } from "node:os";
 import { dirname, join, relative } from "node:path";
+import { stripVTControlCharacters } from "node:util";
 import { doublesVersion, passedVersion, recordPassed } from "./doubles.ts";
 import { QUIET_WRANGLER } from "./runtime.ts";
 
@@ -59,8 +60,10 @@ const QUICK = ".quick.test.ts";
 const QUICK_REPORT = "node_modules/.cache/sallyport/quick.json";
 const TESTS = "{src,agent/src,packages/*/src,test}/**/*.test.ts";
 
-/** More failures than these are no matter of chance, and are not tried again. */
+/** More failed files than these are no matter of chance, and are not tried again. Tests of a file may need an earlier one. */
 const MAX_UNSTEADY = 6;
+/** Lines shown of the first failure of a file: what a browser's test waited for stands in the third. */
+const SHOWN_LINES = 6;
 
 const flags = ["--all", "--rest"].filter((flag) => process.argv.includes(flag));
 const words = process.argv.slice(2).filter((word) => !flags.includes(word));
@@ -165,9 +168,9 @@ async function suites(runs: readonly (readonly string[])[]): Promise<Outcome> {
     (each) => each.status !== 0 && each.report?.testResults.flatMap(failuresOf).length === 0,
   );
   const mayRepeat = process.env["CI"] && isWhole && !failedOutside;
-  if (mayRepeat && failures.length > 0 && failures.length <= MAX_UNSTEADY) {
+  const files = new Set(failures.map(({ file }) => file));
+  if (mayRepeat && files.size > 0 && files.size <= MAX_UNSTEADY) {
     console.log("\n== Failed files again");
-    const files = new Set(failures.map(({ file }) => file));
     const second = await vitest("second", [...files, "--maxWorkers=1"]);
     report = withLaterResults(report, second.report);
     passed = second.status === 0;
@@ -226,16 +229,22 @@ interface Failure {
 
 /** The failed tests of a file. A file that could not be loaded has no tests, and is one failure. */
 function failuresOf({ name, status, message, assertionResults }: FileReport): Failure[] {
-  const firstLine = (text = ""): string => text.split("\n", 1)[0]?.slice(0, 300) ?? "";
   const file = relative(process.cwd(), name);
   const failed = assertionResults.filter((test) => test.status === "failed");
-  if (status === "failed" && failed.length === 0) return [{ file, test: "", message: firstLine(message) }];
-  return failed.map(({ fullName: test, failureMessages: [first] }) => ({ file, test, message: firstLine(first) }));
+  if (status === "failed" && failed.length === 0) return [{ file, test: "", message }];
+  return failed.map(({ fullName: test, failureMessages: [message = ""] }) => ({ file, test, message }));
 }
 
-/** Prints each failed test with the first line of its message, because vitest's own report is far above. */
+/** Prints the failed tests, because vitest's own report is far above: of each file the first with its message. */
 function listFailures(mark: string, failures: readonly Failure[]): void {
-  for (const { file, test, message } of failures) console.log(`\n${mark} ${file}: ${test}\n  ${message}`);
+  for (const [file, [first, ...others]] of Map.groupBy(failures, (failure) => failure.file)) {
+    const own = stripVTControlCharacters(first?.message ?? "")
+      .split("\n")
+      .filter((line) => !line.includes("node_modules"));
+    const lines = own.slice(0, SHOWN_LINES);
+    console.log(`\n${mark} ${file}: ${first?.test}${lines.map((line) => `\n  ${line.slice(0, 300)}`).join("")}`);
+    for (const { test, message } of others) console.log(`  and ${test}: ${message.split("\n", 1)[0]?.slice(0, 120)}`);
+  }
 }
 
 /** Runs a script of package.json; its output is printed when it has ended. */
