@@ -356,8 +356,11 @@ describe("topic Sync", () => {
     const narrowed = await put(at, { ...body, path_prefix: "none" });
     expect((await put(`${at}/confirm`, { plan_id: narrowed.body.data.plan_id })).status).toBe(200);
     await del(at);
+    // The deletion of its destination ends a rule, too.
+    await put(at, body);
+    await del("/v1/sys/sync/destinations/in-mem/d?purge=true");
     const seen: unknown[] = [];
-    while (!JSON.stringify(seen).includes("RuleDeleted")) {
+    while (JSON.stringify(seen).split("RuleDeleted").length < 3) {
       for (const { Type, FilterKeys, Payload } of (await stream.nextLine()).Events) {
         if (Type.startsWith("Rule"))
           seen.push([Type, ...(FilterKeys ?? []), (Payload as Record<string, object>)["Sync"]]);
@@ -372,6 +375,8 @@ describe("topic Sync", () => {
         ["RuleUpdated", {}],
         ["RuleStopped", { Status, Reason }],
         ["RuleConfirmed", { Removals: 2 }],
+        ["RuleDeleted", {}],
+        ["RuleCreated", {}],
         ["RuleDeleted", {}],
       ].map(([type, details]) => [
         type,

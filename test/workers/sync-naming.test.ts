@@ -42,6 +42,23 @@ const statuses = async (destination: string) =>
   );
 
 describe("a template", () => {
+  it("keeps an object under its old name while the new one belongs to another writer", async () => {
+    const named = (folder: string, update_policy: string) =>
+      configure({ update_policy, secret_name_template: `${folder}/{{ .SecretPath }}` });
+    await named("old", "owned-only");
+    await write("app", { v: 1 });
+    await setAssociation(D, "app");
+    await becomes({ "old/app": '{"v":1}' });
+    await foreign("new/app");
+    await named("new", "owned-only");
+    await setAssociation(D, "app");
+    await eventually(async () => expect(await association(D, "app")).toMatchObject({ error_code: "not_owned" }));
+    expect(await outside()).toEqual({ "old/app": '{"v":1}', "new/app": "theirs" });
+    await named("new", "replace");
+    await setAssociation(D, "app");
+    await becomes({ "new/app": '{"v":1}' });
+  });
+
   it("may refer to every field", async () => {
     expect((await put("/v1/sys/namespaces/team", {})).status).toBe(200);
     const inTeam = { headers: { "X-Orch-Namespace": "team" } };

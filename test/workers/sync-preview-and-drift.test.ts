@@ -281,7 +281,6 @@ describe("a dry run", () => {
     await eventually(async () => expect((await association(at, "one"))?.["synced_version"]).toBe(2));
     const keys = (await look({ granularity: "secret-key" })).filter(({ association: of }) => of.endsWith("/one"));
     expect(keys.map(({ sub_key, action }) => [sub_key, action])).toEqual([
-      [undefined, "delete"],
       ["a b", "refuse"],
       ["a,b", "refuse"],
     ]);

@@ -314,6 +314,10 @@ describe("a rule", () => {
       name_template: "{{ .SecretKey }}{{ .SecretPath }}",
     });
     expect(keyed.body.errors).toEqual([expect.stringMatching(/^value_template: is for granularity secret-path/)]);
+    // The destination changes to one object per key; the values behind a template are never pushed by themselves.
+    expect((await patch(AT, { granularity: "secret-key" })).status).toBe(200);
+    await write("app/zoo", { user: "z", "the-password": "hidden" });
+    await eventually(async () => expect(await objects("d")).toEqual({ "app/db": "u", "app/web": "u", "app/zoo": "z" }));
   });
 
   it("reads as it was written, which Terraform compares, with the defaults of all other fields", async () => {

@@ -12,7 +12,7 @@ import type { Definition } from "../configuration/definition.ts";
 import { type DestinationRecord, inspectSetup } from "../configuration/destination-record.ts";
 import type { DestinationType, Granularity } from "../destinations/index.ts";
 import { mayBeOurs } from "../objects/object-ownership.ts";
-import { desiredSteps, planObjects, type Step } from "../objects/object-plan.ts";
+import { desiredSteps, lacksSuccessor, planObjects, type Step } from "../objects/object-plan.ts";
 import type { RemoteObjects } from "../objects/remote-objects.ts";
 import { tagsDigest } from "../objects/tags-digest.ts";
 import type { AssociationRow, RemoteObjectRow } from "../schema.ts";
@@ -71,6 +71,7 @@ export class Previews {
     keys: KeysOf | null,
   ): PlannedObject[] {
     const isKeyed = definition.granularity === "secret-key";
+    const retains = definition.deletionPolicy === "retain";
     /** Names that earlier associations of this page would take, by collision key. */
     const taken = new Map<string, string>();
     return page.flatMap((row) => {
@@ -83,8 +84,10 @@ export class Previews {
       const rows = this.remoteObjects.of(row.id);
       const steps = planObjects(rows, wanted, holder);
       const blocked = desiredSteps(steps).filter((step) => step.blocked !== null);
+      const missing = new Set(blocked.map(({ copy }) => copy.subKey));
+      const stays = (step: Step) => step.kind === "retire" && !retains && lacksSuccessor(step.row.sub_key, missing);
       // With one object per secret a blocked name refuses the set, so the recorded object stays.
-      const done = !isKeyed && blocked.length > 0 ? blocked : steps;
+      const done = !isKeyed && blocked.length > 0 ? blocked : steps.filter((step) => !stays(step));
       for (const { copy, blocked } of desiredSteps(done)) if (blocked === null) taken.set(copy.collisionKey, row.id);
       return plannedChanges(row.id, rows, done, definition.deletionPolicy).filter(({ action }) => action !== "update");
     });

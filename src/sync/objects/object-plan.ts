@@ -23,6 +23,13 @@ export type Step =
 /** The steps about desired objects. */
 export const desiredSteps = (steps: readonly Step[]) => steps.filter((step) => "copy" in step);
 
+/**
+ * Whether the object that replaces one of this key is missing: that of the same key, or any where one side is the whole
+ * secret ("").
+ */
+export const lacksSuccessor = (subKey: string, missing: ReadonlySet<string>): boolean =>
+  missing.has(subKey) || missing.has("") || (subKey === "" && missing.size > 0);
+
 const keyOf = (subKey: string, name: string): string => `${subKey}\n${name}`;
 const keyOfRow = (row: RemoteObjectRow): string => keyOf(row.sub_key, row.external_name);
 

@@ -4,17 +4,25 @@ import type { SetNaming } from "../associations/associations.ts";
 import type { Found } from "../configuration/destination-record.ts";
 import type { RuleRow } from "./rule-store.ts";
 
-/** The naming of a rule's associations: its own, else the destination's. */
+/**
+ * The naming of a rule's associations: its own, else the destination's. A rule with a value template keeps one object per
+ * secret, also when the destination changes to one per key: pushed by key, the values would be those the template hides.
+ */
 export function namingOf({ row }: Found, definition: RuleDefinition): SetNaming {
-  const { granularity, name_template: template, key_glob: keyGlob, exclude_key_glob: excludeKeyGlob } = definition;
-  const own = granularity ?? (row.granularity as SetNaming["granularity"]);
-  const isWhole = keyGlob.length === 0 && excludeKeyGlob.length === 0 && definition.value_template === "";
+  const { name_template: template, key_glob: keyGlob, exclude_key_glob: excludeKeyGlob } = definition;
+  const valueTemplate = definition.value_template;
+  const own = valueTemplate === "" ? granularityOf(row, definition) : "secret-path";
+  const isWhole = keyGlob.length === 0 && excludeKeyGlob.length === 0 && valueTemplate === "";
   return {
     granularity: own,
     template: template || (own === row.granularity ? row.template : ""),
-    ...(!isWhole && { content: { keyGlob, excludeKeyGlob, valueTemplate: definition.value_template } }),
+    ...(!isWhole && { content: { keyGlob, excludeKeyGlob, valueTemplate } }),
   };
 }
+
+/** The granularity that a rule asks for. */
+export const granularityOf = (row: Found["row"], { granularity }: Pick<RuleDefinition, "granularity">) =>
+  granularity ?? (row.granularity as SetNaming["granularity"]);
 
 /** The definition of a stored rule. */
 export const definitionOf = ({ definition }: Pick<RuleRow, "definition">): RuleDefinition =>

@@ -115,8 +115,7 @@ export class RuleStore {
   }
 
   clear(): void {
-    this.sql.exec("DELETE FROM rules");
-    this.sql.exec("DELETE FROM rule_matches");
+    for (const { name } of this.all()) this.drop(name);
   }
 
   /** Records that a secret matches now. A refused one is tried again. */

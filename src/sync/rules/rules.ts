@@ -17,7 +17,7 @@ import { checkTemplate } from "../associations/naming.ts";
 import type { Found } from "../configuration/destination-record.ts";
 import { desiredSteps } from "../objects/object-plan.ts";
 import { mismatch } from "./rule.ts";
-import { definitionOf, namingOf, secretIn } from "./rule-naming.ts";
+import { definitionOf, granularityOf, namingOf, secretIn } from "./rule-naming.ts";
 import { matchView, type RuleRow, type RuleStore } from "./rule-store.ts";
 import type { RuleWork } from "./rule-work.ts";
 
@@ -62,14 +62,14 @@ export class Rules {
     if (!before && this.store.all().length >= MAX_RULES) {
       return refuse("invalid", `a destination has at most ${MAX_RULES} rules`);
     }
+    if (definition.value_template !== "" && granularityOf(found.value.row, definition) !== "secret-path") {
+      return refuse("invalid", "value_template: is for granularity secret-path, where a secret is one object");
+    }
     const { granularity, template } = namingOf(found.value, definition);
     const { type } = found.value;
     const parsed = checkTemplate(template || type.defaults.template[granularity], granularity);
     if (!parsed.ok) return refuse("invalid", `name_template: ${parsed.message}`);
     if (parsed.warning !== null) return refuse("invalid", `name_template: ${parsed.warning}`);
-    if (definition.value_template !== "" && granularity !== "secret-path") {
-      return refuse("invalid", "value_template: is for granularity secret-path, where a secret is one object");
-    }
     return found;
   }
 

@@ -54,6 +54,8 @@ export function contentsOf(
   if (!parsed.ok) return parsed;
   const pushed = sortedEntries(parsed.data).filter(([key]) => !rule || isPushed(key, rule));
   const texts = () => pushed.map(([key, value]) => ({ key, value: asText(value) }));
+  // A template renders one value; the keys that it hides are not pushed by themselves.
+  if (granularity === "secret-key" && rule && rule.valueTemplate !== "") return { ok: false, message: TEMPLATE_BY_KEY };
   if (granularity === "secret-key") return { ok: true, values: texts() };
   if (rule && pushed.length === 0) return { ok: true, values: [] };
   const map = () => Object.fromEntries(texts().map(({ key, value }) => [key, value]));
@@ -64,6 +66,8 @@ export function contentsOf(
   const value = writeEntries(pushed);
   return { ok: true, values: [{ key: "", value, ...(takesData && { data: map() }) }] };
 }
+
+const TEMPLATE_BY_KEY = "a value template is for one object per secret; set the rule again";
 
 const isPushed = (key: string, { keyGlob, excludeKeyGlob }: ContentRule): boolean =>
   (keyGlob.length === 0 || keyGlob.some((glob) => matchesPathGlob(key, glob))) &&

@@ -3,6 +3,7 @@ import type { ObjectResult, ObjectTask, Setup, SyncTask, Trouble } from "../../c
 import { failure } from "../../providers/outcome.ts";
 import type { CallContext, ExternalObject, ObsoleteObject, Put } from "../destinations/destination-type.ts";
 import type { DestinationType } from "../destinations/index.ts";
+import { lacksSuccessor } from "../objects/object-plan.ts";
 import { isPaused } from "../scheduler/retry-policy.ts";
 import type { Content } from "./payload.ts";
 
@@ -36,6 +37,8 @@ export class TaskRun {
   unfinished = false;
   /** A failure that would affect every further object. */
   #stopped: Trouble | null = null;
+  /** Keys of the desired objects that are not up to date; "" is the whole secret. */
+  readonly #missing = new Set<string>();
 
   constructor(
     private readonly type: DestinationType<unknown>,
@@ -115,13 +118,15 @@ export class TaskRun {
   }
 
   /**
-   * The removal of an object; null when it is recorded without one.
+   * The removal of an object; null when it is recorded without one. An object whose successor could not be pushed stays:
+   * a secret with a new name is never missing.
    * @param sourceGone the secret is deleted, or its association is set to absent
    */
   async beginRemoval(copy: ObjectTask, sourceGone: boolean): Promise<Write<ObsoleteObject> | null> {
     if (copy.ours === "no") return this.#record(copy, { state: "absent", notOurs: true, uncalled: true });
     if (this.setup.retain) return this.#record(copy, { state: "retained" });
     if (sourceGone && copy.outside === null) return this.#record(copy, { state: "absent", uncalled: true });
+    if (!sourceGone && lacksSuccessor(copy.subKey, this.#missing)) return this.leave(copy);
     if (!this.mayBegin()) return this.leave(copy);
     if (this.type.kind === "stored") return this.#record(copy, { state: "absent" });
     const known = { name: copy.name, reference: copy.reference };
@@ -145,9 +150,17 @@ export class TaskRun {
   #write<Target>(copy: ObjectTask, object: Target, resultOf: (done: Succeeded) => Recorded): Write<Target> {
     return {
       object,
-      settle: (done) => void (done.outcome === "ok" ? this.#record(copy, resultOf(done)) : this.#fail(copy, done)),
+      settle: (done) => {
+        if (done.outcome === "ok") return void this.#record(copy, resultOf(done));
+        this.#fail(copy, done);
+        this.#miss(copy);
+      },
       leave: () => void this.leave(copy),
     };
+  }
+
+  #miss({ obsolete, subKey }: ObjectTask): void {
+    if (!obsolete) this.#missing.add(subKey);
   }
 
   /** Whether an inspection of the object would come late in the task, when collected removals need the time. */
@@ -176,6 +189,7 @@ export class TaskRun {
   /** Records an object without a call. */
   leave(copy: ObjectTask, trouble?: Trouble): null {
     this.results.push({ ...untouched(copy), ...(trouble && { trouble }) });
+    this.#miss(copy);
     return null;
   }
 

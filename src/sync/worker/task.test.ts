@@ -31,6 +31,13 @@ const task: SyncTask = {
 
 /** Removes the object at a destination that never confirmed a push. @returns its state, and the number of calls tried */
 async function removal(updatePolicy: UpdatePolicy, changes: Partial<ObjectTask> = {}) {
+  const copies = task.copies.map((copy) => ({ ...copy, ...changes }));
+  const { result, calls } = await perform(updatePolicy, { ...task, copies }, null);
+  return { state: result.copies[0]?.state, calls, counts: result.copies.some(isCall) };
+}
+
+/** Performs a task without a network. @param data of the secret; null: it is deleted */
+async function perform(updatePolicy: UpdatePolicy, given: SyncTask, data: string | null) {
   let calls = 0;
   const setup: Setup = {
     namespace: "",
@@ -44,7 +51,7 @@ async function removal(updatePolicy: UpdatePolicy, changes: Partial<ObjectTask> 
   };
   const result = await performTask(
     {
-      object: { plan: async () => null },
+      object: { plan: async () => [...given.copies] },
       settings: {},
       // No call leaves: syncing is paused.
       permit: async () => {
@@ -57,12 +64,12 @@ async function removal(updatePolicy: UpdatePolicy, changes: Partial<ObjectTask> 
     },
     setup,
     {
-      task: { ...task, copies: task.copies.map((copy) => ({ ...copy, ...changes })) },
-      secret: Promise.resolve(null),
+      task: given,
+      secret: Promise.resolve(data === null ? null : { ok: true, value: { version: 2, data } }),
       end: Date.now() + TASK_MS,
     },
   );
-  return { state: result.copies[0]?.state, calls, counts: result.copies.some(isCall) };
+  return { result, calls };
 }
 
 describe("the removal of an object", () => {
@@ -76,5 +83,31 @@ describe("the removal of an object", () => {
     const none = { state: "absent", calls: 0, counts: false };
     expect(await removal("replace", { outside: null })).toEqual(none);
     expect(await removal("replace", { ours: "no" })).toEqual(none);
+  });
+});
+
+describe("an object whose successor cannot be pushed", () => {
+  const [whole] = task.copies as [ObjectTask];
+  const large = "x".repeat(60_000);
+  const old = (subKey: string): ObjectTask => ({ ...whole, subKey, name: `OLD_${subKey}`, obsolete: true });
+  const next = (subKey: string, blocked = false): ObjectTask => ({
+    ...whole,
+    subKey,
+    outside: null,
+    ours: "no",
+    blocked,
+  });
+
+  it.each<[string, SyncTask["granularity"], object, ObjectTask[], number]>([
+    ["a new name, a value that is too large", "secret-path", { a: large }, [next(""), old("")], 0],
+    ["a change from keys to one object", "secret-path", { a: large }, [next(""), old("a"), old("b")], 0],
+    ["a change from one object to keys", "secret-key", { a: large }, [next("a"), old("")], 0],
+    ["a new name of a key that is taken", "secret-key", { a: "1" }, [next("a", true), old("a")], 0],
+    ["a key that is removed beside one that is too large", "secret-key", { a: large }, [next("a"), old("b")], 1],
+  ])("stays: %s", async (_what, granularity, data, copies, calls) => {
+    const tried = await perform("replace", { ...task, desired: "present", granularity, copies }, JSON.stringify(data));
+    expect(tried.calls).toBe(calls);
+    const states = tried.result.copies.map(({ state }) => state);
+    expect(states).toEqual(copies.map((_, at) => (at > 0 && calls > 0 ? "failed" : "untouched")));
   });
 });
