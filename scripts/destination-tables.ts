@@ -68,7 +68,11 @@ function fieldRow(type: string, name: string, field: FieldDescription, canChange
   const spelled = `${field.required ? `**${code(name)}**` : code(name)}${canChange ? "" : "†"}${field.secret ? "‡" : ""}`;
   const choices = field.choices && `${Object.keys(field.choices).map(code).join(" or ")}.`;
   const older = field.hidden && "An older name, still accepted.";
-  return [code(type), spelled, [`${field.label}.`, choices, field.help, older].filter(Boolean).join(" ")];
+  return [
+    code(type),
+    spelled,
+    [`${field.label}.`, choices, field.help?.replaceAll("|", "\\|"), older].filter(Boolean).join(" "),
+  ];
 }
 
 const fields = table(

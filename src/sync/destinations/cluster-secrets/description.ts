@@ -8,7 +8,7 @@ export const description = {
   fields: {
     host: {
       label: "API server",
-      help: "Its host must be listed in the setting SYNC_ALLOWED_HOSTS, and its certificate be a public one.",
+      help: "Its host must be listed in the setting SYNC_ALLOWED_HOSTS, and its certificate be trusted.",
       required: true,
       fixed: true,
       placeholder: "https://cluster.example.com:6443",
