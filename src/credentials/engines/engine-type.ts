@@ -301,8 +301,8 @@ export interface RotationSaga<S extends EngineStates> extends Saga<S["rotation"]
         readonly data?: Readonly<Record<string, unknown>>;
       }
     | { readonly problem: string };
-  /** Removes the new secret; null when there is none. */
-  undo(rotation: S["rotation"], now: number): S["removal"] | null;
+  /** Removes the new secret; null when there is none. @param config whose secret stays; absent or null: none */
+  undo(rotation: S["rotation"], now: number, config?: S["config"] | null): S["removal"] | null;
   /** Name of the lock that a rotation and its searches hold; absent: one of rotations alone. */
   lock?(rotation: S["rotation"]): string;
 }

@@ -38,9 +38,9 @@ function identities() {
   if (!first.ok) throw new Error(first.message);
   const removal = { items: [], stuck: [], search: null, madeAt: 0 };
   /** The second round of a removal. @param early the secret of its beginning */
-  const secondRound = (early: object | null): Job => ({
+  const secondRound = (early: object | null, search: object | null = null): Job => ({
     id: "removal",
-    work: { kind: "removal", removal, because: "test", account: early, lease: false },
+    work: { kind: "removal", removal: { ...removal, search }, because: "test", account: early, lease: false } as never,
     account: 0,
     lock: null,
     deadline: null,
@@ -61,8 +61,10 @@ describe("the identity of a removal whose first round has failed", () => {
     const { stores, accounts, first, secondRound } = identities();
     stores.config.promote((config) => Object.assign({}, config, { secrets: { token: "rotated" } }), 0);
     stores.accounts.secretReplaced();
+    const search = { until: 0, next: 0 };
     for (const early of [null, first]) {
       expect(accounts.ofJob(secondRound(early))).toMatchObject(withToken("rotated", false));
+      expect(accounts.ofJob(secondRound(early, search))).toMatchObject(withToken("rotated", false));
     }
   });
 
@@ -72,6 +74,8 @@ describe("the identity of a removal whose first round has failed", () => {
     for (const early of [null, first]) {
       expect(accounts.ofJob(secondRound(early))).toMatchObject(withToken("of another user", true));
       expect(accounts.ofJob({ ...secondRound(early), failures: 2 })).toMatchObject(withToken("first", false));
+      // A search could find resources of another user.
+      expect(accounts.ofJob(secondRound(early, { until: 0, next: 0 }))).toMatchObject(withToken("first", false));
     }
   });
 });

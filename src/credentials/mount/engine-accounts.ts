@@ -101,10 +101,12 @@ export class EngineAccounts {
     }
     const own = ok({ account: maker, isOther: false });
     if (!present.ok) return own;
-    const isNextTry = work.kind === "removal" && (work.other ?? (failures % 2 === 1 && work.removal.search === null));
+    const isOdd = failures % 2 === 1;
+    // Another identity may find resources of others by the same name.
+    const isNextTry = work.kind === "removal" && (work.other ?? (isOdd && work.removal.search === null));
     switch (this.#isStill(id, early, present.value) ? "same" : type.config.reach(maker, present.value)) {
       case "same":
-        return early === null || isNextTry ? ok({ account: present.value, isOther: false }) : own;
+        return early === null || isNextTry || isOdd ? ok({ account: present.value, isOther: false }) : own;
       case "perhaps":
         return isNextTry ? ok({ account: present.value, isOther: true }) : own;
       case "never":

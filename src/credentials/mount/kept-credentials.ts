@@ -36,7 +36,12 @@ export class KeptCredentials {
   put(role: string, { subject, secret, due }: { subject: string; secret?: Secret; due: number }): void {
     this.#next.forget();
     if (secret === undefined) {
-      this.sql.exec("UPDATE kept_credentials SET due = ?, failures = 0 WHERE role = ?", due, role);
+      this.sql.exec(
+        "UPDATE kept_credentials SET subject = ?, due = ?, failures = 0 WHERE role = ?",
+        subject,
+        due,
+        role,
+      );
       return;
     }
     const sealed = this.keys.seal(JSON.stringify(secret), this.#context(role));

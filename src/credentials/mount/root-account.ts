@@ -5,6 +5,7 @@ import type { WriteRights } from "../../contracts/kv-store.ts";
 import { ok, type Result, refuse } from "../../lib/result.ts";
 import { warn } from "../../platform/observability/log.ts";
 import type { EngineJobs } from "../engine-jobs.ts";
+import type { EngineStates } from "../engines/engine-type.ts";
 import { searching } from "../runner/removal.ts";
 
 const ROTATION_MS = 10 * 60_000;
@@ -39,7 +40,7 @@ export class RootAccount {
     if (!changed.ok) return changed;
     const now = Date.now();
     this.jobs.commit(() => {
-      if (before && type.config.changesIdentity(before, changed.value)) this.stopRotation(now);
+      if (before && type.config.changesIdentity(before, changed.value)) this.stopRotation(now, changed.value);
       config.put(changed.value, now);
       events.config("ConfigWritten", document ?? type.description.paths.config);
     });
@@ -105,13 +106,16 @@ export class RootAccount {
     return started.ok;
   }
 
-  /** Abandons rotations in progress; their removals use the account of their start. Runs inside a transaction. */
-  stopRotation(now: number): void {
+  /**
+   * Abandons rotations in progress; their removals use the account of their start. Runs inside a transaction.
+   * @param next the configuration from now on, whose secret may have been made by hand during the rotation
+   */
+  stopRotation(now: number, next: EngineStates["config"] | null = null): void {
     const { type, config, jobs } = this.jobs.stores;
     config.rotationStopped();
     for (const job of jobs.ofKind("rotation")) {
       if (job.work.kind !== "rotation") continue;
-      const undo = searching(type.rotation?.undo(job.work.rotation, now) ?? null, job);
+      const undo = searching(type.rotation?.undo(job.work.rotation, now, next) ?? null, job);
       const owner = { ...job, because: "rotation given up", by: job.work.rotation.account };
       if (undo) this.jobs.outcomes.abandon(owner, undo, now);
       else jobs.delete(job.id);

@@ -23,8 +23,14 @@ export const rotationSaga: CloudSaga<Rotation> = {
     mapDecision(keySaga.onError(state, each, failure, now, tries), (key) => ({ ...state, ...key })),
 };
 
-/** Undoes `rotationSaga`. */
-export const undoOfRotation: (rotation: Rotation, now: number) => Removal | null = undoOfKey;
+/** Removes the new key, and those of unanswered calls; null without. The key of the next configuration stays. */
+export function undoOfRotation(rotation: Rotation, now: number, next?: EngineConfig | null): Removal | null {
+  const { user, lost } = rotation;
+  const kept = next?.access_key;
+  if (!user || !kept) return undoOfKey(rotation, now);
+  const known = { ...user, keys: [...user.keys, kept] };
+  return undoOfKey({ ...rotation, user: known, lost: lost.filter((id) => id !== kept) }, now);
+}
 
 /** Begins a rotation; refused for an account without a stored key. */
 export function beginRotation(config: EngineConfig | null, account: Result<CloudAccount>): Result<Rotation> {

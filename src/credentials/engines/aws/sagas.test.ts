@@ -177,6 +177,13 @@ describe("a rotation", () => {
   });
 });
 
+it("keeps the key that was configured while a rotation was under way", () => {
+  const { config, account } = world(1);
+  const begun = { ...unwrapped(beginRotation(config, account)), user: { name: "u", keys: ["K1"] }, adding: true };
+  const undo = undoOfRotation({ ...begun, lost: ["K2", "K3"] }, 0, { ...config, access_key: "K2" });
+  expect(undo).toMatchObject({ items: [{ id: "K3" }], search: { except: ["K1", "K2"] } });
+});
+
 it("checks a new key that is not found again, unless the deletion of its user shows it", () => {
   const missing = failure("client", "not_found", 404);
   if (missing.ok) throw new Error("no failure");

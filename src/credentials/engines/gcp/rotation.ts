@@ -103,7 +103,11 @@ export function outcomeOfRotation({ account, add, secret, replaces }: Rotation, 
 }
 
 /** Removes the new key; null when there is none. */
-export function undoOfRotation({ add }: Rotation, now: number): Removal | null {
-  const undo = undoOfKey(add, now);
+export function undoOfRotation({ add }: Rotation, now: number, next?: EngineConfig | null): Removal | null {
+  const kept = next?.credentials?.private_key_id;
+  const known = kept
+    ? { ...add, before: [...(add.before ?? []), kept], lost: add.lost.filter((id) => id !== kept) }
+    : add;
+  const undo = undoOfKey(known, now);
   return undo.items.length > 0 || undo.search ? undo : null;
 }

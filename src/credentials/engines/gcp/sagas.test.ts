@@ -5,10 +5,11 @@ import { answered, walked } from "../../../../test/saga-walks.ts";
 import { failure, type Send } from "../../../providers/outcome.ts";
 import { step } from "./calls.ts";
 import { cloudC } from "./client.ts";
+import type { EngineConfig } from "./config.ts";
 import { keySaga, newKeyAdd, orphansOfKey, undoOfKey } from "./key-add.ts";
 import { keyRemoval, removalSaga } from "./removal.ts";
 import { beginRenewal, renewalSaga } from "./renewal.ts";
-import { outcomeOfRotation, type Rotation } from "./rotation.ts";
+import { outcomeOfRotation, type Rotation, undoOfRotation } from "./rotation.ts";
 
 /** Decisions of Google's sagas at one step each. */
 
@@ -59,6 +60,12 @@ it("checks the removal of the former root key again while it may be a new one", 
   if (!removal) return;
   const soon = removalSaga.onError(removal, step("deleteKey", "a@p", "old"), failureOf("not_found"), 2_000, 0);
   expect(soon).toMatchObject({ state: { items: [{ id: "old", notBefore: 4_000 }] } });
+});
+
+it("keeps the key that was configured while a rotation was under way", () => {
+  const rotation = { add: { ...sent, before: ["K1"], lost: ["K2", "K3"] } } as unknown as Rotation;
+  const next = { credentials: { private_key_id: "K2" } } as unknown as EngineConfig;
+  expect(undoOfRotation(rotation, 0, next)).toMatchObject({ items: [{ id: "K3" }], search: { before: ["K1", "K2"] } });
 });
 
 it("looks a new key up again before its renewal is refused", () => {

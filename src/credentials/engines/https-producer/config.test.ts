@@ -41,6 +41,21 @@ describe("the configuration of a producer", () => {
     if (!config.ok) throw new Error(config.message);
     const stored = { ...config.value, rotation_period: 7_200 };
     expect(changeConfig(stored, ConfigBody.parse({ secrets: { token: "other" } }))).toMatchObject({ ok: true });
+    const on = ConfigBody.parse({ disable_automated_rotation: false });
+    expect(changeConfig({ ...stored, ...off }, on)).toMatchObject({ ok: false, message });
+  });
+
+  it.each([
+    ["other variables", true, { vars: { ...vars, more: "m" } }],
+    ["another lag", true, { producer: { ...cloudflare.producer, lag: 60 } }],
+    ["other secrets", false, { secrets: { token: "other" } }],
+    ["other calls of a rotation", false, { producer: ttl(7_200) }],
+  ])("with %s still has the object of the last rotation: %s", (_name, expected, more) => {
+    const config = written();
+    if (!config.ok) throw new Error(config.message);
+    const root = { call: 0, vars, created: [], at: 0 } as never;
+    const changed = changeConfig({ ...config.value, root }, ConfigBody.parse(more));
+    expect(changed.ok && changed.value.root !== null).toBe(expected);
   });
 
   it("is refused with a value that is no Unicode", () => {

@@ -71,12 +71,16 @@ export function changeConfig(before: EngineConfig | null, body: object): Result<
   if (wrong) return wrong;
   const scheduled = config.rotation_period > 0 || config.rotation_schedule !== "";
   if (scheduled && !root) return refuse("invalid", "producer: has no root, which a rotation needs");
-  const isStored = before?.rotation_period === config.rotation_period && before.producer?.root?.ttl === root?.ttl;
+  const isStored =
+    before?.rotation_period === config.rotation_period &&
+    before.producer?.root?.ttl === root?.ttl &&
+    !before.disable_automated_rotation;
   if (root?.ttl && config.rotation_period >= root.ttl && !isStored && !config.disable_automated_rotation) {
     return refuse("invalid", "rotation_period must be shorter than root.ttl of the producer");
   }
-  const isOther = before !== null && changesIdentity(before, config);
-  return refusedSchedule(config) ?? ok(isOther ? { ...config, root: null } : config);
+  return (
+    refusedSchedule(config) ?? ok(before !== null && replacesRoot(before, config) ? { ...config, root: null } : config)
+  );
 }
 
 /** The refusal of a variable that a part writes as an identifier of SQL; null when each is one. */
@@ -84,6 +88,11 @@ export function refusedIdentifier(part: object, vars: Vars): Refusal | null {
   const wrong = identifiersOf(part).find((name) => !/^\w{1,255}$/.test(vars[name] ?? ""));
   return wrong === undefined ? null : refuse("invalid", `vars: ${wrong} must be an identifier: letters, digits and _`);
 }
+
+/** Whether the object that a rotation made is not that of the secrets any more, or is removed in another way. */
+const replacesRoot = (before: EngineConfig, after: EngineConfig): boolean =>
+  (["url", "secrets"] as const).some((field) => JSON.stringify(before[field]) !== JSON.stringify(after[field])) ||
+  JSON.stringify(before.producer?.root) !== JSON.stringify(after.producer?.root);
 
 /** Whether a change replaces the secrets, or the calls of a rotation, which makes one in progress useless. */
 const changesIdentity = (before: EngineConfig, after: EngineConfig): boolean =>
