@@ -71,7 +71,6 @@ export class Previews {
     keys: KeysOf | null,
   ): PlannedObject[] {
     const isKeyed = definition.granularity === "secret-key";
-    const retains = definition.deletionPolicy === "retain";
     /** Names that earlier associations of this page would take, by collision key. */
     const taken = new Map<string, string>();
     return page.flatMap((row) => {
@@ -84,10 +83,8 @@ export class Previews {
       const rows = this.remoteObjects.of(row.id);
       const steps = planObjects(rows, wanted, holder);
       const blocked = desiredSteps(steps).filter((step) => step.blocked !== null);
-      const missing = new Set(blocked.map(({ copy }) => copy.subKey));
-      const stays = (step: Step) => step.kind === "retire" && !retains && lacksSuccessor(step.row.sub_key, missing);
       // With one object per secret a blocked name refuses the set, so the recorded object stays.
-      const done = !isKeyed && blocked.length > 0 ? blocked : steps.filter((step) => !stays(step));
+      const done = !isKeyed && blocked.length > 0 ? blocked : steps;
       for (const { copy, blocked } of desiredSteps(done)) if (blocked === null) taken.set(copy.collisionKey, row.id);
       return plannedChanges(row.id, rows, done, definition.deletionPolicy).filter(({ action }) => action !== "update");
     });
@@ -148,7 +145,7 @@ const keylessOf = (row: AssociationRow): Keyless => ({
 });
 
 /**
- * The steps of one association as changes at the provider.
+ * The steps of one association as changes at the provider. An object stays without its successor.
  * @param rows the association's recorded objects
  */
 function plannedChanges(
@@ -158,10 +155,13 @@ function plannedChanges(
   deletionPolicy: string,
 ): PlannedObject[] {
   const ours = new Set(rows.filter((row) => mayBeOurs(row) || row.retained === 1).map((row) => row.external_name));
+  const blocked = desiredSteps(steps).filter((step) => step.blocked !== null);
+  const missing = new Set(blocked.map(({ copy }) => copy.subKey));
   return steps.flatMap((step): PlannedObject[] => {
     if (step.kind === "drop") return [];
     if (step.kind === "retire") {
       const action = deletionPolicy === "retain" ? "retain" : "delete";
+      if (action === "delete" && lacksSuccessor(step.row.sub_key, missing)) return [];
       return [{ association, ...subKey(step.row.sub_key), external_name: step.row.external_name, action }];
     }
     const { copy, blocked } = step;

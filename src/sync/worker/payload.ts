@@ -67,7 +67,7 @@ export function contentsOf(
   return { ok: true, values: [{ key: "", value, ...(takesData && { data: map() }) }] };
 }
 
-const TEMPLATE_BY_KEY = "a value template is for one object per secret; set the rule again";
+const TEMPLATE_BY_KEY = "a value template is for one object per secret; set the rule with granularity secret-path";
 
 const isPushed = (key: string, { keyGlob, excludeKeyGlob }: ContentRule): boolean =>
   (keyGlob.length === 0 || keyGlob.some((glob) => matchesPathGlob(key, glob))) &&

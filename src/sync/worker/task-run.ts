@@ -37,7 +37,7 @@ export class TaskRun {
   unfinished = false;
   /** A failure that would affect every further object. */
   #stopped: Trouble | null = null;
-  /** Keys of the desired objects that are not up to date; "" is the whole secret. */
+  /** Keys of the desired objects that do not exist; "" is the whole secret. */
   readonly #missing = new Set<string>();
 
   constructor(
@@ -159,8 +159,9 @@ export class TaskRun {
     };
   }
 
-  #miss({ obsolete, subKey }: ObjectTask): void {
-    if (!obsolete) this.#missing.add(subKey);
+  /** An object that was pushed before exists, with its last content. */
+  #miss({ obsolete, subKey, ours, knownToExist }: ObjectTask): void {
+    if (!obsolete && !(ours === "certainly" && knownToExist)) this.#missing.add(subKey);
   }
 
   /** Whether an inspection of the object would come late in the task, when collected removals need the time. */

@@ -104,7 +104,14 @@ describe("an object whose successor cannot be pushed", () => {
     ["a change from one object to keys", "secret-key", { a: large }, [next("a"), old("")], 0],
     ["a new name of a key that is taken", "secret-key", { a: "1" }, [next("a", true), old("a")], 0],
     ["a key that is removed beside one that is too large", "secret-key", { a: large }, [next("a"), old("b")], 1],
-  ])("stays: %s", async (_what, granularity, data, copies, calls) => {
+    [
+      "an object whose successor exists with its last content",
+      "secret-path",
+      { a: large },
+      [{ ...next(""), ours: "certainly", outside: 1 }, old("")],
+      1,
+    ],
+  ])("stays, unless it is not replaced: %s", async (_what, granularity, data, copies, calls) => {
     const tried = await perform("replace", { ...task, desired: "present", granularity, copies }, JSON.stringify(data));
     expect(tried.calls).toBe(calls);
     const states = tried.result.copies.map(({ state }) => state);
