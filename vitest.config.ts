@@ -184,10 +184,11 @@ export default defineConfig({
           name: "console",
           include: ["test/console/**/*.test.ts"],
           globalSetup: ["./test/console/support/setup.ts"],
+          setupFiles: [PATIENCE],
           // Files share one browser and a page of it.
           isolate: false,
           expect: PATIENT,
-          testTimeout: 120_000,
+          testTimeout: 300_000,
           hookTimeout: 300_000,
           maxWorkers: 2,
           sequence: { groupOrder: 1 },

@@ -54,7 +54,7 @@ describe("a large line of a stream", () => {
     }
     expect((await send(line, "?source=eu")).body).toEqual({ Index: taken.body.Index, Applied: false });
     expect(await eventsOf("Evaluation")).toHaveLength(1);
-  }, 120_000);
+  }, 300_000);
 
   it("is stored completely or not at all", async () => {
     const line = planOf(15_000, 550);

@@ -265,7 +265,8 @@ export class Suite {
     if (process.env["CONSOLE_URL"]) await serveFromDisk(context, this.bench.url);
     await context.addInitScript(WATCH);
     const page = await context.newPage();
-    page.setDefaultTimeout(30_000);
+    // Beside the other suites a step may wait half a minute for the processor.
+    page.setDefaultTimeout(90_000);
     return page;
   }
 
