@@ -1,4 +1,4 @@
-import { useEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { recorded } from "../api/request-log.ts";
 import { CommandText, ToolChoice } from "../components/as-command.tsx";
 import { Button, IconButton } from "../components/button.tsx";
@@ -17,7 +17,8 @@ const isFailure = (entry: Recorded): boolean => (entry.status >= 400 || entry.st
 /** The last requests of this tab as commands, the newest first. Values of secrets are left out. */
 export function CommandDock() {
   const [isWritesOnly, setWritesOnly] = useState(false);
-  useEffect(() => {
+  // Before the dock is painted: Escape works as soon as it is seen.
+  useLayoutEffect(() => {
     const onKeyDown = (event: KeyboardEvent): void => {
       const isElsewhere = document.querySelector("dialog[open]") ?? document.activeElement?.closest("main input");
       if (event.key === "Escape" && !event.defaultPrevented && !isElsewhere) isDockOpen.value = false;
