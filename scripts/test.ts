@@ -60,7 +60,10 @@ const QUICK = ".quick.test.ts";
 const QUICK_REPORT = "node_modules/.cache/sallyport/quick.json";
 const TESTS = "{src,agent/src,packages/*/src,test}/**/*.test.ts";
 
-/** More failed files than these are no matter of chance, and are not tried again. Tests of a file may need an earlier one. */
+/**
+ * More failed files than these are no matter of chance, and are not tried again. Files count: a test of the console may
+ * need an earlier one of its file.
+ */
 const MAX_UNSTEADY = 6;
 /** Lines shown of the first failure of a file: what a browser's test waited for stands in the third. */
 const SHOWN_LINES = 6;
