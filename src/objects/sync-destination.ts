@@ -211,8 +211,10 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
     await neighbours.tryRegister();
     const asks = quota.due(record.row() === null);
     if (asks !== null && asks <= now) await quota.tryRequest();
+    // A step of the purge may have queued work after `now`.
     const ready = this.#wakeUpDue();
-    if (ready !== null && ready <= now && wakeUp.shouldNotify(now)) await wakeUp.notify();
+    const reached = Date.now();
+    if (ready !== null && ready <= reached && wakeUp.shouldNotify(reached)) await wakeUp.notify();
     const rules = ruleWork.due();
     if (rules !== null && rules <= now) await ruleWork.run(now + RULES_MS);
     // Last, because unreachable mounts must not delay other work.

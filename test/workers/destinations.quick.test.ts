@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { everyObject } from "../../src/backup/directory.ts";
 import { ACCESS_CONTROL, storedObject } from "../../src/rpc/stored-objects.ts";
+import { SyncDestination } from "../../src/worker.ts";
 import { itRows } from "../support/rows.ts";
 import { del, get, list, mountKv, patch, put, send } from "./client.ts";
 import { cloudA } from "./sync-cloud-a.ts";
@@ -288,6 +289,16 @@ describe("deleting a destination with associations", () => {
     await eventually(async () => expect((await put(at, {})).status).toBe(200));
     expect(await objects("m")).toEqual({});
     expect(await association("in-mem/m", "one")).toBeUndefined();
+  });
+
+  it("is deleted by its first alarms, although time passes during each", async () => {
+    const now = Date.now.bind(Date);
+    let last = 0;
+    vi.spyOn(Date, "now").mockImplementation(() => (last = Math.max(now(), last + 1)));
+    const alarms = vi.spyOn(SyncDestination.prototype, "alarm");
+    expect((await del(`${at}?purge=true`)).status).toBe(204);
+    await gone();
+    expect(alarms.mock.calls.length).toBeLessThan(6);
   });
 
   it("shows its start, refuses set and remove, and shows the error after a failure", async () => {

@@ -11,7 +11,7 @@ describe("the pace of a destination", () => {
     pacing.spend(pace, 10, 0);
     expect([pacing.room(pace, 0), pacing.nextAt(pace, 0)]).toEqual([0, 1_000]);
     expect(pacing.room(pace, 999)).toBe(0);
-    expect([pacing.room(pace, 1_000), pacing.nextAt(pace, 1_000)]).toEqual([1, 1_000]);
+    expect([pacing.room(pace, 1_000), pacing.nextAt(pace, 1_000)]).toEqual([1, 0]);
   });
 
   it("never accumulates more than a burst", () => {

@@ -23,11 +23,11 @@ export class Pacing {
     this.#tokens = (this.#tokens ?? 0) - writes;
   }
 
-  /** When the next write may start, ms since 1970. */
+  /** When the next write may start, ms since 1970; 0 if it may start now, so that the time is due for every clock. */
   nextAt(pace: Pace, now: number): number {
     this.#fill(pace, now);
     const missing = 1 - (this.#tokens ?? 0);
-    return missing <= 0 ? now : now + Math.ceil((missing * 60_000) / pace.perMinute);
+    return missing <= 0 ? 0 : now + Math.ceil((missing * 60_000) / pace.perMinute);
   }
 
   #fill(pace: Pace, now: number): void {
