@@ -181,8 +181,8 @@ export class SyncDestination extends DestinationMethods implements SyncDestinati
   // ---- inside ----
 
   protected override onRollback(): void {
-    const { record, breaker, quota, purge, resync, ruleWork, work, associations } = this.parts;
-    for (const part of [record, breaker, quota, purge, resync, ruleWork]) part.forget();
+    const { record, breaker, quota, purge, resync, ruleStore, ruleWork, work, associations } = this.parts;
+    for (const part of [record, breaker, quota, purge, resync, ruleStore, ruleWork]) part.forget();
     for (const part of [work, associations]) part.forgetMemos();
   }
 

@@ -140,6 +140,8 @@ export const destinationMigrations: Migration[] = [
   "ALTER TABLE destination ADD COLUMN credentials_end INTEGER",
   // An object that was pushed, and left at the provider when its secret was deleted: a later push may replace it.
   "ALTER TABLE copies ADD COLUMN retained INTEGER NOT NULL DEFAULT 0",
+  // Each page of work on a rule, and each report of a mount, looks for the matches that are to be set or removed.
+  "CREATE INDEX rule_matches_by_state ON rule_matches (rule, generation, applied)",
 ];
 
 export interface DestinationRow extends Record<string, SqlStorageValue> {

@@ -3,9 +3,10 @@ import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import { amount } from "../support/long.ts";
 import { issue } from "./access.ts";
-import { del, mountKv, put } from "./client.ts";
+import { del, get, mountKv, put } from "./client.ts";
 import { connect } from "./healthy-agent.ts";
 import { ask } from "./host-volumes.ts";
+import { eventually, makeDestination, write } from "./sync-helpers.ts";
 
 /* The cost of an operation does not grow with the number of operations before it. Counts depend on no machine. */
 
@@ -69,4 +70,28 @@ it("secrets, policies, tokens and volumes cost the same after many others", asyn
   expect(old.statements).toBeLessThanOrEqual(young.statements * SLACK);
   expect(old.rows).toBeLessThanOrEqual(young.rows * SLACK);
   await stop();
+}, 300_000);
+
+it("a new secret costs the same for a sync rule that matches many others", async () => {
+  await mountKv();
+  await makeDestination("in-mem", "d");
+  const rule = { mount: "kv", match_all: true, max_secrets: 10_000 };
+  expect((await put("/v1/sys/sync/destinations/in-mem/d/rules/all", rule)).text).toContain("active");
+  let made = 0;
+  const add = async (count: number) => {
+    const names = Array.from({ length: count }, () => `s${made++}`);
+    for (const name of names) await write(name, { name });
+    const at = `/sys/sync/associations/destinations?mount=kv&secret_name=${names.at(-1)}`;
+    await eventually(async () => expect((await get(at)).text).toContain('"SYNCED"'));
+  };
+  const take = await counter();
+  const spent = async (): Promise<number> => {
+    take();
+    await add(COUNTED);
+    return take().rows;
+  };
+  await add(COUNTED);
+  const few = await spent();
+  await add(AGE);
+  expect(await spent()).toBeLessThanOrEqual(few * SLACK);
 }, 300_000);

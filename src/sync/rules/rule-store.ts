@@ -39,6 +39,10 @@ export interface MatchRow extends Record<string, SqlStorageValue> {
 const NEVER_SET = "(0, 4)";
 const REFUSED = "(2, 4)";
 
+/** The index of a query of matches. SQLite would read all matches of a rule by the primary key. */
+const BY_STATE = "INDEXED BY rule_matches_by_state";
+const BY_NAME = "";
+
 /** Statuses in which a rule waits for a person. */
 const STOPPED: ReadonlySet<RuleStatus> = new Set(["limit_exceeded", "confirmation_required", "error"]);
 
@@ -47,10 +51,18 @@ const STOPPED: ReadonlySet<RuleStatus> = new Set(["limit_exceeded", "confirmatio
  * write are called inside the object's transaction.
  */
 export class RuleStore {
+  /** Numbers of matches of one generation, by rule; a restart counts them again. */
+  readonly #matched = new Map<string, { readonly generation: number; count: number }>();
+
   constructor(
     private readonly sql: SqlStorage,
     private readonly events: SyncEvents,
   ) {}
+
+  /** Drops the numbers of matches after a rollback. */
+  forget(): void {
+    this.#matched.clear();
+  }
 
   find(name: string): RuleRow | null {
     return this.sql.exec<RuleRow>("SELECT * FROM rules WHERE name = ?", name).toArray()[0] ?? null;
@@ -112,6 +124,7 @@ export class RuleStore {
     this.events.rule("RuleDeleted", name);
     this.sql.exec("DELETE FROM rules WHERE name = ?", name);
     this.sql.exec("DELETE FROM rule_matches WHERE rule = ?", name);
+    this.#matched.delete(name);
   }
 
   clear(): void {
@@ -120,6 +133,8 @@ export class RuleStore {
 
   /** Records that a secret matches now. A refused one is tried again. */
   match(rule: RuleRow, secretName: string): void {
+    const known = this.#known(rule);
+    if (known && !this.#isMatch(rule, secretName)) known.count++;
     this.sql.exec(
       `INSERT INTO rule_matches (rule, secret_name, generation, applied) VALUES (?1, ?2, ?3, 0)
        ON CONFLICT (rule, secret_name) DO UPDATE SET generation = ?3, problem = NULL,
@@ -156,6 +171,8 @@ export class RuleStore {
 
   /** Marks a match as one to be removed; one that was never set is forgotten. */
   unmatch(rule: RuleRow, secretName: string): void {
+    const known = this.#known(rule);
+    if (known && this.#isMatch(rule, secretName)) known.count--;
     this.sql.exec(
       `UPDATE rule_matches SET generation = 0 WHERE rule = ? AND secret_name = ? AND applied NOT IN ${NEVER_SET}`,
       rule.name,
@@ -184,14 +201,24 @@ export class RuleStore {
     this.sql.exec("DELETE FROM rule_matches WHERE rule = ? AND secret_name = ?", rule, secretName);
   }
 
-  /** Matches whose association is to be set, or was refused and is tried again. */
+  /** Matches whose association is to be set, those that have none first. */
   unapplied({ name, generation }: RuleRow, limit: number): MatchRow[] {
-    return this.#matches("rule = ? AND generation = ? AND applied IN (0, 3) LIMIT ?", name, generation, limit);
+    return this.#matches(
+      "rule = ? AND generation = ? AND applied IN (0, 3) LIMIT ?",
+      BY_STATE,
+      name,
+      generation,
+      limit,
+    );
   }
 
-  isUnapplied({ name, generation }: RuleRow, secretName: string): boolean {
-    const where = "rule = ? AND generation = ? AND applied IN (0, 3) AND secret_name = ?";
-    return this.#matches(where, name, generation, secretName).length > 0;
+  isUnapplied(rule: RuleRow, secretName: string): boolean {
+    return this.#isMatch(rule, secretName, "AND applied IN (0, 3)");
+  }
+
+  #isMatch({ name, generation }: RuleRow, secretName: string, and = ""): boolean {
+    const where = `rule = ? AND secret_name = ? AND generation = ? ${and}`;
+    return this.#matches(where, BY_NAME, name, secretName, generation).length > 0;
   }
 
   /** Whether a version was written after the rules that want the association had compared all secrets. */
@@ -202,14 +229,10 @@ export class RuleStore {
     );
   }
 
-  /** Matches to be removed, in order. */
+  /** Matches to be removed. */
   leaving({ name, generation }: RuleRow, limit: number): MatchRow[] {
-    return this.#matches(
-      `rule = ? AND generation < ? AND applied NOT IN ${NEVER_SET} ORDER BY secret_name LIMIT ?`,
-      name,
-      generation,
-      limit,
-    );
+    const where = `rule = ? AND generation < ? AND applied NOT IN ${NEVER_SET} LIMIT ?`;
+    return this.#matches(where, BY_STATE, name, generation, limit);
   }
 
   /** Forgets matches of older evaluations that were never set. */
@@ -219,9 +242,31 @@ export class RuleStore {
   }
 
   page(rule: string, after: string, limit: number): MatchRow[] {
-    return this.#matches("rule = ? AND secret_name > ? ORDER BY secret_name LIMIT ?", rule, after, limit);
+    return this.#matches("rule = ? AND secret_name > ? ORDER BY secret_name LIMIT ?", BY_NAME, rule, after, limit);
   }
 
+  /** How many secrets match. */
+  matched(rule: RuleRow): number {
+    const known = this.#known(rule);
+    if (known) return known.count;
+    const { name, generation } = rule;
+    const { count } = this.sql
+      .exec<{ count: number }>(
+        "SELECT count(*) AS count FROM rule_matches WHERE rule = ? AND generation = ?",
+        name,
+        generation,
+      )
+      .one();
+    this.#matched.set(name, { generation, count });
+    return count;
+  }
+
+  #known({ name, generation }: RuleRow): { count: number } | null {
+    const known = this.#matched.get(name);
+    return known?.generation === generation ? known : null;
+  }
+
+  /** Reads all matches of the rule. */
   counts({ name, generation }: RuleRow): { matched: number; applied: number; leaving: number } {
     return this.sql
       .exec<{ matched: number; applied: number; leaving: number }>(
@@ -303,9 +348,8 @@ export class RuleStore {
   }
 
   problems(rule: string, limit: number): string[] {
-    return this.#matches(`rule = ? AND applied IN ${REFUSED} ORDER BY secret_name LIMIT ?`, rule, limit).map(
-      ({ secret_name, problem }) => `${secret_name}: ${problem}`,
-    );
+    const where = `rule = ? AND applied IN ${REFUSED} ORDER BY secret_name LIMIT ?`;
+    return this.#matches(where, BY_NAME, rule, limit).map(({ secret_name, problem }) => `${secret_name}: ${problem}`);
   }
 
   /** Identifies the removals that wait: the generation, and every secret. */
@@ -335,8 +379,8 @@ export class RuleStore {
     return Object.fromEntries(rows.map(({ status, n }) => [status, n]));
   }
 
-  #matches(where: string, ...values: SqlStorageValue[]): MatchRow[] {
-    return this.sql.exec<MatchRow>(`SELECT * FROM rule_matches WHERE ${where}`, ...values).toArray();
+  #matches(where: string, index: string, ...values: SqlStorageValue[]): MatchRow[] {
+    return this.sql.exec<MatchRow>(`SELECT * FROM rule_matches ${index} WHERE ${where}`, ...values).toArray();
   }
 }
 

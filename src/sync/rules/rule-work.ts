@@ -242,8 +242,7 @@ export class RuleWork {
 
   /** Ends the growth of a rule with too many matches, or begins it again. @returns whether there are too many */
   #limit(row: RuleRow, { max_secrets: most }: RuleDefinition): boolean {
-    const { matched } = this.store.counts(row);
-    if (matched <= most) {
+    if (this.store.matched(row) <= most) {
       if (row.status === "limit_exceeded") this.#rescan(row);
       return false;
     }
@@ -263,19 +262,23 @@ export class RuleWork {
     if (!found) return this.#later();
     return this.#commit(() => {
       const definition = definitionOf(row);
-      const { applied, leaving } = this.store.counts(row);
       const isNew = now - row.window >= WINDOW_MS;
       const removed = isNew ? 0 : row.removed;
-      if (row.status !== "deleting" && removed + leaving > removalsAllowed(definition, applied)) {
-        const problem = `${leaving} secrets no longer match; confirm their removal`;
-        this.store.set(row.name, { status: "confirmation_required", problem });
-        return true;
-      }
+      if (row.status !== "deleting" && this.#stopRemovals(row, definition, removed)) return true;
       const page = this.store.leaving(row, REMOVED);
       for (const match of page) this.#release(row, match, this.removal(definition, found), now);
       this.store.set(row.name, { removed: removed + page.length, ...(isNew && { window: now }) });
       return true;
     });
+  }
+
+  /** Has too many removals wait for a confirmation. @param removed within the hour @returns whether they are too many */
+  #stopRemovals(row: RuleRow, definition: RuleDefinition, removed: number): boolean {
+    const { applied, leaving } = this.store.counts(row);
+    if (removed + leaving <= removalsAllowed(definition, applied)) return false;
+    const problem = `${leaving} secrets no longer match; confirm their removal`;
+    this.store.set(row.name, { status: "confirmation_required", problem });
+    return true;
   }
 
   /** Ends a match. The association stays while another origin wants it. */
