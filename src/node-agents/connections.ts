@@ -159,10 +159,11 @@ export class Connections {
     return state === "opened" ? opened : this.heard(socket);
   }
 
-  /** When the next silence check is due; null without sockets. */
-  nextCheck(now: number): number | null {
-    if (this.#open().length === 0) return null;
-    this.#checkDue ??= now + CHECK_PINGS * this.#pingMs();
+  /** When the next silence check is due; null without sockets. Silence counts from before a restart. */
+  nextCheck(): number | null {
+    const open = this.#open();
+    if (open.length === 0) return null;
+    this.#checkDue ??= Math.min(...open.map((socket) => this.#spoken(socket))) + CHECK_PINGS * this.#pingMs();
     return this.#checkDue;
   }
 
@@ -173,7 +174,7 @@ export class Connections {
 
   /** Closes silent sockets: a half-open connection looks open. Writes nothing while there are none. */
   check(now: number): void {
-    this.#checkDue = null;
+    if (this.#checkDue !== null && this.#checkDue <= now) this.#checkDue = null;
     for (const socket of this.#open()) {
       const seen = this.heard(socket);
       if (now - this.#spoken(socket) <= DEAD_PINGS * this.#pingMs()) continue;

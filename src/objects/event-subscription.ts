@@ -44,8 +44,9 @@ export class EventSubscription extends StoredObject implements EventSubscription
   readonly #keys: DataKeys;
   readonly #record: SubscriptionRecord;
   readonly #wakeUp: WakeUp;
-  /** Time of the last check of the log. */
-  #checkedAt = Date.now();
+  /** Time of the last check of the log; null before the first alarm of this instance. */
+  #checkedAt: number | null = null;
+  readonly #startedAt = Date.now();
 
   protected override get kind() {
     return "event-subscription" as const;
@@ -188,11 +189,16 @@ export class EventSubscription extends StoredObject implements EventSubscription
     ];
   }
 
+  protected override onAnyAlarm(): void {
+    // The instance that set the alarm is out of memory by then, unless it is busy.
+    this.#checkedAt ??= 0;
+  }
+
   protected override ownDeadline(): number | null {
     const row = this.#record.row();
     if (!row || row.paused !== null) return null;
     if (row.lease !== null) return this.#wakeUp.due(row.lease_until);
-    return this.#isBehind(row) ? this.#wakeUp.due(row.ready_at) : this.#checkedAt + CHECK_MS;
+    return this.#isBehind(row) ? this.#wakeUp.due(row.ready_at) : (this.#checkedAt ?? this.#startedAt) + CHECK_MS;
   }
 
   protected override async onAlarm(now: number): Promise<void> {

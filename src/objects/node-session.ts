@@ -279,7 +279,7 @@ export class NodeSession extends StoredObject implements NodeSessionApi {
   protected override ownDeadline(): number | null {
     // Open operations of a removed node are abandoned step by step.
     const owed = this.#record.row.revoked && this.#operations.anyOpen() ? 0 : null;
-    return earliest(this.#connections.nextCheck(Date.now()), this.#operations.nextDue(), owed);
+    return earliest(this.#connections.nextCheck(), this.#operations.nextDue(), owed);
   }
 
   protected override async onAlarm(now: number): Promise<void> {

@@ -279,9 +279,19 @@ describe("an owner that restarts", () => {
     expect([rows.holders.size, next.nextReview(), next.change(["a"], 2_106)]).toEqual([0, null, null]);
   });
 
-  it("reviews its rows again when their leases run at its next alarm", () => {
+  it("reviews its rows again as soon as the leases of before are over", () => {
     table.grant("fra", "a", 0);
     const next = new LeaseTable(rows, 5);
+    next.review(10);
+    expect([rows.holders.size, next.nextReview()]).toEqual([1, 2_110]);
+    next.review(2_110);
+    expect([rows.holders.size, next.nextReview()]).toEqual([0, null]);
+  });
+
+  it("reviews its rows at the usual time while a holder of before has asked again", () => {
+    table.grant("fra", "a", 0);
+    const next = new LeaseTable(rows, 5);
+    next.grant("fra", "a", 8);
     next.review(10);
     expect([rows.holders.size, next.nextReview()]).toEqual([1, REVIEW_MS + 10]);
   });

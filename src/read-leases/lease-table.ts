@@ -344,7 +344,10 @@ export class LeaseTable {
       this.#recorded.delete(holder);
       this.rows.dropHolder(holder);
     }
-    this.#review = this.#recorded.size === 0 ? null : now + REVIEW_MS;
+    // Leases of before a restart are over soon. An idle owner is out of memory long before the usual review, and would
+    // find them running at each.
+    const areLoaded = [...this.#leases.values()].some(({ term }) => term === 0);
+    this.#review = this.#recorded.size === 0 ? null : areLoaded ? this.#end(now) : now + REVIEW_MS;
   }
 
   #next(): number {

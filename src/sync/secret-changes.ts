@@ -29,9 +29,15 @@ export class SecretChanges {
     if (rows.length === 0) return;
     const now = Date.now();
     const notifies = this.#mayNotify(now);
-    this.object.commit(() => {
-      for (const row of rows) this.associations.setDesired(row, "present", now);
-    });
+    try {
+      this.object.commit(() => {
+        for (const row of rows) this.associations.setDesired(row, "present", now);
+      });
+    } catch (failure) {
+      // The mount delivers again, and no message is on its way.
+      if (notifies) this.wakeUp.resume();
+      throw failure;
+    }
     await this.quota.requestForWaiting();
     // Sent after the response: the mount's delivery is complete once the rows are stored.
     if (notifies) this.object.waitUntil(this.wakeUp.notify());

@@ -188,8 +188,10 @@ describe("an object that is held after its restore was undone", () => {
     await begin();
     const access = accessControl(env);
     const late = () => storedObject(env, REGISTRY).holdForRestore("gone", bornWith(REGISTRY.kind));
+    // An idle object is out of memory when its alarm comes.
     const check = async () => {
       time.advance(RESTORE_CHECK_MS);
+      await evictObject(stubOf(REGISTRY));
       await runDurableObjectAlarm(stubOf(REGISTRY));
     };
     const time = new ShiftedClock();

@@ -555,6 +555,18 @@ describe("a crash", () => {
     });
     await expect.poll(hook.keys).toEqual(["a"]);
   });
+
+  it("of a wake-up is repaired by the alarm that comes after the object's memory is gone", async () => {
+    const hook = await newHook();
+    await subscribe("s", hook.url);
+    const wake = vi.spyOn((await import("../../src/worker.ts")).EventSubscription.prototype, "wake");
+    wake.mockResolvedValue(undefined);
+    await appendKeys("a");
+    await expect.poll(() => wake.mock.calls.length).toBeGreaterThan(0);
+    await evictObject(stub());
+    await runInDurableObject(stub(), (object) => object.alarm());
+    await expect.poll(hook.keys).toEqual(["a"]);
+  });
 });
 
 describe("the namespace of a subscription", () => {

@@ -85,6 +85,18 @@ describe("a socket", () => {
     expect(await statusOf(agent.node)).toBe("ready");
   });
 
+  it("that is silent is checked at the same time after a restart of its session", async () => {
+    const [agent] = await ScriptedAgent.connected();
+    await ready(agent);
+    offset += 61_000;
+    await heardNow(agent);
+    await runDurableObjectAlarm(agent.stub);
+    const due = await nextDue(agent);
+    offset += 60_000;
+    await agent.hibernate();
+    expect((await nextDue(agent)) ?? 0).toBeLessThanOrEqual(due ?? 0);
+  });
+
   it("uses the deployment's ping interval, which its agent receives", async () => {
     const agent = await ScriptedAgent.joined();
     await runInDurableObject(agent.stub, (session: NodeSession) => {

@@ -115,6 +115,34 @@ describe("a rule", () => {
     await holds("app/db", "app/web");
   });
 
+  it("works while another one's mount fails", async () => {
+    const survey = KvStore.prototype.survey;
+    vi.spyOn(KvStore.prototype, "survey").mockImplementation(function (this: KvStore, ...given) {
+      if (given[0] === "bad/") throw new Error("down");
+      return survey.apply(this, given);
+    });
+    expect((await rule("bad", { path_prefix: "bad/" })).body.data.status).toBe("scanning");
+    await add("app/db");
+    expect((await rule("web", { path_prefix: "app/" })).body.data.status).toBe("active");
+    await holds("app/db");
+  });
+
+  it("is answered while its mount does not answer", async () => {
+    const open = Promise.withResolvers<void>();
+    const survey = KvStore.prototype.survey;
+    vi.spyOn(KvStore.prototype, "survey").mockImplementation(async function (
+      this: KvStore,
+      ...given: Parameters<KvStore["survey"]>
+    ) {
+      await open.promise;
+      return survey.apply(this, given);
+    } as unknown as KvStore["survey"]);
+    await add("app/db");
+    expect((await rule("web", { path_prefix: "app/" })).body.data.status).toBe("scanning");
+    open.resolve();
+    await holds("app/db");
+  });
+
   it("follows metadata, globs and exclusions", async () => {
     await add("a/one", "a/two", "a/private/x");
     await put("/v1/kv/metadata/a/one", { custom_metadata: { env: "prod" } });

@@ -363,6 +363,8 @@ export abstract class StoredObject extends DurableObject<Env> {
       if (next !== null) this.#arm(Math.max(next, Date.now() + ALARM_GAP_MS));
     } catch (failure) {
       warn("alarm-failed", { object: this.ctx.id.name, because: textOf(failure) });
+      // A commit of the handler may have armed for rows that are due, which would fail again without a pause.
+      this.#armed = null;
       this.#arm(now + ALARM_GUARD_MS);
     }
   }

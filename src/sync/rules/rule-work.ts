@@ -19,7 +19,7 @@ const APPLIED = 50;
 const REMOVED = 200;
 /** Removals are counted by the hour. */
 const WINDOW_MS = 3_600_000;
-/** Pause after a mount or the queue has refused. */
+/** Pause of all rules after a mount or the queue has refused, and no other rule has work. */
 const RETRY_MS = 10_000;
 const RULES = "rules";
 
@@ -165,19 +165,30 @@ export class RuleWork {
   }
 
   async #run(deadline: number): Promise<void> {
-    try {
-      for (let worked = true; worked && Date.now() < deadline; ) {
-        worked = false;
-        for (const { name } of this.store.all()) {
-          const row = this.store.find(name);
-          if (row && this.#hasWork(row)) worked = (await this.#step(row)) || worked;
-          // Other calls of the object have their turn between pages.
-          await scheduler.wait(0);
+    // Rules whose mount or queue refuses, which keep no other rule waiting.
+    const waiting = new Set<string>();
+    let worked = true;
+    while (worked && Date.now() < deadline) {
+      worked = false;
+      for (const { name } of this.store.all()) {
+        const row = this.store.find(name);
+        if (row && !waiting.has(name) && this.#hasWork(row)) {
+          if (await this.#tryStep(row)) worked = true;
+          else waiting.add(name);
         }
+        // Other calls of the object have their turn between pages.
+        await scheduler.wait(0);
       }
+    }
+    if (waiting.size > 0 && !worked) this.#notBefore = Date.now() + RETRY_MS;
+  }
+
+  async #tryStep(row: RuleRow): Promise<boolean> {
+    try {
+      return await this.#step(row);
     } catch (failure) {
-      this.#notBefore = Date.now() + RETRY_MS;
       warn("rule-failed", { destination: this.object.name, because: textOf(failure) });
+      return false;
     }
   }
 
@@ -203,7 +214,7 @@ export class RuleWork {
     // Changes must be reported before they can be missed.
     if (outbox.holds(RULES, row.mount_uuid)) {
       await outbox.drain(RULES, row.mount_uuid);
-      if (outbox.holds(RULES, row.mount_uuid)) return this.#later();
+      if (outbox.holds(RULES, row.mount_uuid)) return false;
     }
     if (row.cursor === "" && this.#resumeSome(row)) return true;
     const definition = definitionOf(row);
@@ -259,7 +270,7 @@ export class RuleWork {
   #removeSome(row: RuleRow): boolean {
     const now = Date.now();
     const found = this.record.find();
-    if (!found) return this.#later();
+    if (!found) return false;
     return this.#commit(() => {
       const definition = definitionOf(row);
       const isNew = now - row.window >= WINDOW_MS;
@@ -300,7 +311,7 @@ export class RuleWork {
   /** Sets associations of matches, unless a request has set them, or a rule that comes first. */
   async #applySome(row: RuleRow): Promise<boolean> {
     const found = this.record.find();
-    if (!found) return this.#later();
+    if (!found) return false;
     const { outbox } = this.object;
     const names = this.#nextUnapplied(row);
     const page = await this.desiredState.setPage({
@@ -319,7 +330,7 @@ export class RuleWork {
     this.object.waitUntil(outbox.drain("associations"));
     if (page.ok && page.value) return true;
     // The rule was changed meanwhile, or there is no room.
-    return this.store.find(row.name)?.generation === row.generation ? this.#later() : true;
+    return this.store.find(row.name)?.generation !== row.generation;
   }
 
   /** The next matches to be set: those of secrets that were reported just now come first. */
@@ -342,11 +353,6 @@ export class RuleWork {
     // The rule that comes first may be paused.
     this.associations.resume(association, Date.now());
     return "settled";
-  }
-
-  #later(): false {
-    this.#notBefore = Date.now() + RETRY_MS;
-    return false;
   }
 
   #commit<T>(change: () => T): T {

@@ -49,7 +49,7 @@ export class Rules {
     if (!checked.ok) return checked;
     this.object.commit(() => this.work.begin(name, mount, definition));
     await this.object.outbox.drain("rules", mount.uuid);
-    await this.work.run(Date.now() + INLINE_MS);
+    await this.#work();
     return this.read(name);
   }
 
@@ -98,7 +98,7 @@ export class Rules {
       return refuse("conflict", "plan is out of date");
     }
     this.object.commit(() => this.work.confirm(row, Date.now()));
-    await this.work.run(Date.now() + INLINE_MS);
+    await this.#work();
     return this.read(name);
   }
 
@@ -108,8 +108,15 @@ export class Rules {
     if (!row) return ok(null);
     this.object.commit(() => this.work.delete(row, onUnmatch));
     await this.object.outbox.drain("rules", row.mount_uuid);
-    await this.work.run(Date.now() + INLINE_MS);
+    await this.#work();
     return ok(null);
+  }
+
+  /** Works on rules for `INLINE_MS`; a run that an alarm has begun may take longer, and is not waited for. */
+  async #work(): Promise<void> {
+    const run = this.work.run(Date.now() + INLINE_MS);
+    this.object.waitUntil(run);
+    await Promise.race([run, scheduler.wait(INLINE_MS)]);
   }
 
   /** The effect of a put: counts of all secrets, and one page of the objects that change. Holds a page in memory. */

@@ -84,8 +84,8 @@ export const restoredBy = ({ kv }: DurableObjectStorage): string => kv.get<strin
  */
 export class SnapshotLock {
   #holder: SnapshotHolder | RestoreHolder | null;
-  /** When an object that is held for a restore next asks for it; lost with the object's memory. */
-  #restoreCheck = Date.now() + RESTORE_CHECK_MS;
+  /** When an object that is held for a restore next asks for it; 0 after a restart, as idle objects have at each alarm. */
+  #restoreCheck = 0;
   /** Until this time no other snapshot may start; lost with the object's memory. */
   #aliveUntil = 0;
   /** The snapshot that blocks writes, and when the block ends, ms since 1970; lost with the object's memory. */
