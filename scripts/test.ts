@@ -23,30 +23,28 @@ import { dirname, join, relative } from "node:path";
 import { stripVTControlCharacters } from "node:util";
 import { doublesVersion, passedVersion, recordPassed } from "./doubles.ts";
 import { QUIET_WRANGLER } from "./runtime.ts";
-
-interface FileReport {
-  /** The file. */
-  name: string;
-  status: string;
-  message: string;
-  assertionResults: Array<{ fullName: string; status: string; failureMessages: string[] }>;
-}
-
-/** The part of vitest's JSON report that is counted here. */
-interface Report {
-  testResults: FileReport[];
-}
+import { STARTED_FILES, type StartedFiles } from "./started-files.ts";
+import {
+  type Counts,
+  countsOf,
+  type Failure,
+  failuresOf,
+  type Report,
+  withFilesThatDidNotRun,
+  withLaterResults,
+} from "./test-report.ts";
 
 interface Outcome {
   passed: boolean;
   /** Why not. */
   because: string;
-  counts?: { passed: number; failed: number; skipped: number };
+  counts?: Counts;
 }
 
 const VITEST = ["node_modules/vitest/vitest.mjs", "run"];
 /** The compiler collects no garbage below 3 GiB: it holds its programs to the end, and collecting took a fifth of its time. */
 const COMPILER = { GOGC: "off", GOMEMLIMIT: "3GiB" };
+const FILES_REPORTER = "./scripts/started-files.ts";
 const DOUBLES = "test/doubles/";
 /** Files of one run at once; each has a runtime or services, of up to half a GiB. */
 const memory = Math.min(totalmem(), process.constrainedMemory() || totalmem());
@@ -163,8 +161,8 @@ async function suites(runs: readonly (readonly string[])[]): Promise<Outcome> {
   const found = results.flatMap(({ report }) => report ?? []);
   if (found.length < runs.length) return { passed: false, because: "vitest left no report, above is why" };
   let report: Report = { testResults: found.flatMap(({ testResults }) => testResults) };
-  let passed = results.every(({ status }) => status === 0);
   const failures = report.testResults.flatMap(failuresOf);
+  let passed = failures.length === 0 && results.every(({ status }) => status === 0);
   listFailures("×", failures);
   // An error outside of the tests stands in no report, so a second attempt would hide it.
   const failedOutside = results.some(
@@ -176,13 +174,13 @@ async function suites(runs: readonly (readonly string[])[]): Promise<Outcome> {
     console.log("\n== Failed files again");
     const second = await vitest("second", [...files, "--maxWorkers=1"]);
     report = withLaterResults(report, second.report);
-    passed = second.status === 0;
     const still = report.testResults.flatMap(failuresOf);
+    passed = still.length === 0 && second.status === 0;
     listFailures("×", still);
     if (still.length === 0) listFailures("unsteady:", failures);
   }
   writeFileSync(reportFile("all"), JSON.stringify(report));
-  const counts = count(report);
+  const counts = countsOf(report);
   const because = counts.failed > 0 ? "tests, above is why" : "something outside of the tests, above is what";
   return { passed, because, counts };
 }
@@ -190,15 +188,18 @@ async function suites(runs: readonly (readonly string[])[]): Promise<Outcome> {
 /** One run of vitest; its report is null when it left none. */
 async function vitest(name: string, args: readonly string[]): Promise<{ status: number; report: Report | null }> {
   const file = reportFile(name);
-  const reporters = ["--reporter=default", "--reporter=json", `--outputFile.json=${file}`];
-  const { status } = await run("", process.execPath, [...VITEST, ...reporters, ...args], "inherit");
-  return { status, report: existsSync(file) ? readReport(file) : null };
-}
-
-/** The first report, with the results of files that ran again from the second. */
-function withLaterResults(first: Report, second: Report | null): Report {
-  const again = new Map(second?.testResults.map((result) => [result.name, result]));
-  return { testResults: first.testResults.map((result) => again.get(result.name) ?? result) };
+  const started = reportFile(`${name}-files`);
+  const reporters = [
+    "--reporter=default",
+    "--reporter=json",
+    `--outputFile.json=${file}`,
+    `--reporter=${FILES_REPORTER}`,
+  ];
+  const settings = { [STARTED_FILES]: started };
+  const { status } = await run("", process.execPath, [...VITEST, ...reporters, ...args], "inherit", settings);
+  if (!existsSync(file) || !existsSync(started)) return { status, report: null };
+  const files = JSON.parse(readFileSync(started, "utf8")) as StartedFiles;
+  return { status, report: withFilesThatDidNotRun(readReport(file), files) };
 }
 
 function reportFile(name: string): string {
@@ -214,28 +215,6 @@ function haveDoublesPassed(): boolean {
   const { testResults } = readReport(reportFile("all"));
   const files = testResults.filter(({ name }) => relative(process.cwd(), name).startsWith(DOUBLES));
   return files.length > 0 && files.every(({ status }) => status === "passed");
-}
-
-function count({ testResults }: Report): NonNullable<Outcome["counts"]> {
-  const tests = testResults.flatMap((file) => file.assertionResults);
-  const passed = tests.filter(({ status }) => status === "passed").length;
-  const skipped = tests.filter(({ status }) => status !== "passed" && status !== "failed").length;
-  return { passed, failed: testResults.flatMap(failuresOf).length, skipped };
-}
-
-interface Failure {
-  file: string;
-  /** Empty when the file could not be loaded. */
-  test: string;
-  message: string;
-}
-
-/** The failed tests of a file. A file that could not be loaded has no tests, and is one failure. */
-function failuresOf({ name, status, message, assertionResults }: FileReport): Failure[] {
-  const file = relative(process.cwd(), name);
-  const failed = assertionResults.filter((test) => test.status === "failed");
-  if (status === "failed" && failed.length === 0) return [{ file, test: "", message }];
-  return failed.map(({ fullName: test, failureMessages: [message = ""] }) => ({ file, test, message }));
 }
 
 /** Prints the failed tests, because vitest's own report is far above: of each file the first with its message. */

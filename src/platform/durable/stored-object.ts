@@ -362,9 +362,9 @@ export abstract class StoredObject extends DurableObject<Env> {
       const next = this.nextDue();
       if (next !== null) this.#arm(Math.max(next, Date.now() + ALARM_GAP_MS));
     } catch (failure) {
-      warn("alarm-failed", { object: this.ctx.id.name, because: textOf(failure) });
       // A commit of the handler may have armed for rows that are due, which would fail again without a pause.
       this.#armed = null;
+      warn("alarm-failed", { object: this.ctx.id.name, because: textOf(failure) });
       this.#arm(now + ALARM_GUARD_MS);
     }
   }
