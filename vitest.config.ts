@@ -27,7 +27,7 @@ const FILES_AT_ONCE = Math.max(2, Math.min(2 * availableParallelism() + 1, Math.
 
 /** Polling ends as soon as the condition holds; a busy machine may need much longer than an idle one. */
 const PATIENT = { poll: { timeout: 30_000 } };
-/** The same for `vi.waitFor`. */
+/** The same for `vi.waitFor` and `vi.waitUntil`. */
 const PATIENCE = "./test/support/patience.ts";
 
 /** Adapters of providers against their doubles: each file loads the same code, and none starts a process. */
@@ -112,6 +112,7 @@ export default defineConfig({
             "{src,agent/src,packages/*/src}/**/*.test.ts",
             "test/{mutations,read-leases,style,support}/**/*.test.ts",
           ],
+          setupFiles: [PATIENCE],
           isolate: false,
           expect: PATIENT,
           testTimeout: 60_000,
@@ -173,6 +174,7 @@ export default defineConfig({
           name: "clients",
           include: ["test/clients/**/*.test.ts"],
           globalSetup: ["./test/clients/setup.ts"],
+          setupFiles: [PATIENCE],
           isolate: false,
           expect: PATIENT,
           testTimeout: 300_000,

@@ -420,15 +420,14 @@ describeConsole("the frame", (suite) => {
     await opened.close();
   });
 
-  it("is usable within a second", async () => {
+  it("shows the login before the API answers", async () => {
     const opened = await suite().open({ token: null, isNewProfile: true });
     const { page } = opened;
-    await page.getByRole("button", { name: "Log in", exact: true }).waitFor();
-    const ms = await page.evaluate(() => {
-      const [navigation] = performance.getEntriesByType("navigation") as PerformanceNavigationTiming[];
-      return navigation?.domContentLoadedEventEnd ?? Number.POSITIVE_INFINITY;
-    });
-    expect(ms).toBeLessThan(5_000);
+    const loginButton = page.getByRole("button", { name: "Log in", exact: true });
+    await loginButton.waitFor();
+    await page.route("**/v1/**", () => undefined);
+    await page.reload();
+    await loginButton.waitFor();
     await opened.close();
   });
 });

@@ -40,6 +40,7 @@ describeConsole("the layout", (suite) => {
     for (const path of SCREENS) {
       await opened.visit(path);
       await opened.page.waitForTimeout(500);
+      await opened.shown();
       await opened.shot(`layout-${width}-${path.replace(/[^a-z]+/g, "-")}`);
       const scrolled = await opened.page.evaluate(() => {
         const over = (selector: string, side: "Width" | "Height"): string[] =>

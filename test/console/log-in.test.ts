@@ -136,12 +136,12 @@ describeConsole("log-in", (suite) => {
   });
 
   it("logs out when the token expires, and returns to the same page after the next login", async () => {
-    const { auth } = (await suite().call("POST", "auth/token/create", { ttl: "25s", policies: ["default"] })) as {
+    const { auth } = (await suite().call("POST", "auth/token/create", { ttl: "60s", policies: ["default"] })) as {
       auth: { client_token: string };
     };
     const opened = await suite().open({ token: auth.client_token, path: "secrets", refusals: [/403/] });
     const { page } = opened;
-    await page.getByText(/^Your token (has ended|is no longer valid)/).waitFor({ timeout: 90_000 });
+    await page.getByText(/^Your token (has ended|is no longer valid)/).waitFor({ timeout: 150_000 });
     await opened.logIn(suite().bench.token);
     await page.getByRole("heading", { name: "Secrets" }).waitFor();
     await opened.expectClean();

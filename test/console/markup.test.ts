@@ -125,6 +125,7 @@ describeConsole("markup in texts", (suite) => {
       await opened.visit(path);
       // The screen before it may still be shown.
       await page.waitForTimeout(400);
+      await opened.shown();
       if (![...others, ...absent].includes(path))
         await vi.waitFor(async () => expect(await showsMarkup(), path).toBe(true)).catch(() => without.push(path));
       // A button that was clicked is called Hide, and one of them reveals all others.

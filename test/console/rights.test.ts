@@ -86,7 +86,7 @@ describeConsole("a token that may not look", (suite) => {
       const isTold = await main
         .getByText(text)
         .first()
-        .waitFor({ timeout: 3_000 })
+        .waitFor()
         .then(
           () => true,
           () => false,
@@ -117,7 +117,7 @@ describeConsole("a token that may not look", (suite) => {
     const look = async (place: string) => {
       const text = async () => (await main.textContent()) ?? "";
       const isTold = await expect
-        .poll(text, { timeout: 4_000 })
+        .poll(text)
         .toMatch(TOLD)
         .then(
           () => true,

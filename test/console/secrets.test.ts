@@ -370,11 +370,9 @@ describeConsole("secrets", (suite) => {
     await page.route("**/v1/secret/metadata?**", (route) => route.fulfill({ json: { data: { keys } } }));
     await opened.visit("secrets/secret");
     await page.getByRole("treeitem", { name: "secret-000000" }).focus();
-    const started = performance.now();
     await page.keyboard.press("End");
     await page.getByRole("treeitem").last().waitFor();
     await page.getByText("secret-099999").waitFor();
-    expect(performance.now() - started).toBeLessThan(5_000);
     expect(await page.getByRole("treeitem").count()).toBeLessThan(100);
     await page.route("**/v1/sys/search?**", (route) => {
       const q = new URL(route.request().url()).searchParams.get("q") ?? "";

@@ -13,7 +13,6 @@ import {
   makeDestination,
   setAssociation,
   setWithoutWaiting,
-  setWithoutWaiting,
   write,
 } from "../workers/sync-helpers.ts";
 import { randomFrom } from "./random.ts";

@@ -7,7 +7,7 @@ import { del, mountKv, put } from "../workers/client.ts";
 import { clock } from "../workers/clock.ts";
 import { byItself } from "../workers/clock-and-alarms.ts";
 import { objectIds } from "../workers/created-objects.ts";
-import { association, makeDestination, removeAssociation, setWithoutWaiting } from "../workers/sync-helpers.ts";
+import { association, makeDestination, removeWithoutWaiting, setWithoutWaiting } from "../workers/sync-helpers.ts";
 import { RemotePlace } from "../workers/sync-places.ts";
 import { both, cut, insist } from "./crash-point.ts";
 import { randomFrom } from "./random.ts";
@@ -66,7 +66,7 @@ it.each(part([1, 2, 3, 4, 5, 6]))(
       },
       async () => {
         const secret = pick(SECRETS);
-        await insist(() => removeAssociation(AT, secret));
+        await insist(() => removeWithoutWaiting(AT, secret));
         associated.delete(secret);
       },
       async () => {

@@ -13,7 +13,7 @@ import {
   association,
   cloudABody,
   makeDestination,
-  removeAssociation,
+  removeWithoutWaiting,
   setAssociation,
   write,
 } from "../workers/sync-helpers.ts";
@@ -83,7 +83,7 @@ describe("a secret with changed keys", () => {
       const happened = cut(where);
       await insist(() => setAssociation(SPREAD, "app"));
       await attempt(put("/v1/kv/data/app", { data: { b: "2", c: "2" } }));
-      await insist(() => removeAssociation(SPREAD, "app"));
+      await insist(() => removeWithoutWaiting(SPREAD, "app"));
       await byItself(async () => {
         expect(await association(SPREAD, "app")).toBeUndefined();
         expect(await external()).toEqual({});
@@ -469,7 +469,7 @@ it("has every effect once when every delivery is repeated", async () => {
   await byItself(async () => expect(await external()).toEqual({ "app/b": "2", "app/c": "2" }));
   await spread();
   await byItself(async () => expect((await association(SPREAD, "app"))?.sync_status).toBe("SYNCED"));
-  await removeAssociation(SPREAD, "app");
+  await removeWithoutWaiting(SPREAD, "app");
   await byItself(async () => expect(await external()).toEqual({}));
   const creates = (await cloudA.requests()).filter(({ operation }) => operation === "CreateSecret");
   expect(creates).toHaveLength(3);

@@ -12,7 +12,7 @@ import {
   association,
   cloudABody,
   makeDestination,
-  removeAssociation,
+  removeWithoutWaiting,
   setAssociation,
 } from "../workers/sync-helpers.ts";
 import { attempt, both, cut, insist } from "./crash-point.ts";
@@ -112,7 +112,7 @@ it.each([1, 2, 3, 4, 5, 6])(
       setSome,
       async () => {
         const [at, secret] = [pick(destinations), pick(SECRETS)];
-        await insist(() => removeAssociation(at, secret));
+        await insist(() => removeWithoutWaiting(at, secret));
         associated.delete(`${at} ${secret}`);
       },
       () => attempt(del(`/v1/kv/data/${pick(SECRETS)}`)),

@@ -7,7 +7,7 @@ import {
   eventually,
   makeDestination,
   objects,
-  removeAssociation,
+  removeWithoutWaiting,
   setWithoutWaiting,
   write,
 } from "../workers/sync-helpers.ts";
@@ -166,7 +166,7 @@ describe.each([
         2,
         async () => {
           const path = pick(PATHS);
-          await removeAssociation(D, path);
+          await removeWithoutWaiting(D, path);
           model.manual.delete(path);
         },
       ],

@@ -257,7 +257,7 @@ describe("import vault", () => {
     await expectEqual();
   });
 
-  it("repeats every write whose answer is lost, without a second effect", async () => {
+  it("repeats every write whose answer is lost, without a second effect", { timeout: 300_000 }, async () => {
     const seen = new Set<string>();
     // Without a program, only the connection is closed.
     proxy.fate = (write) => {

@@ -301,7 +301,7 @@ it("keeps every acknowledged write and repeats no effect when all its processes 
   await start();
   await checkSecrets();
   // Without another write: alarms alone bring the events to the stream and the newest versions to the destinations.
-  await until(checkEvents, 20_000);
+  await until(checkEvents, 90_000);
   const killed = Date.now();
   await until(checkDestinations, CONVERGE_MS);
   await checkSecrets();

@@ -58,9 +58,9 @@ it("the node's report lists its CSI plugins, and changes when one disappears and
   if (!first) await eventually("a healthy plugin", () => healths().at(-1) || undefined);
   expect(hello.features).toContain("csi.controller.create");
   await driver.kill();
-  await eventually("the plugin's end", () => healths().at(-1) === false || undefined, 20_000);
+  await eventually("the plugin's end", () => healths().at(-1) === false || undefined);
   await driver.start();
-  await eventually("the plugin's return", () => healths().at(-1) === true || undefined, 20_000);
+  await eventually("the plugin's return", () => healths().at(-1) === true || undefined);
 });
 
 it("CSI plugins are reported at once although a host volume plugin hangs in its fingerprint or in a restore", async () => {

@@ -7,10 +7,10 @@ import { creation, RawClient } from "./csi-process.ts";
 
 /* CSI as users have it: the service as it is, asked over HTTP, and nodes with the agent and a driver as they are. */
 
-vi.setConfig({ testTimeout: 60_000 });
+vi.setConfig({ testTimeout: 180_000 });
 const world = new World();
 
-beforeAll(() => world.start(), 90_000);
+beforeAll(() => world.start());
 afterAll(() => world.destroy());
 
 const refusal = ({ status, text }: Answer) => [status, text];

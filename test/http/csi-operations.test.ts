@@ -390,7 +390,7 @@ it("reports a plugin as missing, present, not ready, gone or back, and keeps its
   expect(csi.reported.CSINodePlugins?.[PLUGIN]?.NodeInfo.ID).toBe("");
   await driver.start();
   // The health check runs without a request.
-  await eventually("a healthy plugin", () => controller()?.Healthy || undefined, 20_000);
+  await eventually("a healthy plugin", () => controller()?.Healthy || undefined);
   const common = {
     PluginID: PLUGIN,
     Provider: "csi-dir.sallyport",
@@ -448,7 +448,7 @@ it("reports a plugin as missing, present, not ready, gone or back, and keeps its
   await csi.probe();
   expect(controller()).toMatchObject({ Healthy: false, ControllerInfo: { SupportsCreateDelete: true } });
   await driver.start();
-  await eventually("the plugin's return", () => controller()?.Healthy || undefined, 20_000);
+  await eventually("the plugin's return", () => controller()?.Healthy || undefined);
 });
 
 it("reports a plugin as unhealthy whose description of the node exceeds the bounds of a report", async () => {

@@ -8,14 +8,14 @@ import { programOf } from "./prepared-program.ts";
 
 /* `npm run deploy:first -- --destroy`, ended at each step, and the same program as `sallyport deploy`. */
 
-const SLOW = { timeout: 100_000 };
+const SLOW = { timeout: 300_000 };
 const DESTROY = ["--destroy", "--yes"];
 
 let world: World;
 beforeAll(async () => {
   world = await World.open();
   await world.deployWithoutService(["--audit"]);
-}, 100_000);
+}, 300_000);
 afterAll(() => world.close());
 
 /** Answers the question of the program at a terminal. */

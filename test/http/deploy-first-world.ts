@@ -157,7 +157,7 @@ export class World {
   async deployWithoutService(args: readonly string[]): Promise<void> {
     this.account.afterWrite = () => undefined;
     const running = this.run(args);
-    await vi.waitFor(() => expect(this.files()["state.json"]).toMatch(/"done": \[[^\]]*"deployed"/), 90_000);
+    await vi.waitFor(() => expect(this.files()["state.json"]).toMatch(/"done": \[[^\]]*"deployed"/), 240_000);
     this.kill();
     await running;
   }

@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { part } from "../support/long.ts";
 import { World } from "./deploy-first-world.ts";
 
-const SLOW = { timeout: 100_000 };
+const SLOW = { timeout: 300_000 };
 /** For a test that runs the program five times. */
 const FIVE_RUNS = { timeout: 300_000 };
 

@@ -5,7 +5,7 @@ import { World } from "./deploy-first-world.ts";
 
 /* `npm run deploy:first -- --secrets-store`: MASTER_KEY in the account's Secrets Store, ended at each step. */
 
-const SLOW = { timeout: 100_000 };
+const SLOW = { timeout: 300_000 };
 const STORED = ["--secrets-store"];
 let world: World;
 beforeAll(async () => {

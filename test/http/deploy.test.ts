@@ -98,12 +98,10 @@ describe("the deployed bundle, running", () => {
   beforeAll(async () => {
     base = (await harness.listen()).url.origin;
     await harness.getWorker().applyD1Migrations("LISTINGS");
-  }, 120_000);
+  });
   afterAll(() => harness.close());
 
-  it("returns the first token and passes the smoke check, by the commands of the page", {
-    timeout: 60_000,
-  }, async () => {
+  it("returns the first token and passes the smoke check, by the commands of the page", async () => {
     const firstToken = commandsOf("First token").filter((line) => !line.startsWith("export SALLYPORT_ADDR"));
     const said = await sh([...firstToken, "echo $SALLYPORT_TOKEN", ...commandsOf("Smoke check")], {
       SALLYPORT_ADDR: base,

@@ -62,7 +62,7 @@ describe("a faulty plugin", () => {
       expect(await listed()).toEqual([good, ...made].map(({ body }) => body.Volume.ID).sort());
       expect(node.volumes()).toEqual(await listed());
       const forked = readFileSync(node.at("forked"), "utf8").split("\n").slice(0, -1).map(Number);
-      await vi.waitFor(() => expect(forked.filter(alive), "processes of the plugin that live on").toEqual([]), 5_000);
+      await vi.waitFor(() => expect(forked.filter(alive), "processes of the plugin that live on").toEqual([]));
     },
   );
 });

@@ -162,7 +162,9 @@ describe("npm run serve", { timeout: 300_000 }, () => {
         served = await start();
       }
       await expect
-        .poll(async () => (await served.call("GET", "/v1/kv/data/w0", token).catch(() => ({ status: 0 }))).status)
+        .poll(async () => (await served.call("GET", "/v1/kv/data/w0", token).catch(() => ({ status: 0 }))).status, {
+          timeout: 120_000,
+        })
         .toBe(200);
       for (const [name, value] of answered) {
         const { data } = await served.json("GET", `/v1/kv/data/${name}`, token);

@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { basename, delimiter, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readTour } from "../../scripts/tour.ts";
+import { outputsOf, type Shown, shownIn } from "./readme.ts";
 
 const READY_MS = 300_000;
 const GONE_MS = 60_000;
@@ -88,14 +89,18 @@ export class LocalService {
     return [...this.#output.matchAll(/^Node: +(\S+) /gm)].map(([, id = ""]) => id);
   }
 
-  /** The output of a shell command run with the banner's variables. */
-  async shell(command: string): Promise<string> {
+  /** The environment of a terminal with the banner's variables. */
+  #terminal(): Record<string, string | undefined> {
     const lines = [...this.#output.matchAll(/^export (.*)$/gm)].map(([, line = ""]) => line);
     const exported = lines.flatMap((line) =>
       [...line.matchAll(/([A-Z_]+)=(\S+)/g)].map(([, name, value]) => [name, value]),
     );
-    const env = { ...cleanEnvironment(), ...Object.fromEntries(exported) };
-    const child = spawn("bash", ["-c", command], { env, stdio: ["ignore", "pipe", "pipe"] });
+    return { ...cleanEnvironment(), ...Object.fromEntries(exported) };
+  }
+
+  /** The output of a shell command run with the banner's variables. */
+  async shell(command: string): Promise<string> {
+    const child = spawn("bash", ["-c", command], { env: this.#terminal(), stdio: ["ignore", "pipe", "pipe"] });
     let stdout = "";
     let stderr = "";
     child.stdout.on("data", (bytes) => (stdout += bytes));
@@ -106,17 +111,38 @@ export class LocalService {
   }
 
   /** The output of each of a page's commands, in one shell as a reader would paste them. Stops at the first failure. */
-  async session(commands: readonly string[]): Promise<string[]> {
-    const script = commands.map((command) => `${command}\ncode=$?; printf '\\036'; [ $code = 0 ] || exit $code`);
-    const printed = await this.shell([`cd ${this.#dir}`, ...script].join("\n"));
-    return printed.split("\x1e").slice(0, -1);
+  async session(shown: readonly Shown[]): Promise<string[]> {
+    const shell = spawn("bash", [], { cwd: this.#dir, env: this.#terminal(), stdio: ["pipe", "pipe", "pipe"] });
+    let stdout = "";
+    let stderr = "";
+    shell.stdout.on("data", (bytes) => (stdout += bytes));
+    shell.stderr.on("data", (bytes) => (stderr += bytes));
+    const run = async (command: string): Promise<string> => {
+      stdout = "";
+      shell.stdin.write(`{ ${command}\n} </dev/null\nprintf '\\036%s\\036' $?\n`);
+      for (;;) {
+        const [, printed = "", code] = /^([^\x1e]*)\x1e(\d+)\x1e$/.exec(stdout) ?? [];
+        if (code === "0") return printed;
+        if (code !== undefined || shell.exitCode !== null)
+          throw new Error(`${command}\nended with ${code ?? shell.exitCode}: ${stderr}${stdout}`);
+        await sleep(5);
+      }
+    };
+    try {
+      return await outputsOf(shown, run);
+    } finally {
+      shell.kill();
+    }
   }
 
-  /** The commands of `seeds/tour.json`, one after another: what each prints. */
+  /** The outputs of the commands of `seeds/tour.json`, one after another. */
   async tour(): Promise<string[]> {
-    const printed: string[] = [];
-    for (const { command } of readTour(this.#dir)) printed.push(await this.shell(command));
-    return printed;
+    const shown = shownIn(join(this.#dir, "README.md"), "Tour");
+    const tour = readTour(this.#dir).map(({ command }) => ({
+      command,
+      output: shown.find((each) => each.command === command)?.output ?? "",
+    }));
+    return outputsOf(tour, (command) => this.shell(command));
   }
 
   signal(signal: "SIGINT" | "SIGTERM" | "SIGKILL", whom: "group" | "npm" = "group"): void {

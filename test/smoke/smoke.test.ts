@@ -1,12 +1,16 @@
 import { spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readdirSync, renameSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { startAzure } from "../doubles/cloud-b/azure.ts";
 import { isLong } from "../support/long.ts";
 import { createCsiVolume, csi, FreshClone, PATIENT } from "./fresh-clone.ts";
 import { freePort } from "./local-service.ts";
 import { shownIn, withoutTheVolatile } from "./readme.ts";
+
+interface SecretAnswer {
+  readonly data: { readonly data: unknown; readonly metadata: { readonly version: number } };
+}
 
 const clone = new FreshClone();
 /** Each check reads the environment of every process of the machine. */
@@ -35,12 +39,14 @@ describe("npm start, in a fresh clone", PATIENT, () => {
       await service.shell('curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" $SALLYPORT_ADDR/v1/secret/data/app/database'),
     ).toContain("changed-by-me");
 
-    const volume = JSON.parse(
-      await service.shell('curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/volumes?type=host"'),
-    );
+    const volumes = async () =>
+      JSON.parse(
+        await service.shell('curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/volumes?type=host"'),
+      );
     expect(service.nodes).toHaveLength(1);
-    expect(volume).toMatchObject([{ Name: "uploads", NodeID: service.nodes[0], State: "ready" }]);
+    await expect.poll(volumes).toMatchObject([{ Name: "uploads", NodeID: service.nodes[0], State: "ready" }]);
 
+    await expect.poll(() => csi(service)).toEqual({ ID: "dir", controllers: 1, nodes: 1 });
     const external = await service.shell(
       'curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/volumes/external?plugin_id=dir&per_page=9"',
     );
@@ -153,7 +159,8 @@ describe("npm start, in a fresh clone", PATIENT, () => {
         const value = { signal, round: round.join() };
         const written = () => ask("POST", "/v1/secret/data/app/database", { data: value }).catch(() => null);
         await expect.poll(async () => (await written())?.status, { timeout: 120_000 }).toBe(200);
-        const { data } = (await ask("GET", "/v1/secret/data/app/database")).body;
+        const read = () => ask("GET", "/v1/secret/data/app/database").catch(() => null);
+        const { data } = (await vi.waitUntil(async () => (await read())?.body, 120_000)) as SecretAnswer;
         expect(data.data).toEqual(value);
         expect(data.metadata.version).toBeGreaterThan(versions);
         versions = data.metadata.version;
@@ -239,7 +246,7 @@ describe("the playground", PATIENT, () => {
     const guides = ["policies-and-tokens", ...logins, ...logIns, "namespaces", "secrets"];
     for (const page of ["events", "volumes", "sync", "credentials", ...guides]) {
       const shown = shownIn(join(clone.dir, `docs/guides/${page}.md`), "Tour");
-      const printed = await service.session(shown.map(({ command }) => command));
+      const printed = await service.session(shown);
       expect(shown.length).toBeGreaterThan(8);
       for (const [at, { command, output }] of shown.entries())
         expect(withoutTheVolatile(printed[at] ?? ""), `${page}: ${command}`).toBe(withoutTheVolatile(output));

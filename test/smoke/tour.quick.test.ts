@@ -27,18 +27,24 @@ describe("npm start, in a fresh clone", PATIENT, () => {
     expect(banner).toContain(`API docs:   ${service.baseUrl}/docs`);
     expect(banner).not.toContain("NOSENTRY");
 
-    const synced = await service.shell(
+    await service.shell(
       `curl -s -X POST -H "X-Orch-Token: $SALLYPORT_TOKEN" -d '{"mount":"secret","secret_name":"app/api"}' $SALLYPORT_ADDR/v1/sys/sync/destinations/in-mem/playground/associations/set`,
     );
-    expect(synced).toContain('"sync_status":"SYNCED"');
+    const associations = "$SALLYPORT_ADDR/v1/sys/sync/destinations/in-mem/playground/associations";
+    await expect
+      .poll(() => service.shell(`curl -s -H "X-Orch-Token: $SALLYPORT_TOKEN" ${associations}`))
+      .toMatch(/"secret_name":"app\/api"[^}]*"sync_status":"SYNCED"/);
     const [volume] = JSON.parse(
       await service.shell('curl -s -H "X-Nomad-Token: $NOMAD_TOKEN" "$NOMAD_ADDR/v1/volumes?type=host"'),
     );
     expect(await service.shell("ls $VOLUMES/local-1")).toBe(`${volume.ID}\n`);
-    const events = await service.shell(
-      'curl -sN --max-time 2 -H "X-Orch-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/event/stream?topic=Deployment&topic=ACLPolicy" || true',
-    );
-    for (const topic of ["ACLPolicy", "Deployment"]) expect(events).toContain(`"Topic":"${topic}"`);
+    const events = () =>
+      service.shell(
+        'curl -sN --max-time 2 -H "X-Orch-Token: $SALLYPORT_TOKEN" "$SALLYPORT_ADDR/v1/event/stream?topic=Deployment&topic=ACLPolicy" || true',
+      );
+    await expect
+      .poll(events)
+      .toMatch(/"Topic":"ACLPolicy".*"Topic":"Deployment"|"Topic":"Deployment".*"Topic":"ACLPolicy"/s);
 
     const list = await service.shell(
       'curl -s -X LIST -H "X-Vault-Token: $VAULT_TOKEN" "$VAULT_ADDR/v1/secret/metadata/app/?x=y" $VAULT_ADDR/v1/secret/metadata',
@@ -46,7 +52,7 @@ describe("npm start, in a fresh clone", PATIENT, () => {
     expect(list).toContain('"keys":["api","database"]');
     expect(list).toContain('"keys":["app/"]');
 
-    expect(await csi(service)).toEqual({ ID: "dir", controllers: 1, nodes: 1 });
+    await expect.poll(() => csi(service)).toEqual({ ID: "dir", controllers: 1, nodes: 1 });
     const ExternalID = await createCsiVolume(service, "kept");
     expect(statSync(join(clone.dir, "state/csi/volumes", ExternalID, "data")).isDirectory()).toBe(true);
 

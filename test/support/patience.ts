@@ -4,6 +4,10 @@ import { vi } from "vitest";
 const TIMEOUT_MS = 30_000;
 
 const waitFor = vi.waitFor.bind(vi);
+const waitUntil = vi.waitUntil.bind(vi);
 
 vi.waitFor = (check, options) =>
   waitFor(check, typeof options === "number" ? options : { timeout: TIMEOUT_MS, ...options });
+
+vi.waitUntil = (check, options) =>
+  waitUntil(check, typeof options === "number" ? options : { timeout: TIMEOUT_MS, ...options });

@@ -185,10 +185,9 @@ describe("an association", () => {
 
   // Proves: B.assoc.remove, B.assoc.set
   it("is set and removed with POST", async () => {
-    const secret = { mount: "kv", secret_name: "app" };
-    expect((await post(at("set"), secret)).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
+    expect((await setAssociation("in-mem/m", "app")).body.data.sync_operation_counters).toEqual({ SYNCED: 1 });
     expect(await objects("m")).toEqual({ [nameOf("app")]: '{"a":1}' });
-    expect((await post(at("remove"), secret)).body.data.sync_operation_counters).toEqual({ UNSYNCED: 1 });
+    expect((await removeAssociation("in-mem/m", "app")).body.data.sync_operation_counters).toEqual({ UNSYNCED: 1 });
     expect(await objects("m")).toEqual({});
     expect(await association("in-mem/m", "app")).toBeUndefined();
   });

@@ -223,7 +223,9 @@ describe("POST static-creds/:name/token, while the provider does not answer a lo
     const set = globalThis.setTimeout as (run: () => void, ms: number, ...given: unknown[]) => unknown;
     const brief = (run: () => void, ms = 0, ...given: unknown[]) =>
       set(run, ms > 20_000 && ms <= LOGIN_MS ? 300 : ms, ...given);
-    vi.spyOn(globalThis, "setTimeout").mockImplementation(brief as unknown as typeof setTimeout);
+    // A busy machine may need longer than the brief limit for the other answers.
+    if (fault.fault === "delay")
+      vi.spyOn(globalThis, "setTimeout").mockImplementation(brief as unknown as typeof setTimeout);
     await tenant.fault({ ...fault, operation: "Token", count: 10 });
     const answer = await put("/v1/cloud-b/static-creds/app/token", { scope });
     expect([answer.status, answer.body.errors?.[0]], answer.text).toEqual([

@@ -118,7 +118,7 @@ describe("rights", () => {
 
   it("end with the token's time", async () => {
     await policies({ short: subscribes("*") });
-    const { client_token: token } = await issue({ policies: ["short"], ttl: "1s", explicit_max_ttl: "1s" });
+    const { client_token: token } = await issue({ policies: ["short"], ttl: "5s", explicit_max_ttl: "5s" });
     const stream = await subscribe("*?json=true", { token });
     expect((await stream.closed()).code).toBe(1000);
   });
@@ -175,7 +175,7 @@ describe("engines and leases", () => {
   it("report the end of a lease's time before its revocation", async () => {
     const tenant = await openTenant();
     await mountEngine(tenant);
-    await writeRole("ops", { ...dynamicRole(tenant), ttl: "1s" });
+    await writeRole("ops", { ...dynamicRole(tenant), ttl: "5s" });
     const stream = await subscribe("lease*?json=true");
     const { lease_id } = succeeded(await creds("ops")).body;
     for (const type of ["issued", "expired", "revoked"]) {
@@ -429,11 +429,11 @@ describe("the life of a subscription", () => {
     for (const name of ["a", "b"]) {
       await write(name);
       expect(await stream.events(1)).toEqual([`kv-v2/data-write kv/data/${name}`]);
-      await vi.waitFor(() => evictObject(relay), { timeout: 5_000 });
+      await vi.waitFor(() => evictObject(relay));
     }
     await write("c");
     expect(await stream.events(1)).toEqual(["kv-v2/data-write kv/data/c"]);
-    await vi.waitFor(() => evictObject(relay), { timeout: 5_000 });
+    await vi.waitFor(() => evictObject(relay));
     await put("/v1/auth/token/revoke", { token });
     expect(await stream.closed()).toMatchObject({ code: 1000 });
   });

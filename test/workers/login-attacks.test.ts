@@ -3,6 +3,7 @@ import { DEFAULT_TOKEN_SETTINGS } from "../../src/auth/token-settings.ts";
 import { accessObject, holderOf, path, policies } from "./access.ts";
 import { del, get, list, mountKv, put } from "./client.ts";
 import { clock } from "./clock.ts";
+import { holdAnswer } from "./held-call.ts";
 import { CLIENT, newIssuer, newProvider } from "./issuers.ts";
 
 clock.moves = true;
@@ -10,7 +11,6 @@ clock.moves = true;
 const NOBODY = { token: null };
 const REDIRECT = "http://localhost:8250/oidc/callback";
 const signIn = (password: string, name = "ann") => put(`/v1/auth/userpass/login/${name}`, { password }, NOBODY);
-const pause = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 afterEach(() => {
   vi.useRealTimers();
@@ -133,10 +133,11 @@ describe("a login during which", () => {
     expect((await put("/v1/auth/oidc/role/people", ROLE)).status).toBe(204);
     const begun = await put("/v1/auth/oidc/oidc/auth_url", { role: "people", redirect_uri: REDIRECT }, NOBODY);
     const returned = await provider.visit(begun.body.data.auth_url);
-    await provider.change({ delayMs: 1_500 });
+    const { isHeld, release } = holdAnswer(([to]) => String(to instanceof Request ? to.url : to).endsWith("/token"));
     const completing = get(`/v1/auth/oidc/oidc/callback?${new URLSearchParams(returned)}`, NOBODY);
-    await pause(500);
+    await vi.waitUntil(isHeld);
     expect((await change()).status).toBe(204);
+    release();
     const { status, body } = await completing;
     expect([status, body.errors]).toEqual([403, ["permission denied"]]);
   });

@@ -435,7 +435,7 @@ describe("a channel", () => {
       delivered: false,
       error: "the receiver answered with status 500",
     });
-    await expect.poll(ops.titles, { timeout: 10_000 }).toEqual(["Test of the notification channel"]);
+    await expect.poll(ops.titles).toEqual(["Test of the notification channel"]);
   });
 
   it("loses nothing when the log is killed after it has decided", async () => {

@@ -98,7 +98,7 @@ describe("a token with limited uses", () => {
 
 describe("time", () => {
   it("ends a version that deletes itself, under a lease that goes on", async () => {
-    await put("/v1/kv/config", { delete_version_after: "1s" });
+    await put("/v1/kv/config", { delete_version_after: "5s" });
     await put("/v1/kv/data/brief", { data: { v: 2 } });
     const { metadata } = (await readAt("weur", "/v1/kv/data/brief")).body.data;
     const ends = Date.parse(metadata.deletion_time);
@@ -114,8 +114,8 @@ describe("time", () => {
   });
 
   it("ends a token, without a change of AccessControl", async () => {
-    const { client_token: token } = await holderOf(path("kv/data/*", "read"), { ttl: "2s" });
-    const ends = Date.now() + 2_000;
+    const { client_token: token } = await holderOf(path("kv/data/*", "read"), { ttl: "5s" });
+    const ends = Date.now() + 5_000;
     vi.spyOn(SecretsTokens.prototype, "expire").mockReturnValue(0);
     const seen: [number, number][] = [];
     while (Date.now() < ends + 300) {

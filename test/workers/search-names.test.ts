@@ -19,7 +19,7 @@ const pathsOf = ({ status, body, text }: Answer): string[] => {
 };
 const found = async (query: string, options?: Options): Promise<string[]> => pathsOf(await search(query, options));
 const finds = (query: string, paths: readonly string[], options?: Options) =>
-  vi.waitFor(async () => expect(await found(query, options)).toEqual(paths), { timeout: 5_000, interval: 50 });
+  vi.waitFor(async () => expect(await found(query, options)).toEqual(paths));
 const rebuild = () => send("POST", "/v1/sys/listings/rebuild");
 /** Names in D1, sorted. */
 const listed = async (): Promise<string[]> => {
@@ -332,7 +332,7 @@ describe("the names in D1", () => {
           .toArray()
           .map((row) => row.path),
       );
-      await vi.waitFor(async () => expect(await listed()).toEqual(expected), { timeout: 8_000 });
+      await vi.waitFor(async () => expect(await listed()).toEqual(expected));
     }
   });
 
@@ -346,9 +346,7 @@ describe("the names in D1", () => {
       });
       await put(`/v1/kv/data/${when}`, { data: { v: 1 } }).catch(() => null);
       await put("/v1/kv/data/later", { data: { v: 1 } }).catch(() => put("/v1/kv/data/later", { data: { v: 1 } }));
-      await vi.waitFor(async () => expect(await listed()).toEqual(expect.arrayContaining([when, "later"])), {
-        timeout: 8_000,
-      });
+      await vi.waitFor(async () => expect(await listed()).toEqual(expect.arrayContaining([when, "later"])));
       vi.restoreAllMocks();
     }
     expect(await listed()).toEqual(["after", "before", "later"]);
@@ -362,7 +360,7 @@ describe("the names in D1", () => {
     expect(await listed()).toEqual([]);
     down.mockRestore();
     await write("third", { v: 1 });
-    await vi.waitFor(async () => expect(await listed()).toEqual(["first", "second", "third"]), { timeout: 10_000 });
+    await vi.waitFor(async () => expect(await listed()).toEqual(["first", "second", "third"]));
   });
 
   it("are rebuilt: lost ones come back, stale ones and those of unknown mounts go", async () => {
@@ -414,6 +412,6 @@ describe("the names in D1", () => {
     await runInDurableObject(store(), (_object, state) => state.abort("restarted")).catch(() => null);
     await write("new", { v: 1 });
     await runInDurableObject(store(), (object) => object["outbox"].drain("names"));
-    await vi.waitFor(async () => expect(await listed()).toEqual(["new", "old"]), { timeout: 8_000 });
+    await vi.waitFor(async () => expect(await listed()).toEqual(["new", "old"]));
   });
 });

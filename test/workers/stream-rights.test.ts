@@ -151,8 +151,8 @@ describe("a token that loses its rights", () => {
     });
     expect((await jobs(token)).response.status).toBe(403);
     // Less than the time after which a stalled reader is cut.
-    await vi.waitFor(async () => expect((await state()).readers).toBe(0), { timeout: 5_000 });
-    expect(settings(env).EVENT_STALL_MS).toBeGreaterThan(10_000);
+    await vi.waitFor(async () => expect((await state()).readers).toBe(0), { timeout: 25_000 });
+    expect(settings(env).EVENT_STALL_MS).toBeGreaterThan(30_000);
   });
 
   it("cannot open a stream during the change", async () => {
@@ -295,7 +295,7 @@ describe("an expiring token", () => {
 
   it("ends its streams at its expiry, without any event", async () => {
     await withSettings({ EVENT_HEARTBEAT_MS: "600000" });
-    const stream = await openStream("?topic=Job&errors=true", { token: await shortLived(2) });
+    const stream = await openStream("?topic=Job&errors=true", { token: await shortLived(5) });
     vi.spyOn(EventLog.prototype, "append").mockRejectedValue(new Error("unreachable"));
     const end = await toTheEnd(stream);
     expect(end.error).toMatchObject({ Code: "permission_denied" });
@@ -303,7 +303,7 @@ describe("an expiring token", () => {
   });
 
   it("receives no heartbeat after its expiry while its renewal cannot be checked", async () => {
-    const stream = await openStream("?topic=Job", { token: await shortLived(1) });
+    const stream = await openStream("?topic=Job", { token: await shortLived(5) });
     const { letGo, asked } = held();
     const signs: number[] = [];
     const reading = (async () => {
@@ -320,9 +320,9 @@ describe("an expiring token", () => {
   });
 
   it("continues after a renewal, beyond its earlier expiry", async () => {
-    const secret = await shortLived(2);
+    const secret = await shortLived(5);
     const stream = await openStream("?topic=Job", { token: secret });
-    const ends = Date.now() + 2_000;
+    const ends = Date.now() + 5_000;
     const renewed = await send("POST", "/v1/auth/token/renew-self", { increment: "1h" }, { token: secret });
     expect(renewed.body.auth.lease_duration).toBeGreaterThan(1_000);
     while (Date.now() < ends + 500) expect((await stream.next()).Events).toEqual([]);

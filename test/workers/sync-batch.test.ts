@@ -7,7 +7,7 @@ import {
   association,
   eventually,
   makeDestination,
-  removeAssociation,
+  removeWithoutWaiting,
   setWithoutWaiting,
   write,
 } from "./sync-helpers.ts";
@@ -58,7 +58,7 @@ describe("a burst of changes", () => {
     const second = await place.writes();
     expect(second - first, "deployments by 12 changes").toBeLessThanOrEqual(4);
 
-    for (const secret of SECRETS.slice(0, 6)) await removeAssociation(AT, secret);
+    for (const secret of SECRETS.slice(0, 6)) await removeWithoutWaiting(AT, secret);
     for (const secret of SECRETS.slice(6)) await del(`/v1/kv/metadata/${secret}`);
     await eventually(async () => expect(await place.values()).toEqual({}));
     expect((await place.writes()) - second, "deployments by 12 removals").toBeLessThanOrEqual(6);
@@ -89,7 +89,7 @@ describe("a burst of changes", () => {
     const status = async () => (await association(AT, "mine"))?.sync_status;
     await write("mine", { a: "1" });
     await setWithoutWaiting(AT, "mine");
-    await eventually(async () => expect(await status()).toBe("EXTERNAL_SERVICE_ERROR"), 10_000);
+    await eventually(async () => expect(await status()).toBe("EXTERNAL_SERVICE_ERROR"));
     time.end();
   }, 120_000);
 

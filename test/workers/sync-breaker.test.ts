@@ -133,7 +133,7 @@ describe("a provider that is down", () => {
     await cloudA.clearFaults();
     await write("mine", { v: 1 });
     await setAssociation(AT, "mine");
-    await eventually(async () => expect((await association(AT, "mine"))?.sync_status).toBe("SYNCED"), 10_000);
+    await eventually(async () => expect((await association(AT, "mine"))?.sync_status).toBe("SYNCED"));
     time.end();
   }, 120_000);
 });

@@ -14,7 +14,7 @@ import {
   eventually,
   makeDestination,
   objects,
-  removeAssociation,
+  removeWithoutWaiting,
   setAssociation,
   write,
 } from "./sync-helpers.ts";
@@ -117,7 +117,7 @@ describe("with a capacity of five operations", () => {
     for (const secret of secrets) await write(secret, { v: "new" });
     await eventually(async () => expect(await counts("in-mem/one")).toEqual({ PENDING: 12 }));
     expect(await queued()).toBe(5);
-    const removed = await removeAssociation("in-mem/one", "s0011");
+    const removed = await removeWithoutWaiting("in-mem/one", "s0011");
     expect([removed.status, removed.body.data.sync_operation_counters]).toEqual([200, { PENDING: 1 }]);
     expect((await del("/sys/sync/destinations/in-mem/two?purge=true")).status).toBe(204);
     expect(await queued()).toBe(5);
@@ -259,7 +259,7 @@ describe("the capacity under any order of events", () => {
       const acts: (() => Promise<unknown>)[] = [
         ...Array.from({ length: 5 }, () => () => setAssociation(pick(AT), pick(secrets))),
         ...Array.from({ length: 4 }, () => () => put(`/v1/kv/data/${pick(secrets)}`, { data: { v: random() } })),
-        () => removeAssociation(pick(AT), pick(secrets)),
+        () => removeWithoutWaiting(pick(AT), pick(secrets)),
         () => send("DELETE", `/v1/kv/data/${pick(secrets)}`),
         pause,
         resume,

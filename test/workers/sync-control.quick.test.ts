@@ -193,10 +193,7 @@ describe("the end of a pause", () => {
       await Promise.all([first, second]);
     });
     queue = "up";
-    await eventually(
-      () => expect(new Set(names)).toEqual(new Set(many.filter((name) => name <= "in-mem/d050"))),
-      15_000,
-    );
+    await eventually(() => expect(new Set(names)).toEqual(new Set(many.filter((name) => name <= "in-mem/d050"))));
   });
 
   it("wakes like a higher capacity, but not a lower one", async () => {

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, vi } from "vitest";
-import { type Answer, get, put } from "./client.ts";
+import { type Answer, get, put, send } from "./client.ts";
 import { evictObject } from "./evict-all.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 
@@ -28,33 +28,53 @@ export async function endFreshRights(destination: string): Promise<void> {
   await evictObject(object());
 }
 
-/** The service answers a set after two seconds, whether or not the secret was pushed by then. */
+/** The service answers a set or a removal after two seconds, whether or not the provider has it by then. */
 const ANSWERED_MS = 1_900;
+
+type Act = "set" | "remove";
+
+const changeAssociation = (act: Act, destination: string, secret: string, mount: string): Promise<Answer> =>
+  send("POST", `/sys/sync/destinations/${destination}/associations/${act}`, { mount, secret_name: secret });
+
+/** Changes an association. When the push outlasts that time on a busy machine, the answer has the states after it. */
+async function changeAndWait(act: Act, destination: string, secret: string, mount: string): Promise<Answer> {
+  const began = performance.now();
+  const answer = await changeAssociation(act, destination, secret, mount);
+  if (performance.now() - began < ANSWERED_MS || !answer.body?.data?.sync_operation_counters?.PENDING) return answer;
+  const before: Record<string, object> = answer.body.data.associated_secrets;
+  const keys = Object.keys(before);
+  let after: Record<string, { sync_status: string }> = answer.body.data.associated_secrets;
+  // A removed association is listed no longer.
+  const stateOf = (key: string) =>
+    after[key] ?? (act === "remove" ? { ...before[key], sync_status: "UNSYNCED" } : { sync_status: "PENDING" });
+  await eventually(async () => {
+    after = (await get(`/sys/sync/destinations/${destination}/associations`)).body.data.associated_secrets;
+    for (const key of keys) expect(stateOf(key).sync_status).not.toBe("PENDING");
+  }).catch(() => undefined);
+  const states = keys.map((key) => [key, stateOf(key)] as const);
+  const grouped = Map.groupBy(states, ([, { sync_status }]) => sync_status);
+  const counters = Object.fromEntries([...grouped].map(([state, some]) => [state, some.length]));
+  const data = {
+    ...answer.body.data,
+    associated_secrets: Object.fromEntries(states),
+    sync_operation_counters: counters,
+  };
+  return { ...answer, body: { ...answer.body, data } };
+}
+
+export const setAssociation = (destination: string, secret: string, mount = "kv"): Promise<Answer> =>
+  changeAndWait("set", destination, secret, mount);
+
+export const removeAssociation = (destination: string, secret: string, mount = "kv"): Promise<Answer> =>
+  changeAndWait("remove", destination, secret, mount);
 
 /** Sets an association, and returns the service's own answer: for pushes that a test delays. */
 export const setWithoutWaiting = (destination: string, secret: string, mount = "kv"): Promise<Answer> =>
-  put(`/sys/sync/destinations/${destination}/associations/set`, { mount, secret_name: secret });
+  changeAssociation("set", destination, secret, mount);
 
-/** Sets an association. On a busy machine the push may outlast that time; then the answer has the states after it. */
-export async function setAssociation(destination: string, secret: string, mount = "kv"): Promise<Answer> {
-  const began = performance.now();
-  const set = await setWithoutWaiting(destination, secret, mount);
-  if (performance.now() - began < ANSWERED_MS || !set.body?.data?.sync_operation_counters?.PENDING) return set;
-  const keys = Object.keys(set.body.data.associated_secrets);
-  let { associated_secrets } = set.body.data;
-  await eventually(async () => {
-    ({ associated_secrets } = (await get(`/sys/sync/destinations/${destination}/associations`)).body.data);
-    for (const key of keys) expect(associated_secrets[key].sync_status).not.toBe("PENDING");
-  }).catch(() => undefined);
-  const states = keys.map((key) => [key, associated_secrets[key]] as const);
-  const grouped = Map.groupBy(states, ([, { sync_status }]) => sync_status);
-  const counters = Object.fromEntries([...grouped].map(([state, some]) => [state, some.length]));
-  const data = { ...set.body.data, associated_secrets: Object.fromEntries(states), sync_operation_counters: counters };
-  return { ...set, body: { ...set.body, data } };
-}
-
-export const removeAssociation = (destination: string, secret: string, mount = "kv") =>
-  put(`/sys/sync/destinations/${destination}/associations/remove`, { mount, secret_name: secret });
+/** Removes an association, and returns the service's own answer: for removals that a test delays. */
+export const removeWithoutWaiting = (destination: string, secret: string, mount = "kv"): Promise<Answer> =>
+  changeAssociation("remove", destination, secret, mount);
 
 export const write = async (secret: string, data: Record<string, unknown>): Promise<void> => {
   const written = await put(`/v1/kv/data/${secret}`, { data });

@@ -16,7 +16,7 @@ import {
   eventually,
   makeDestination,
   objects,
-  removeAssociation,
+  removeWithoutWaiting,
   setAssociation,
   setWithoutWaiting,
   write,
@@ -62,7 +62,7 @@ describe("after the response to a pause", () => {
     const storms = [
       ...REMOTE.map((at) => storm(() => setWithoutWaiting(at, pick(secrets)))),
       storm(() => put(`/v1/kv/data/${pick(secrets)}`, { data: { v: ++version } })),
-      storm(() => removeAssociation(pick(REMOTE), pick(secrets))),
+      storm(() => removeWithoutWaiting(pick(REMOTE), pick(secrets))),
       // Other tags make a push of several calls.
       storm(() => makeDestination("cloud-a-sm", "d1", { custom_tags: { t: String(++version) } })),
     ];
@@ -168,7 +168,7 @@ describe("while syncing is paused", () => {
   // B.state.enabled.leaves-pending, B.state.enabled.processed, B.sync.global-config
   it("every request is accepted as pending, and performed after the pause", async () => {
     expect((await setAssociation("in-mem/m", "new")).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
-    expect((await removeAssociation("in-mem/m", "gone")).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
+    expect((await removeWithoutWaiting("in-mem/m", "gone")).body.data.sync_operation_counters).toEqual({ PENDING: 1 });
     await write("kept", { v: 2 });
     await eventually(async () => expect(await counts("in-mem/m")).toEqual({ PENDING: 3 }));
     const before = { [nameOf("kept")]: '{"v":1}', [nameOf("gone")]: '{"v":1}' };

@@ -2,6 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
 import { del, get, mountKv, patch, put } from "./client.ts";
+import { PassingTime } from "./clock-and-alarms.ts";
 import { cloudA } from "./sync-cloud-a.ts";
 import {
   association,
@@ -17,9 +18,10 @@ import {
 const D = "cloud-a-sm/d";
 const M = "in-mem/m";
 
+let uuid: string;
 beforeEach(async () => {
   await cloudA.begin();
-  await mountKv();
+  ({ uuid } = await mountKv());
   await makeDestination("cloud-a-sm", "d", cloudABody({ secret_name_template: "{{ .SecretPath }}" }));
   await makeDestination("in-mem", "m", { secret_name_template: "{{ .SecretPath }}" });
 });
@@ -162,10 +164,11 @@ describe("for a synced secret", () => {
 it("removes an expired version, and pushes the one before", async () => {
   await put("/v1/kv/metadata/app", { delete_version_after: "0s" });
   await write("app", { v: "lasting" });
-  await put("/v1/kv/metadata/app", { delete_version_after: "2s" });
+  await put("/v1/kv/metadata/app", { delete_version_after: "2m" });
   await write("app", { v: "passing" });
   await setBoth();
   await bothHold('{"v":"passing"}', 2);
+  await new PassingTime({ mounts: [uuid], destinations: [D, M] }).pass(120_000);
   await bothHold('{"v":"lasting"}', 1);
 });
 

@@ -296,7 +296,10 @@ describe("a change of the secret", () => {
       error_message: expect.stringContaining("65536"),
     });
     await write("app", { v: "small" });
-    await eventually(async () => expect(await cloudA.value(nameOf("app"))).toBe('{"v":"small"}'));
+    await eventually(async () => {
+      expect(await cloudA.value(nameOf("app"))).toBe('{"v":"small"}');
+      expect(await association("cloud-a-sm/d", "app")).toMatchObject({ sync_status: "SYNCED" });
+    });
     expect((await association("cloud-a-sm/d", "app"))?.["error_code"]).toBeUndefined();
   });
 });

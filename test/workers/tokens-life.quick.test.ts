@@ -280,7 +280,7 @@ describe("a token with a limited number of uses", () => {
 
 describe("an expired token", () => {
   it("is refused at once, deleted by the alarm with its children, and announced", async () => {
-    const parent = await issue({ policies: ["root"], ttl: "1s" });
+    const parent = await issue({ policies: ["root"], ttl: "5s" });
     const child = await issue({ policies: ["root"], ttl: "1h" }, { token: parent.client_token });
     await vi.waitFor(async () => expect(await dump()).not.toContain(parent.accessor), { interval: 100 });
     expect(await Promise.all([parent, child].map(({ client_token }) => alive(client_token)))).toEqual([false, false]);

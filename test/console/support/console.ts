@@ -93,6 +93,12 @@ export class Console {
     }, `/ui/${path}`);
   }
 
+  /** Waits for the screen, which has a heading or a paragraph, and for everything that it reads. */
+  async shown(): Promise<void> {
+    await this.page.locator("main").locator("h1, p").first().waitFor();
+    await expect.poll(() => this.page.locator("main .loading").count()).toBe(0);
+  }
+
   /** Fails on everything that must not happen, accessibility violations included. */
   async expectClean(): Promise<void> {
     // Not in every page: many are left without this check.
