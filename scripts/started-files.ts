@@ -4,7 +4,7 @@ import type { Reporter, SerializedError, TestModule, TestSpecification } from "v
 /** The environment variable that names the file to write. */
 export const STARTED_FILES = "STARTED_FILES";
 
-/** What vitest's JSON report lacks: files that never ran, such as those whose runtime did not start in time. */
+/** The files of a run, which vitest's JSON report lacks where their runtime did not start in time. */
 export interface StartedFiles {
   /** All files of the run, as absolute paths. */
   readonly files: readonly string[];

@@ -38,9 +38,15 @@ export const configMethods: Named<"config" | "setConfig" | "moved" | "deleteConf
   },
   setConfig: (parts, body, dialect, home, type, document, rights) => {
     settleType(parts, type);
-    const { object, accounts, root } = parts;
-    const change = () => root.configure(body, dialectOfFormerWorker(dialect), home, { document, rights });
-    return refuseIfSealed(() => object.commit(() => accounts.change(change)));
+    const { object, accounts, root, pool } = parts;
+    const configure = () => root.configure(body, dialectOfFormerWorker(dialect), home, { document, rights });
+    return refuseIfSealed(() =>
+      object.commit(() => {
+        const changed = accounts.change(configure);
+        if (changed.ok) pool.refill(Date.now());
+        return changed;
+      }),
+    );
   },
   moved: sealed(({ root }, path, seq) => {
     root.moved(path, seq);

@@ -288,6 +288,11 @@ export class JobStore {
     return this.#work.lease(1, now, { only, evenPaused: only !== undefined })[0] ?? null;
   }
 
+  /** Moves the end of a lease whose Worker leaves the job. The row counts no attempt, so its back-off does not grow. */
+  endLease(lease: WorkLease, at: number): void {
+    this.#work.renew(lease, at - LEASE_MS, Number.POSITIVE_INFINITY);
+  }
+
   #job(row: JobRow): Job {
     return {
       id: row.id,

@@ -18,6 +18,18 @@ it("starts the revocation of every lease at once when the mount is disabled", ()
   expect(engine.jobs.kindOf(job)).toBe("removal");
 });
 
+it("fills pools at once after it was cancelled", () => {
+  const engine = memoryEngine();
+  const spec = { size: 1, ttl: 600, content: {} };
+  for (const role of ["dynamic", "full"]) engine.pool.put(role, spec, 1_000);
+  engine.teardown.close(false);
+  engine.pool.setDue("dynamic", Date.now() + 60_000);
+  engine.pool.setDue("full", null);
+  engine.teardown.reopen();
+  expect(engine.pool.find("dynamic")?.due).toBeLessThanOrEqual(Date.now());
+  expect(engine.pool.find("full")?.due).toBeNull();
+});
+
 it("retries failed revocations in the first round of disabling only", () => {
   const { engine, job } = withLease();
   const wanted = { job, kind: "removal" as const };

@@ -50,7 +50,10 @@ export class MountTeardown {
 
   /** Cancels a `close`: the mount stays. */
   reopen(): void {
-    this.jobs.commit(() => this.jobs.stores.config.closeUntil(0));
+    this.jobs.commit(() => {
+      this.jobs.stores.config.closeUntil(0);
+      this.pool.refill(Date.now());
+    });
   }
 
   /** Starts the removal of all resources of a deleted mount, and deletes everything else. Idempotent. */

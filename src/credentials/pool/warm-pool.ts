@@ -132,6 +132,12 @@ export class WarmPool {
     for (const role of pool.roles()) this.#empty(role, now, account);
   }
 
+  /** Makes pools due that wait for a later time: the mount may issue again. Runs inside a transaction. */
+  refill(now: number): void {
+    const { pool } = this.stores;
+    for (const { role, due } of pool.all()) if (due !== null && due > now) pool.setDue(role, now);
+  }
+
   /** Sizes of pools, and ready credentials. The caller prepends the label `mount`. */
   measured(): Series[] {
     const { pool } = this.stores;

@@ -3,7 +3,7 @@ import { answered, refusedWith } from "../../../test/memory-engine.ts";
 import type { Report } from "../../contracts/credential-engine.ts";
 import { azureCalls, step } from "../engines/azure/calls.ts";
 import type { Perform } from "../engines/engine-type.ts";
-import { performJob, performSteps } from "./job-worker.ts";
+import { performJob, performJobs, performSteps } from "./job-worker.ts";
 import { groupsOf } from "./saga.ts";
 
 // Exports of spans need the runtime; none is exported here.
@@ -28,6 +28,48 @@ it("reports at each poll whether the caller has disconnected", async () => {
   await performJob(env, "mount", started, 1_000, caller.signal);
   await performJob(env, "mount", started, 1_000);
   expect(polls).toEqual([false, true, false]);
+});
+
+describe("a Worker without the time for a wait of its job", () => {
+  const lease = { id: "job", generation: 1, lease: "one", leaseUntil: 60_000 };
+  const wanted = { job: "job", kind: "removal" } as const;
+
+  /** An engine whose only job waits. */
+  function waitingEngine(wait: { readonly ms: number; readonly inLine?: true }, onLeave = () => {}) {
+    const left: unknown[] = [];
+    const poll = async (_wanted: unknown, report: Report | null) => {
+      if (report && "leftForMs" in report) {
+        left.push(report);
+        onLeave();
+        return { kind: "idle" };
+      }
+      return left.length > 0 ? { kind: "idle" } : { kind: "wait", lease, ...wait };
+    };
+    const engine = { poll, waitInLine: async () => scheduler.wait(5) };
+    return { env: { CREDENTIAL_ENGINE: { getByName: () => engine } } as unknown as Env, left };
+  }
+
+  it.each([
+    ["of a back-off", { ms: 7_000 }, 7_000],
+    ["for a lock", { ms: 0, inLine: true }, 5_000],
+  ] as const)("ends its lease with the wait %s", async (_name, wait, leftForMs) => {
+    const { env, left } = waitingEngine(wait);
+    vi.stubGlobal("scheduler", { wait: (ms: number) => new Promise((resolve) => setTimeout(resolve, ms)) });
+    await performJobs(env, "mount", { budgetMs: 20 });
+    expect(left[0], "after a wake-up").toEqual({ lease, done: null, leftForMs });
+    left.length = 0;
+    expect(await performJob(env, "mount", { wanted, polled: { kind: "wait", lease, ...wait } }, 20)).toBeNull();
+    expect(left, "for a request").toEqual([{ lease, done: null, leftForMs }]);
+    vi.unstubAllGlobals();
+  });
+
+  it("ends without a failure when the engine does not answer", async () => {
+    const { env, left } = waitingEngine({ ms: 7_000 }, () => {
+      throw new Error("restarted");
+    });
+    await performJobs(env, "mount", { budgetMs: 20 });
+    expect(left).not.toEqual([]);
+  });
 });
 
 describe("an exception of a provider's client", () => {

@@ -32,12 +32,15 @@ import { assertionFor } from "../assertion.ts";
 import type { ClientContext, EngineType, Perform } from "../engines/engine-type.ts";
 import { engineType, FIRST_TYPE } from "../engines/index.ts";
 import { groupsOf, LATE_CALL_MS, MIN_CALL_MS } from "./saga.ts";
+import type { LeavingReport } from "./saga-runner.ts";
 
 /** Jobs that one Worker performs concurrently for one engine after a wake-up. */
 const MAX_CONCURRENT = 6;
 /** Calls under way at once for a request. A Worker after a wake-up has several jobs instead. */
 const CALLS_OF_A_REQUEST = 4;
 const REPEAT_AFTER_MS = 200;
+/** A job that waits for a lock without a request is continued after this time, so that Workers do not follow without a gap. */
+const LINE_AGAIN_MS = 5_000;
 /** Minimum interval between checks for resources that the provider does not list yet. */
 const RECHECK_MS = 100;
 /** Steps not started within this time are left for the next poll, so that each call has its full timeout. */
@@ -154,8 +157,8 @@ async function performPolls(
   end: number,
   caller: AbortSignal | null = null,
 ): Promise<JobEnd | null> {
-  const pollWith = (report: Report | null) =>
-    poll(object, wanted, report, caller?.aborted ?? false, !wanted && Date.now() < end);
+  const hasLeft = () => caller?.aborted ?? false;
+  const pollWith = (report: Report | null) => poll(object, wanted, report, hasLeft(), !wanted && Date.now() < end);
   for (let polled: PollResult | Refusal = first ?? (await pollWith(null)); ; ) {
     // Sealed: a request receives the refusal; otherwise the next alarm retries.
     if ("ok" in polled) return wanted && polled;
@@ -165,7 +168,11 @@ async function performPolls(
       case "end":
         return polled.end;
       case "wait":
-        if (Date.now() + polled.ms >= end) return null;
+        if (Date.now() + polled.ms >= end) {
+          const leftForMs = polled.inLine ? LINE_AGAIN_MS : polled.ms;
+          if (polled.lease) await leave(object, wanted, { lease: polled.lease, done: null, leftForMs }, hasLeft());
+          return null;
+        }
         if (polled.inLine && wanted) await waitForLock(object, wanted.job);
         else await pause(polled.inLine ? REPEAT_AFTER_MS : polled.ms, caller);
         polled = await pollWith(polled.lease && { lease: polled.lease, done: null });
@@ -228,6 +235,18 @@ async function waitForLock(object: Engine, job: string): Promise<void> {
 async function pause(ms: number, caller: AbortSignal | null): Promise<void> {
   if (caller?.aborted) return;
   await scheduler.wait(ms, caller ? { signal: caller } : {}).catch(() => undefined);
+}
+
+/**
+ * Ends the lease of a job with its wait, for which this Worker has no time left. Without it, another Worker would have the
+ * job only once the lease ends by itself, as after a lost call. Never rejects.
+ */
+async function leave(object: Engine, wanted: JobRef | null, report: LeavingReport, hasLeft: boolean): Promise<void> {
+  try {
+    await object().poll(wanted, report, hasLeft);
+  } catch (failure) {
+    warn("lease-not-ended", { job: report.lease.id, because: textOf(failure) });
+  }
 }
 
 /** Polls the object. A report lost in a restart of the object is sent again; the object applies each report once. */

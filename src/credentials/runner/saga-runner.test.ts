@@ -90,6 +90,54 @@ describe("a throttled removal", () => {
   });
 });
 
+describe("a job whose Worker leaves in a wait", () => {
+  const unavailable: StepResult = {
+    ok: false,
+    failure: { outcome: "external", code: "provider_unavailable", message: "", status: 503, providerCode: "" },
+  };
+
+  /** A removal in the back-off after its first attempt, at 30 s. */
+  function waiting() {
+    const engine = memoryEngine();
+    const { wanted, polled } = engine.issue("dynamic", 0);
+    engine.runner.poll(wanted, reportOf(polled, application), 0);
+    engine.issuer.abandonForToken("token", 0);
+    const { lease } = stepsOf(engine.runner.poll(null, null, 30_000));
+    const steps = engine.runner.poll(null, { lease, done: null }, 30_000);
+    expect(engine.runner.poll(null, reportOf(steps, unavailable), 30_000)).toMatchObject({ kind: "wait", lease });
+    const leave = (at: number) => engine.runner.poll(null, { lease, done: null, leftForMs: 7_000 }, at);
+    return { engine, lease, leave, job: wanted.job };
+  }
+
+  it("is ready after the wait, with its attempts as they were", () => {
+    const { engine, leave, job } = waiting();
+    const attempts = engine.work.find(job)?.attempts;
+    expect(leave(30_000)).toEqual({ kind: "idle" });
+    expect(engine.work.nextReady()).toBe(37_000);
+    expect(engine.runner.poll(null, null, 36_999), "the back-off is not over").toEqual({ kind: "idle" });
+    expect(stepsOf(engine.runner.poll(null, null, 37_000)).lease.id).toBe(job);
+    expect(engine.work.find(job)?.attempts).toBe(attempts);
+    expect(engine.jobs.find(job)).toMatchObject({ tries: 1, failures: 0 });
+  });
+
+  it("keeps the lease of another Worker that has it meanwhile", () => {
+    const { engine, lease, leave, job } = waiting();
+    leave(30_000);
+    const second = stepsOf(engine.runner.poll(null, null, 37_000));
+    expect(second.lease.lease).not.toBe(lease.lease);
+    expect(leave(37_001), "a second message of the first Worker").toEqual({ kind: "idle" });
+    expect(engine.work.holds(second.lease, 96_999)).toBe(true);
+    expect(engine.runner.poll(null, null, 96_999), "no other Worker has it").toEqual({ kind: "idle" });
+    expect(engine.work.find(job)).toMatchObject({ leased: true, readyAt: 97_000 });
+  });
+
+  it("is ready once its lease ends, if the message is lost", () => {
+    const { engine, job } = waiting();
+    expect(engine.runner.poll(null, null, 89_999)).toEqual({ kind: "idle" });
+    expect(stepsOf(engine.runner.poll(null, null, 90_000)).lease.id).toBe(job);
+  });
+});
+
 describe("credentials at a provider that fails", () => {
   type Failing = (step: Step, deadlineMs: number) => { result: StepResult; ms: number };
   const failed = (

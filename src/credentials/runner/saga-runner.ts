@@ -26,6 +26,15 @@ const RETRY = { base: 1_000, cap: 7_000 };
 const RECHECK_MS = 250;
 const UNREADABLE_MS = 3_600_000;
 
+/**
+ * The last poll of a Worker that leaves its job in a wait: another Worker has the job after `leftForMs`. An engine of an
+ * earlier release ignores the field: the lease ends by itself.
+ */
+export interface LeavingReport extends Report {
+  readonly done: null;
+  readonly leftForMs: number;
+}
+
 interface Applied {
   readonly job: Job;
   readonly value: unknown;
@@ -36,7 +45,8 @@ interface Applied {
  * Runs sagas: leases steps of jobs to Workers and applies their results.
  *
  *     poll ──lease──► steps ──report──► onSuccess, onError ──► next steps
- *                                           ├──► wait    back-off, or another job holds the lock
+ *                                           ├──► wait    back-off, or another job holds the lock; a Worker that leaves
+ *                                           │            meanwhile ends its lease with the wait
  *                                           └──► end     outcomes.finish, outcomes.fail
  *
  * The state is stored before a step leaves and after each result. Steps without results leave together. A poll with a
@@ -108,15 +118,22 @@ export class SagaRunner {
 
   /**
    * @param wanted the job of the caller; null: any job that is ready
+   * @param report a stale lease changes nothing, also of a Worker that leaves
    * @param hasLeft the caller of the request has hung up
    * @param goesOn the Worker of a job that has ended takes the next one
    */
-  poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft = false, goesOn = false): PollResult {
+  poll(
+    wanted: JobRef | null,
+    report: Report | LeavingReport | null,
+    now: number,
+    hasLeft = false,
+    goesOn = false,
+  ): PollResult {
     const result = this.#poll(wanted, report, now, hasLeft);
     return goesOn && result.kind === "end" ? this.#poll(null, null, now, false) : result;
   }
 
-  #poll(wanted: JobRef | null, report: Report | null, now: number, hasLeft: boolean): PollResult {
+  #poll(wanted: JobRef | null, report: Report | LeavingReport | null, now: number, hasLeft: boolean): PollResult {
     const { jobs, work, unstored } = this.stores;
     const held = report && unstored.find(report.lease);
     if (held && report) return this.#pollUnstored(held, report, now, hasLeft);
@@ -136,7 +153,10 @@ export class SagaRunner {
       this.outcomes.fail(job, job.work, lease, refuse("unavailable", "the request was interrupted"), null, now);
       return this.#poll(null, null, now, false);
     }
-    return unwanted ? this.#abandon(job, lease, now) : this.#advance(job, lease, now);
+    if (unwanted) return this.#abandon(job, lease, now);
+    if (!report || !("leftForMs" in report)) return this.#advance(job, lease, now);
+    jobs.endLease(lease, now + report.leftForMs);
+    return { kind: "idle" };
   }
 
   /** The job is over, or gets its rows: for another call, a repeat, or the record of its failure. */
