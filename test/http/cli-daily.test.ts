@@ -621,8 +621,8 @@ it("run renews the lease of credentials, and issues others when it cannot be ren
   const [id = "", secret = ""] = output.text.trim().split(" ");
   const issuedAt = Date.now();
   const listed = await service().call("GET", "/v1/sys/leases/lookup/short/creds/reader?list=true");
-  const lease_id = `short/creds/reader/${listed.body.data.keys[0]}`;
-  const lease = async () => (await service().call("PUT", "/v1/sys/leases/lookup", { lease_id })).body.data;
+  const lease_id = `short/creds/reader/${listed?.body.data.keys[0]}`;
+  const lease = async () => (await service().call("PUT", "/v1/sys/leases/lookup", { lease_id }))?.body.data;
   await expect.poll(async () => (await lease()).last_renewal).toEqual(expect.any(String));
   expect(output.text.split("\n")).toHaveLength(2);
   expect(directory.accepts(id, secret)).toBe(true);
